@@ -1,0 +1,189 @@
+"""Assignment: which element goes to which input or condition, by rank (N15, N16, §1.4.2).
+
+A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes to
+one slot at most, so this is a matching in a bipartite graph, not a first-come loop. It is decided in five
+passes, each of which leaves standing what those before it decided:
+
+1. every mandatory slot is seated somewhere, by augmenting paths; if that cannot be done, nothing is given;
+2. mandatory slots, in declaration order, move to the nearest candidate that still leaves all others a seat; a
+   list fixes its rank and keeps a seat within it, it does not mind which;
+3. optional plain slots, in declaration order, do the same with what is free;
+4. mandatory lists fix their seat, then take what is left of their rank;
+5. optional lists, in declaration order, take what is left of the nearest rank where something is left.
+
+Candidates are read only as far as needed. A slot looks past a candidate only when another slot holds it, so
+with k slots it reads at most k of them (and the rest of one rank, for a list): the last rank is the whole
+memory, and is rarely read to its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """An input or a condition that wants elements.
+
+    `ranks()` gives, for rank 1, 2, 3 …, the eids that fit at that rank: nearest rank first, oldest first within
+    a rank. An eid may appear at several ranks; its nearest counts.
+    """
+
+    id: str
+    ranks: Callable[[], Iterator[Iterable[int]]]
+    optional: bool = False
+    list: bool = False
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What each slot was given, by slot id; an optional slot that got nothing is not there.
+
+    When a mandatory slot cannot be satisfied nothing is given, and `missing` names the slots that a maximum
+    matching which prefers earlier slots leaves empty (N17).
+    """
+
+    given: dict[str, tuple[int, ...]]
+    missing: tuple[str, ...] = ()
+
+
+def assign(slots: Sequence[Slot]) -> Assignment:
+    """The assignment that N16 asks for."""
+    seating = _Seating(slots)
+    mandatory = [index for index, slot in enumerate(slots) if not slot.optional]
+    missing = tuple(slots[index].id for index in mandatory if not seating.seat(index, set()))
+    if missing:
+        return Assignment({}, missing)
+    for index in mandatory:
+        seating.settle(index, by_rank=slots[index].list)
+    for index, slot in enumerate(slots):
+        if slot.optional and not slot.list:
+            seating.settle(index)
+    lists = [index for index in mandatory if slots[index].list]
+    for index in lists:
+        seating.settle(index)
+    lists += [index for index, slot in enumerate(slots) if slot.optional and slot.list]
+    given = {index: seating.rest(index) for index in lists}
+    given.update((index, (eid,)) for index, eid in seating.held.items() if not slots[index].list)
+    return Assignment({slot.id: given[index] for index, slot in enumerate(slots) if given.get(index)})
+
+
+class _Candidates:
+    """What fits one slot as (rank, eid), nearest first; read when someone looks, and then kept."""
+
+    __slots__ = ("_known", "_rank", "_ranks", "_seen", "_unread")
+
+    def __init__(self, ranks: Iterator[Iterable[int]]) -> None:
+        self._known: list[tuple[int, int]] = []
+        self._ranks, self._rank = ranks, 0
+        self._unread: Iterator[int] = iter(())
+        self._seen: set[int] = set()
+
+    def within(self, last: float) -> Iterator[tuple[int, int]]:
+        """Those of rank 1 to `last`; what lies beyond is not looked at."""
+        known, position = self._known, 0
+        while position < len(known) or self._read(last):
+            if known[position][0] > last:
+                return
+            yield known[position]
+            position += 1
+
+    def _read(self, last: float) -> bool:
+        """Learn one more candidate, of no rank beyond `last`."""
+        while True:
+            for eid in self._unread:
+                if eid not in self._seen:
+                    self._seen.add(eid)
+                    self._known.append((self._rank, eid))
+                    return True
+            following = next(self._ranks, None) if self._rank < last else None
+            if following is None:
+                return False
+            self._rank += 1
+            self._unread = iter(following)
+
+
+class _Seating:
+    """A matching under way: each seated slot holds one element; a settled slot keeps its element for good."""
+
+    __slots__ = ("_bound", "_candidates", "_holders", "_settled", "held")
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self._candidates = [_Candidates(slot.ranks()) for slot in slots]
+        self._holders: dict[int, int] = {}
+        self._settled: set[int] = set()
+        self._bound: dict[int, int] = {}
+        self.held: dict[int, int] = {}
+
+    def seat(self, index: int, tried: set[int]) -> bool:
+        """Seat a slot, making others that are not settled change seats if need be (an augmenting path).
+
+        A free candidate is taken before anyone is moved: when that always succeeds the result is at once the
+        best one, and no slot has read further than it had to.
+        """
+        occupied = []
+        for _, eid in self._choices(index):
+            holder = self._holders.get(eid)
+            if holder is None:
+                self._sit(index, eid)
+                return True
+            if holder not in self._settled:
+                occupied.append(eid)
+        for eid in occupied:
+            if eid not in tried:
+                tried.add(eid)
+                if self.seat(self._holders[eid], tried):
+                    self._sit(index, eid)
+                    return True
+        return False
+
+    def settle(self, index: int, *, by_rank: bool = False) -> None:
+        """Give a slot the nearest candidate that leaves every seated slot a seat; with `by_rank` the slot keeps
+        to the rank of that candidate, and may still change seats within it.
+        """
+        for rank, eid in self._choices(index):
+            if self._move(index, eid):
+                if by_rank:
+                    self._bound[index] = rank
+                else:
+                    self._settled.add(index)
+                return
+
+    def rest(self, index: int) -> tuple[int, ...]:
+        """All that a list gets: what nobody else holds of its rank, or else of the nearest rank with such."""
+        if index not in self._bound:
+            self.settle(index, by_rank=True)
+        taken = tuple(eid for _, eid in self._choices(index) if self._holders.get(eid, index) == index)
+        self._holders.update(dict.fromkeys(taken, index))
+        self._settled.add(index)
+        return taken
+
+    def _choices(self, index: int) -> Iterator[tuple[int, int]]:
+        bound = self._bound.get(index)
+        if bound is None:
+            return self._candidates[index].within(math.inf)
+        return (choice for choice in self._candidates[index].within(bound) if choice[0] == bound)
+
+    def _move(self, index: int, eid: int) -> bool:
+        """Move a slot to a candidate if its holder can be seated elsewhere; else everything stays as it was."""
+        holder = self._holders.get(eid)
+        if holder == index:
+            return True
+        if holder in self._settled:
+            return False
+        left = self.held.get(index)
+        if left is not None:
+            del self._holders[left]
+        self._sit(index, eid)
+        if holder is None or self.seat(holder, {eid}):
+            return True
+        self._sit(holder, eid)
+        del self.held[index]
+        if left is not None:
+            self._sit(index, left)
+        return False
+
+    def _sit(self, index: int, eid: int) -> None:
+        self._holders[eid] = index
+        self.held[index] = eid

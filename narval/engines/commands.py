@@ -1,0 +1,159 @@
+"""All that an engine can ask.
+
+*Inner* commands take effect inside the turn, as soon as they are given, and are recorded as facts. *Outer*
+ones are performed after the commit. An outer command has an id that derives from its cause, so a second
+delivery is recognised.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.engines.events import Problem
+from narval.memory.change import MarkScope
+from narval.memory.element import Element
+from narval.memory.match import Bound
+
+# --- inner ----------------------------------------------------------------------------------------------
+
+
+class Add(msgspec.Struct, frozen=True, tag=True):
+    """An element enters memory and the run's context."""
+
+    element: Element
+
+
+class Hold(msgspec.Struct, frozen=True, tag=True):
+    """Elements join the run's context: it was given them, or they triggered it."""
+
+    eids: tuple[int, ...]
+
+
+class Mark(msgspec.Struct, frozen=True, tag=True):
+    """Elements are used by one input or condition."""
+
+    scope: MarkScope
+    eids: tuple[int, ...]
+
+
+class Reserve(msgspec.Struct, frozen=True, tag=True):
+    """Elements are kept for a call that will outdate them."""
+
+    eids: tuple[int, ...]
+
+
+class Release(msgspec.Struct, frozen=True, tag=True):
+    """Reserved elements may be taken again; they are offered to the index anew."""
+
+    eids: tuple[int, ...]
+
+
+class Outdate(msgspec.Struct, frozen=True, tag=True):
+    """Elements are replaced."""
+
+    eids: tuple[int, ...]
+
+
+class Key(msgspec.Struct, frozen=True, tag=True):
+    """A unique output gave this value."""
+
+    name: str
+    expression: str
+    value: str
+
+
+class Forget(msgspec.Struct, frozen=True, tag=True):
+    """This run, and what it alone holds, is to be forgotten at that moment (seconds since 1970, UTC)."""
+
+    at: float
+
+
+class Watch(msgspec.Struct, frozen=True, tag=True):
+    """Tell me (`Matched`) when an element comes that fits one of these conditions and may be taken.
+
+    Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
+    """
+
+    watch: str
+    conditions: tuple[Bound, ...]
+    scopes: tuple[MarkScope | None, ...]
+
+
+class Unwatch(msgspec.Struct, frozen=True, tag=True):
+    """The watch is not needed any more."""
+
+    watch: str
+
+
+class Wake(msgspec.Struct, frozen=True, tag=True):
+    """Tell me (`Woken`) at that moment (seconds since 1970, UTC)."""
+
+    wake: str
+    at: float
+
+
+class Unwake(msgspec.Struct, frozen=True, tag=True):
+    """The moment is not needed any more."""
+
+    wake: str
+
+
+class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A top-level run of the current version of a definition begins, at once or at a moment."""
+
+    name: str
+    elements: tuple[int, ...] = ()
+    at: float | None = None
+    attempt: int = 0
+
+
+class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The run is over: `state` in its kind's own word, `phase` one of done, failed, cancelled; `eids` go to its
+    caller; `error` is the eid of the error element that says why."""
+
+    state: str
+    phase: str
+    eids: tuple[int, ...] = ()
+    error: int | None = None
+
+
+# --- outer ----------------------------------------------------------------------------------------------
+
+
+class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Something is to be done by someone else; exactly one `Returned` will name `call`.
+
+    `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
+    answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
+    first context of a run; `near` are the eids nearest to the calling step, nearest rank first.
+    """
+
+    call: str
+    kind: str
+    name: str
+    step: str
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    listed: tuple[str, ...] = ()
+    elements: tuple[int, ...] = ()
+    near: tuple[tuple[int, ...], ...] = ()
+    timeout: float | None = None
+    on_restart: str = "retry"
+
+
+class Abandon(msgspec.Struct, frozen=True, tag=True):
+    """A call is given up: its `Returned` will say `abandoned`."""
+
+    call: str
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The reply to a signal: a value, or a problem."""
+
+    signal: str
+    value: dict[str, str | int | float | bool | None] | None = None
+    problem: Problem | None = None
+
+
+Inner = Add | Hold | Mark | Reserve | Release | Outdate | Key | Forget | Watch | Unwatch | Wake | Unwake | Start | Finish
+Outer = Call | Abandon | Answer
+Command = Inner | Outer

@@ -1,0 +1,106 @@
+"""All that an engine can be told. Each event has an `id`, unique in the home, and its moment `at` (seconds
+since 1970, UTC); every identifier an engine needs derives from the id and an ordinal.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Raw(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An element that a call gave back, not yet in memory: its bytes, and the output it was given for."""
+
+    xml: bytes
+    output: str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`."""
+
+    kind: str
+    message: str
+    detail: str = ""
+
+
+class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which step of which run called this run, and the elements nearest to that step, nearest rank first."""
+
+    run: int
+    step: str
+    call: str
+    near: tuple[tuple[int, ...], ...] = ()
+
+
+class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A run begins; `elements` are its first context, `attempt` counts the failures in a row before it."""
+
+    id: int
+    at: float
+    elements: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call came back: exactly one for each call.
+
+    An action gives `elements` (not yet in memory), a run gives `eids` (already there); `problem` says why it
+    failed, `abandoned` that it was given up on request, `value` is what a program's end left (status, output).
+    """
+
+    id: int
+    at: float
+    call: str
+    elements: tuple[Raw, ...] = ()
+    eids: tuple[int, ...] = ()
+    problem: Problem | None = None
+    abandoned: bool = False
+    value: dict[str, str | int | float | None] | None = None
+
+
+class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call that goes on has elements already: a source yielded (N36), a stream delivered a batch."""
+
+    id: int
+    at: float
+    call: str
+    elements: tuple[Raw, ...] = ()
+
+
+class Matched(msgspec.Struct, frozen=True, tag=True):
+    """A watch was satisfied: the element `eid` fits one of its conditions and may be taken."""
+
+    id: int
+    at: float
+    watch: str
+    eid: int
+
+
+class Woken(msgspec.Struct, frozen=True, tag=True):
+    """A moment came that was asked for by `Wake`."""
+
+    id: int
+    at: float
+    wake: str
+
+
+class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Someone outside said something by name; `Answer` replies to `signal`."""
+
+    id: int
+    at: float
+    signal: str
+    name: str
+    elements: tuple[Raw, ...] = ()
+    arguments: dict[str, str | int | float | bool | None] = {}
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The run is to end, because someone asked or its caller ended."""
+
+    id: int
+    at: float
+    reason: str = ""
+
+
+Event = Started | Returned | Produced | Matched | Woken | Signalled | Cancelled

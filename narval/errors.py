@@ -1,0 +1,127 @@
+"""Every error narval raises; an error's class says whose matter it is.
+
+    NarvalError
+    ├── DefinitionError      the author of a definition: a file has faults, each with line and column
+    ├── PatternError         the author of a pattern: it is no XPath, or not one that can be tried here
+    ├── ElementError         who sent an element: it is malformed, hostile or refused by its schema
+    ├── ActionError          the author of an action: it raised, hung, died or returned rubbish
+    │   ├── ActionTimeout    it did not come back within its time limit
+    │   └── ActionCrashed    the program it ran in died
+    ├── RequestError         who asked: no such run, no such definition, a wrong argument
+    ├── OperatorError        who runs the daemon: its home or its settings
+    │   ├── NoHomeError      there is no home there
+    │   ├── HomeHeldError    another program holds the home
+    │   └── SettingsError    etc/narval.toml has faults
+    ├── SurroundingsError    the machine: disk, file system, peers
+    │   ├── StoreError       the store cannot be read or written
+    │   └── DaemonGoneError  the daemon does not answer
+    └── InternalError        narval itself: an illegal transition, a broken invariant
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class NarvalError(Exception):
+    """Anything narval raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """One thing wrong in a file: where, what, and what to do next. `line` and `column` count from 1."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+
+
+class DefinitionError(NarvalError):
+    """A file has one or more faults; `.path .line .column` are those of the first."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults: tuple[Fault, ...] = tuple(sorted(faults))
+        if not self.faults:
+            raise ValueError("expected at least one fault, got none")
+        first = self.faults[0]
+        self.path, self.line, self.column = first.path, first.line, first.column
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class PatternError(NarvalError):
+    """A pattern that cannot be tried: `text` is the expression, `column` (from 1) where it goes wrong."""
+
+    def __init__(self, text: str, message: str, column: int = 1) -> None:
+        self.text, self.message, self.column = text, message, column
+        super().__init__(f"{message} in the pattern {text!r}")
+
+
+class ElementError(NarvalError):
+    """An element is refused. `kind` is a stable word: malformed, doctype, too-large, too-deep, invalid."""
+
+    def __init__(self, kind: str, message: str, line: int = 1, column: int = 1) -> None:
+        self.kind, self.message, self.line, self.column = kind, message, line, column
+        super().__init__(message)
+
+
+class ActionError(NarvalError):
+    """An action did not do its work. `kind` becomes the `type` of the error element."""
+
+    def __init__(self, message: str, kind: str = "action-failed") -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+class ActionTimeout(ActionError):
+    """An action did not come back within its time limit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "timeout")
+
+
+class ActionCrashed(ActionError):
+    """The program an action ran in ended before it answered."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "crashed")
+
+
+class RequestError(NarvalError):
+    """Who asked is mistaken: no such run, no such definition, a wrong argument."""
+
+
+class OperatorError(NarvalError):
+    """Who runs the daemon has something to set right."""
+
+
+class NoHomeError(OperatorError):
+    """There is no home at that path."""
+
+
+class HomeHeldError(OperatorError):
+    """Another program holds the home."""
+
+
+class SettingsError(OperatorError):
+    """`etc/narval.toml` has faults."""
+
+
+class SurroundingsError(NarvalError):
+    """The machine failed: disk, file system, a peer."""
+
+
+class StoreError(SurroundingsError):
+    """The store cannot be read or written; what was confirmed is safe."""
+
+
+class DaemonGoneError(SurroundingsError):
+    """The daemon that holds the home does not answer."""
+
+
+class InternalError(NarvalError):
+    """narval broke a rule of its own; please report it."""

@@ -1,0 +1,84 @@
+"""Contexts: which run holds which elements, and how contexts nest (N3).
+
+A context is a set of references; an element may be in many. The context of a run that was called is nested in
+its caller's: looking outward goes from the run's own elements to its caller's, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+
+class Contexts:
+    """Run to elements, and back."""
+
+    __slots__ = ("_held", "_holders")
+
+    def __init__(self) -> None:
+        self._held: dict[int, dict[int, None]] = {}
+        # Most elements have one holder: it stands here as a bare number, several as a set.
+        self._holders: dict[int, int | set[int]] = {}
+
+    def of(self, run: int) -> Iterable[int]:
+        """The eids a run holds, in the order they joined."""
+        return self._held.get(run, {}).keys()
+
+    def runs(self) -> Iterable[int]:
+        """The runs that have a context."""
+        return self._held.keys()
+
+    def holds(self, run: int, eid: int) -> bool:
+        """Whether the element is in the run's context."""
+        return eid in self._held.get(run, ())
+
+    def holders(self, eid: int) -> Iterator[int]:
+        """The runs that hold an element."""
+        holders = self._holders.get(eid)
+        if isinstance(holders, int):
+            yield holders
+        elif holders:
+            yield from holders
+
+    def join(self, run: int, eids: Iterable[int]) -> None:
+        """Elements join a run's context."""
+        held = self._held.setdefault(run, {})
+        for eid in eids:
+            held[eid] = None
+            holders = self._holders.get(eid)
+            if holders is None:
+                self._holders[eid] = run
+            elif isinstance(holders, set):
+                holders.add(run)
+            elif holders != run:
+                self._holders[eid] = {holders, run}
+
+    def leave(self, run: int, eids: Iterable[int]) -> None:
+        """Elements leave a run's context."""
+        held = self._held.get(run)
+        if held is None:
+            return
+        for eid in eids:
+            held.pop(eid, None)
+            self._drop(run, eid)
+        if not held:
+            del self._held[run]
+
+    def forget_run(self, run: int) -> None:
+        """The whole context goes."""
+        for eid in self._held.pop(run, {}):
+            self._drop(run, eid)
+
+    def forget_element(self, eid: int) -> None:
+        """An element leaves every context."""
+        for run in list(self.holders(eid)):
+            self._held.get(run, {}).pop(eid, None)
+        self._holders.pop(eid, None)
+
+    def _drop(self, run: int, eid: int) -> None:
+        holders = self._holders.get(eid)
+        if isinstance(holders, set):
+            holders.discard(run)
+            if not holders:
+                del self._holders[eid]
+        elif holders == run:
+            del self._holders[eid]

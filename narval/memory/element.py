@@ -1,0 +1,256 @@
+"""Element: an immutable XML tree with an id and an origin, kept as bytes (§ "Memory and the index", N1, N8).
+
+The bytes are the memory; a parsed tree is a view of them, made when somebody looks. Whatever enters memory
+passes `canonical` first, so every element in memory is well formed, bounded, and free of DTD and entities.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from lxml import etree
+
+from narval.errors import ElementError
+
+MAX_BYTES = 16 * 1024 * 1024
+"""An element larger than this (in bytes of XML) is refused: keep it as a file and refer to it."""
+
+CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
+"""The control namespace of N6; narval reads its own words with it and without it."""
+
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+_TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
+_DECLARATION = re.compile(rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>""")
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_PLACE = re.compile(r",? line \d+, column \d+\s*$")
+
+
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an element comes from (N8): the run, step and call that made it, and the eids it was made from."""
+
+    run: int
+    step: str = ""
+    call: str = ""
+    inputs: tuple[int, ...] = ()
+
+
+class Element:
+    """One element of memory: never altered; a new version is a new element that outdates this one (N1).
+
+    `eid` is its number (0: not in memory yet), `xml` its bytes (UTF-8, no declaration, no eid attribute),
+    `added` the moment it arrived (seconds since 1970, UTC), `origin` who made it (None: from outside).
+    """
+
+    __slots__ = ("_name", "added", "eid", "origin", "xml")
+
+    def __init__(self, eid: int, xml: bytes, added: float = 0.0, origin: Origin | None = None) -> None:
+        self.eid = eid
+        self.xml = xml
+        self.added = added
+        self.origin = origin
+        self._name: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The root's name; in `{namespace}local` form when it has a namespace."""
+        if self._name is None:
+            self._name = str(parse(self.xml).tag)
+        return self._name
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The root's attributes, `eid` included once the element is in memory."""
+        return {str(key): str(value) for key, value in self.tree().attrib.items()}
+
+    @property
+    def text(self) -> str:
+        """All text within the element, joined."""
+        return "".join(str(part) for part in parse(self.xml).itertext())
+
+    def tree(self) -> etree._Element:
+        """A fresh lxml copy: altering it alters nothing else."""
+        root = parse(self.xml)
+        if self.eid:
+            root.set("eid", str(self.eid))
+        return root
+
+    def xpath(self, expression: str) -> Any:
+        """What an XPath 1.0 expression selects, as lxml gives it; the element is the only child of its context
+        node, as in a pattern: `element.xpath("email/@subject")`.
+        """
+        return Tree(self).context.xpath(expression)
+
+    def with_eid(self) -> bytes:
+        """The bytes with the `eid` attribute set, as people are shown them."""
+        return etree.tostring(self.tree(), encoding="utf-8")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Element):
+            return NotImplemented
+        return self.eid == other.eid and self.xml == other.xml
+
+    def __hash__(self) -> int:
+        return hash((self.eid, self.xml))
+
+    def __repr__(self) -> str:
+        shown = self.xml[:60].decode("utf-8", "replace")
+        return f"<Element {self.eid}: {shown}{'…' if len(self.xml) > 60 else ''}>"
+
+
+class Tree:
+    """An element parsed: `context` is a `memory` node whose only child `root` is the element (N9).
+
+    Belongs to the thread that made it.
+    """
+
+    __slots__ = ("context", "root")
+
+    def __init__(self, element: Element) -> None:
+        self.context: etree._Element = etree.fromstring(b"<memory>" + element.xml + b"</memory>", _TRUSTED)
+        self.root: etree._Element = self.context[0]
+        if element.eid:
+            self.root.set("eid", str(element.eid))
+
+
+class Trees:
+    """The trees looked at last, so that an element tried by many patterns is parsed once; bounded."""
+
+    def __init__(self, most: int = 1024, most_bytes: int = 8 * 1024 * 1024) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._kept: OrderedDict[int, tuple[Tree, int]] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, element: Element) -> Tree:
+        """The element's tree; an element without an eid is parsed each time."""
+        kept = self._kept.get(element.eid)
+        if kept is not None:
+            self._kept.move_to_end(element.eid)
+            return kept[0]
+        tree = Tree(element)
+        if element.eid and len(element.xml) * 8 <= self._most_bytes:
+            self._kept[element.eid] = (tree, len(element.xml))
+            self._bytes += len(element.xml)
+            while len(self._kept) > self._most or self._bytes > self._most_bytes:
+                _, (_, size) = self._kept.popitem(last=False)
+                self._bytes -= size
+        return tree
+
+    def drop(self, eid: int) -> None:
+        """Forget one tree, because its element changed or is gone."""
+        kept = self._kept.pop(eid, None)
+        if kept is not None:
+            self._bytes -= kept[1]
+
+
+def parse(xml: bytes) -> etree._Element:
+    """The root of trusted bytes: those of an element in memory."""
+    return etree.fromstring(xml, _TRUSTED)
+
+
+def canonical(source: str | bytes | etree._Element) -> bytes:
+    """The bytes under which an element is kept: UTF-8, one root, no declaration, no eid (N1, N6).
+
+    Raises ElementError for what is malformed (with line and column), too large, too deep, or carries a DOCTYPE.
+    """
+    if isinstance(source, etree._Element):
+        return _kept_bytes(source)
+    data = source.encode("utf-8") if isinstance(source, str) else bytes(source)
+    return _kept_bytes(parse_untrusted(data, text=isinstance(source, str)))
+
+
+def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
+    """The root of bytes from anywhere; `text` says that an encoding declaration does not apply.
+
+    Raises ElementError.
+    """
+    if len(data) > MAX_BYTES:
+        raise ElementError(
+            "too-large",
+            f"expected at most {MAX_BYTES:,} bytes of XML, got {len(data):,}; "
+            "keep it as a file and refer to it by its path",
+        )
+    if not data.startswith(_WIDE):
+        data = data.strip()
+    try:
+        root = etree.fromstring(_utf8(data, text=text), _PARSER)
+    except etree.XMLSyntaxError as error:
+        raise _refusal(error) from None
+    except ValueError as error:
+        raise ElementError("malformed", f"not well-formed XML: {error}") from None
+    if root.getroottree().docinfo.doctype:
+        raise ElementError("doctype", "a DOCTYPE is not accepted: remove it and write its entities out")
+    return root
+
+
+def _utf8(data: bytes, *, text: bool) -> bytes:
+    """The bytes as UTF-8 without a declaration, where a declaration says that they are something else."""
+    declared = _DECLARATION.match(data)
+    if declared is None:
+        return data
+    if text:
+        return data[declared.end() :]
+    if declared["encoding"] is None:
+        return data
+    encoding = declared["encoding"].decode("ascii")
+    try:
+        return data[declared.end() :].decode(codecs.lookup(encoding).name).encode("utf-8")
+    except LookupError:
+        raise ElementError("malformed", f"unknown encoding {encoding!r}; write the file as UTF-8") from None
+
+
+def children(root: etree._Element) -> list[etree._Element]:
+    """The element children, comments and processing instructions left out."""
+    return [child for child in root if isinstance(child.tag, str)]
+
+
+def local_name(tag: object) -> str | None:
+    """The name of one of narval's own words: bare, or in the control namespace (N6); None for any other."""
+    if not isinstance(tag, str):
+        return None
+    if not tag.startswith("{"):
+        return tag
+    namespace, _, local = tag[1:].partition("}")
+    return local if namespace == CONTROL else None
+
+
+def elements_of(data: str | bytes) -> list[bytes]:
+    """The elements a file or message holds: the root, or each child of a root `memory` (surfaces, `add`).
+
+    Raises ElementError.
+    """
+    raw = data.encode("utf-8") if isinstance(data, str) else data
+    root = parse_untrusted(raw, text=isinstance(data, str))
+    roots: Iterable[etree._Element] = children(root) if local_name(root.tag) == "memory" else [root]
+    return [_kept_bytes(each) for each in roots]
+
+
+def _kept_bytes(root: etree._Element) -> bytes:
+    if root.get("eid") is not None:
+        root.attrib.pop("eid")
+    try:
+        data: bytes = etree.tostring(root, encoding="utf-8", with_tail=False)
+    except (etree.SerialisationError, ValueError) as error:
+        raise ElementError("malformed", f"cannot be written as XML: {error}") from None
+    if len(data) > MAX_BYTES:
+        raise ElementError("too-large", f"expected at most {MAX_BYTES:,} bytes of XML, got {len(data):,}")
+    return data
+
+
+def _refusal(error: etree.XMLSyntaxError) -> ElementError:
+    line, column = error.position if error.position else (1, 1)
+    message = _PLACE.sub("", str(error.msg or error)).strip()
+    lowered = message.lower()
+    if "depth" in lowered:
+        kind, message = "too-deep", "nested deeper than 256 levels"
+    elif "huge" in lowered or "too long" in lowered or "too large" in lowered:
+        kind, message = "too-large", "a text or attribute is longer than 10,000,000 bytes; keep it as a file"
+    elif "entity" in lowered:
+        kind, message = "doctype", f"{message}; entities other than the five of XML are not accepted"
+    else:
+        kind = "malformed"
+    return ElementError(kind, f"not well-formed XML: {message}" if kind == "malformed" else message, line, column)

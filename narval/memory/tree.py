@@ -1,0 +1,253 @@
+"""Memory applies changes; everything else about it only reads.
+
+Elements stay as bytes. Names are indexed as elements arrive; the values of an attribute are indexed when a
+pattern first asks for them. A run is an element too, rendered from its state when somebody looks (N2).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+from narval.memory import change as changes
+from narval.memory.change import Change, MarkScope
+from narval.memory.context import Contexts
+from narval.memory.element import Element, Tree, Trees
+from narval.memory.match import Bound
+
+_WORTH_INDEXING = 32
+"""With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
+
+
+class Memory:
+    """All elements of an agent, their marks and contexts."""
+
+    def __init__(self) -> None:
+        self.next_eid = 1
+        self.contexts = Contexts()
+        self.declared: dict[int, str] = {}
+        self.keys: set[tuple[str, str, str]] = set()
+        self.marks: dict[MarkScope, set[int]] = {}
+        self.outdated: set[int] = set()
+        self.reserved: set[int] = set()
+        self._elements: dict[int, Element] = {}
+        self._rendered: dict[int, Callable[[], Element]] = {}
+        self._by_name: dict[str, dict[int, None]] = {}
+        self._by_value: dict[tuple[str, str], dict[str, dict[int, None]]] = {}
+        self._trees = Trees()
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._elements) + len(self._rendered)
+
+    def __contains__(self, eid: object) -> bool:
+        return eid in self._elements or eid in self._rendered
+
+    def __iter__(self) -> Iterator[int]:
+        """All eids, oldest first."""
+        return heapq.merge(self._elements, sorted(self._rendered))
+
+    def element(self, eid: int) -> Element | None:
+        """The element of that number, or None when there is none or it was forgotten."""
+        found = self._elements.get(eid)
+        if found is not None:
+            return found
+        render = self._rendered.get(eid)
+        return render() if render is not None else None
+
+    def is_run(self, eid: int) -> bool:
+        """Whether the element is a run, rendered from its state."""
+        return eid in self._rendered
+
+    def tree(self, element: Element) -> Tree:
+        """The element parsed, from a bounded cache."""
+        if element.eid in self._elements:
+            return self._trees.of(element)
+        return Tree(element)
+
+    def fits(self, element: Element, bound: Bound) -> bool:
+        """Whether an element, in memory or not yet, fits."""
+        return bound.test(self.tree(element))
+
+    def may_take(self, eid: int, scope: MarkScope | None) -> bool:
+        """Whether an input or condition may take the element: there, not replaced, reserved or used by it."""
+        if eid in self.outdated or eid in self.reserved or eid not in self:
+            return False
+        return scope is None or eid not in self.marks.get(scope, ())
+
+    def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        """Those of `eids` that fit and may be taken, in their order."""
+        for eid in eids:
+            if self.may_take(eid, scope) and self._fits(eid, bound):
+                yield eid
+
+    def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
+        """All of memory that fits and may be taken, oldest first; lazily."""
+        return self.among(self._candidates(bound), bound, scope)
+
+    def select(self, bound: Bound) -> Iterator[int]:
+        """All of memory that fits, replaced and reserved elements too, oldest first."""
+        return (eid for eid in self._candidates(bound) if self._fits(eid, bound))
+
+    def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
+        """Whether an element would fit if no call under way had reserved it (N18)."""
+        used = self.marks.get(scope, ()) if scope is not None else ()
+        return any(eid not in used and self._fits(eid, bound) for eid in sorted(self.reserved))
+
+    def named(self, names: Iterable[str] | None) -> Iterable[int]:
+        """The eids of elements with one of these root names (None: all), oldest first."""
+        if names is None:
+            return self
+        buckets = [bucket for name in names if (bucket := self._by_name.get(name))]
+        return buckets[0] if len(buckets) == 1 else heapq.merge(*buckets)
+
+    def used_by(self, eid: int) -> list[MarkScope]:
+        """Which inputs and conditions have used an element."""
+        return [scope for scope, eids in self.marks.items() if eid in eids]
+
+    # --- changing -------------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> None:
+        """Let a change happen."""
+        _APPLY[type(change)](self, change)
+
+    def revert(self, change: Change) -> None:
+        """Take back the change that happened last; forgetting cannot be taken back."""
+        _REVERT[type(change)](self, change)
+
+    def show_run(self, eid: int, name: str, render: Callable[[], Element]) -> None:
+        """A run begins to be seen as an element."""
+        self._rendered[eid] = render
+        self._by_name.setdefault(name, {})[eid] = None
+        self.next_eid = max(self.next_eid, eid + 1)
+
+    def hide_run(self, eid: int, name: str) -> None:
+        """A run is not seen any more."""
+        self._rendered.pop(eid, None)
+        self._by_name.get(name, {}).pop(eid, None)
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _fits(self, eid: int, bound: Bound) -> bool:
+        element = self.element(eid)
+        return element is not None and bound.test(self.tree(element))
+
+    def _candidates(self, bound: Bound) -> Iterable[int]:
+        keys = bound.keys
+        if keys is None:
+            return self.named(bound.names)
+        buckets: list[Iterable[int]] = []
+        for key in keys:
+            if key.tag is None:
+                return self
+            buckets.append(self._bucket(key.tag, key.eq))
+        return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
+
+    def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
+        """The smallest indexed set that holds every element of that name with these attribute values."""
+        best = self._by_name.get(name, {})
+        if len(best) < _WORTH_INDEXING or name in _RENDERED_NAMES:
+            return best
+        for attribute, value in equalities:
+            bucket = self._values(name, attribute).get(value, {})
+            if len(bucket) < len(best):
+                best = bucket
+        return best
+
+    def _values(self, name: str, attribute: str) -> dict[str, dict[int, None]]:
+        index = self._by_value.get((name, attribute))
+        if index is None:
+            index = self._by_value[name, attribute] = {}
+            for eid in self._by_name.get(name, ()):
+                value = self._trees.of(self._elements[eid]).root.get(attribute)
+                if value is not None:
+                    index.setdefault(str(value), {})[eid] = None
+        return index
+
+    def _add(self, change: changes.Added) -> None:
+        element = change.element
+        self._elements[element.eid] = element
+        self._by_name.setdefault(element.name, {})[element.eid] = None
+        for (name, attribute), index in self._by_value.items():
+            if name == element.name:
+                value = self._trees.of(element).root.get(attribute)
+                if value is not None:
+                    index.setdefault(str(value), {})[element.eid] = None
+        if change.declared:
+            self.declared[element.eid] = change.declared
+        self.next_eid = max(self.next_eid, element.eid + 1)
+
+    def _remove(self, eid: int) -> None:
+        element = self._elements.pop(eid, None)
+        if element is None:
+            return
+        for (name, attribute), index in self._by_value.items():
+            if name == element.name:
+                value = self._trees.of(element).root.get(attribute)
+                if value is not None:
+                    index.get(str(value), {}).pop(eid, None)
+        self._by_name[element.name].pop(eid, None)
+        self._trees.drop(eid)
+        self.declared.pop(eid, None)
+
+    def _forget(self, change: changes.Forgotten) -> None:
+        for run in change.runs:
+            self.contexts.forget_run(run)
+        for eid in change.eids:
+            self._remove(eid)
+            self.contexts.forget_element(eid)
+            self.outdated.discard(eid)
+        gone = set(change.eids)
+        for eids in self.marks.values():
+            eids -= gone
+
+    def _undeclare(self, change: changes.Undeclared) -> None:
+        for eid in change.eids:
+            self.declared.pop(eid, None)
+
+    def _mark(self, change: changes.Used) -> None:
+        self.marks.setdefault(change.scope, set()).update(change.eids)
+
+    def _unmark(self, change: changes.Used) -> None:
+        self.marks[change.scope].difference_update(change.eids)
+
+    def _unadd(self, change: changes.Added) -> None:
+        self._remove(change.element.eid)
+        if change.element.eid == self.next_eid - 1:
+            self.next_eid -= 1
+
+
+_RENDERED_NAMES = frozenset({"plan", "process", "automaton", "task", "dataflow"})
+"""Runs change, so their attributes are not indexed."""
+
+
+def _distinct(eids: Iterable[int]) -> Iterator[int]:
+    last = 0
+    for eid in eids:
+        if eid != last:
+            yield eid
+            last = eid
+
+
+_APPLY: dict[type, Callable[[Memory, object], None]] = {  # type: ignore[assignment]
+    changes.Added: Memory._add,
+    changes.Held: lambda memory, change: memory.contexts.join(change.run, change.eids),
+    changes.Used: Memory._mark,
+    changes.Reserved: lambda memory, change: memory.reserved.update(change.eids),
+    changes.Released: lambda memory, change: memory.reserved.difference_update(change.eids),
+    changes.Outdated: lambda memory, change: memory.outdated.update(change.eids),
+    changes.Keyed: lambda memory, change: memory.keys.add((change.name, change.expression, change.value)),
+    changes.Undeclared: Memory._undeclare,
+    changes.Forgotten: Memory._forget,
+}
+
+_REVERT: dict[type, Callable[[Memory, object], None]] = {  # type: ignore[assignment]
+    changes.Added: Memory._unadd,
+    changes.Held: lambda memory, change: memory.contexts.leave(change.run, change.eids),
+    changes.Used: Memory._unmark,
+    changes.Reserved: lambda memory, change: memory.reserved.difference_update(change.eids),
+    changes.Released: lambda memory, change: memory.reserved.update(change.eids),
+    changes.Outdated: lambda memory, change: memory.outdated.difference_update(change.eids),
+    changes.Keyed: lambda memory, change: memory.keys.discard((change.name, change.expression, change.value)),
+}
