@@ -1,7 +1,7 @@
 """Assignment: which element goes to which input or condition, by rank (N15, N16, §1.4.2).
 
-A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes to
-one slot at most, so this is a matching in a bipartite graph, not a first-come loop. It is decided in five
+A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes
+to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. It is decided in five
 passes, each of which leaves standing what those before it decided:
 
 1. every mandatory slot is seated somewhere, by augmenting paths; if that cannot be done, nothing is given;
@@ -27,8 +27,8 @@ import msgspec
 class Slot(msgspec.Struct, frozen=True):
     """An input or a condition that wants elements.
 
-    `ranks()` gives, for rank 1, 2, 3 …, the eids that fit at that rank: nearest rank first, oldest first within
-    a rank. An eid may appear at several ranks; its nearest counts.
+    `ranks()` gives, for rank 1, 2, 3 …, the eids that fit at that rank: nearest rank first, oldest first
+    within a rank. An eid may appear at several ranks; its nearest counts.
     """
 
     id: str
@@ -139,8 +139,9 @@ class _Seating:
         return False
 
     def settle(self, index: int, *, by_rank: bool = False) -> None:
-        """Give a slot the nearest candidate that leaves every seated slot a seat; with `by_rank` the slot keeps
-        to the rank of that candidate, and may still change seats within it.
+        """Give a slot the nearest candidate that leaves every seated slot a seat.
+
+        With `by_rank` the slot keeps to the rank of that candidate, and may still change seats within it.
         """
         for rank, eid in self._choices(index):
             if self._move(index, eid):
@@ -166,7 +167,7 @@ class _Seating:
         return (choice for choice in self._candidates[index].within(bound) if choice[0] == bound)
 
     def _move(self, index: int, eid: int) -> bool:
-        """Move a slot to a candidate if its holder can be seated elsewhere; else everything stays as it was."""
+        """Move a slot to a candidate if its holder can be seated elsewhere; else all stays as it was."""
         holder = self._holders.get(eid)
         if holder == index:
             return True
