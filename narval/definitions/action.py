@@ -1,0 +1,99 @@
+"""Action: a prototype and a Python function's name (§2.1.3, tables 2.15-2.17, N30, N33, N36)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar, overload
+
+from narval.definitions.prototype import EMPTY, Input, Output, Prototype
+
+__all__ = ["Action", "Declaration", "Input", "Output", "action"]
+
+Where = Literal["thread", "worker", "inline", "async", "source"]
+"""Where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36)."""
+
+DECLARATION = "__narval_action__"
+"""The attribute of a function that holds its `Declaration`."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Action:
+    """A Python function that can be called. `function` is its name in the module, `where` says where it runs.
+
+    `xml` is the `action` element that memory shows (N2), `digest` names the version.
+    """
+
+    kind: ClassVar[str] = "action"
+
+    group: str
+    name: str
+    function: str
+    prototype: Prototype = EMPTY
+    where: Where = "thread"
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What `@action` says about a function, as its author wrote it."""
+
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    name: str | None = None
+    runs: Literal["thread", "worker", "inline"] | None = None
+    source: bool = False
+    description: str | None = None
+
+
+@overload
+def action(function: Function, /) -> Function: ...
+
+
+@overload
+def action(
+    *,
+    inputs: Iterable[Input] = (),
+    outputs: Iterable[Output] = (),
+    name: str | None = None,
+    runs: Literal["thread", "worker", "inline"] | None = None,
+    source: bool = False,
+    description: str | None = None,
+) -> Callable[[Function], Function]: ...
+
+
+def action(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    inputs: Iterable[Input] = (),
+    outputs: Iterable[Output] = (),
+    name: str | None = None,
+    runs: Literal["thread", "worker", "inline"] | None = None,
+    source: bool = False,
+    description: str | None = None,
+) -> Any:
+    """Declare that a function is an action; the function itself is returned unchanged.
+
+    The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs` says
+    where it runs ("thread" by default, "worker", "inline"; `async def` runs in the loop); `source` that it is
+    an async generator whose step stays running (N36).
+    """
+    declaration = Declaration(tuple(inputs), tuple(outputs), name, runs, source, description)
+
+    def declare(declared: Function) -> Function:
+        setattr(declared, DECLARATION, declaration)
+        return declared
+
+    return declare if function is None else declare(function)

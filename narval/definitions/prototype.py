@@ -1,0 +1,237 @@
+"""Prototype: the inputs and outputs of anything that can be called, and how a step tightens them (§1.4.1, N14).
+
+`Input` and `Output` are also what the author of an action writes. Their patterns are compiled when first asked
+for, so that declaring costs nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from narval.errors import DefinitionError, Fault
+from narval.memory.match import Condition, condition
+
+NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, init=False)
+class Input:
+    """An element, or a list of them, that a call is given.
+
+    All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`: takes
+    every candidate of its best rank; `optional`: may be left empty; `outdates`: what was taken is replaced once
+    the call has succeeded. `tightens` is the input that this one was made from by a step (N14).
+    """
+
+    id: str
+    match: tuple[str, ...]
+    use: bool = False
+    list: bool = False
+    optional: bool = False
+    outdates: bool = False
+    namespaces: Mapping[str, str] = field(default=NO_NAMESPACES, hash=False)
+    tightens: Input | None = field(default=None, repr=False)
+
+    def __init__(
+        self,
+        id: str,
+        match: str | Iterable[str] = (),
+        use: bool = False,
+        list: bool = False,
+        optional: bool = False,
+        outdates: bool = False,
+        namespaces: Mapping[str, str] = NO_NAMESPACES,
+        tightens: Input | None = None,
+    ) -> None:
+        _set(self, id=id, match=_texts(match), use=use, list=list, optional=optional, outdates=outdates)
+        _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
+
+    @cached_property
+    def condition(self) -> Condition:
+        """What an element must satisfy to be given here. Raises PatternError."""
+        return _condition(self.match, self.namespaces, self.tightens)
+
+
+@dataclass(frozen=True, init=False)
+class Output:
+    """An element, or a list of them, that a call gives back (N20).
+
+    All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose value
+    for it was given before is dropped (N37).
+    """
+
+    id: str
+    match: tuple[str, ...]
+    list: bool = False
+    optional: bool = False
+    unique: str | None = None
+    namespaces: Mapping[str, str] = field(default=NO_NAMESPACES, hash=False)
+    tightens: Output | None = field(default=None, repr=False)
+
+    def __init__(
+        self,
+        id: str,
+        match: str | Iterable[str] = (),
+        list: bool = False,
+        optional: bool = False,
+        unique: str | None = None,
+        namespaces: Mapping[str, str] = NO_NAMESPACES,
+        tightens: Output | None = None,
+    ) -> None:
+        _set(self, id=id, match=_texts(match), list=list, optional=optional, unique=unique)
+        _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
+
+    @cached_property
+    def condition(self) -> Condition:
+        """What an element must satisfy to be this output. Raises PatternError."""
+        return _condition(self.match, self.namespaces, self.tightens)
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """What a call is given and what it gives back, in the order of declaration."""
+
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+
+    def input(self, id: str) -> Input | None:
+        """The input of that id."""
+        return next((each for each in self.inputs if each.id == id), None)
+
+    def output(self, id: str) -> Output | None:
+        """The output of that id."""
+        return next((each for each in self.outputs if each.id == id), None)
+
+
+EMPTY = Prototype()
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """An `input` or `output` node of a step: what it adds to the input or output of its target (§1.4.1.6).
+
+    `stated` holds the attributes the author wrote; `places` the line and column of each attribute's value.
+    """
+
+    id: str
+    match: tuple[str, ...] = ()
+    stated: Mapping[str, bool] = field(default_factory=dict, hash=False)
+    namespaces: Mapping[str, str] = field(default=NO_NAMESPACES, hash=False)
+    path: str = ""
+    line: int = 1
+    column: int = 1
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False, repr=False)
+
+    def fault(self, message: str, attribute: str | None = None) -> Fault:
+        """That this node, or one of its attributes, is wrong."""
+        line, column = self.places.get(attribute or "", (self.line, self.column))
+        return Fault(self.path, line, column, message)
+
+
+INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": True}
+OUTPUT_OVERRIDES = {"optional": False, "list": False}
+"""The one value each attribute may be changed to by a step (N14, Table 1.1): a step may only ask for more."""
+
+_WHY = {
+    "optional": "the target cannot do without it",
+    "list": "the target takes one element at a time",
+    "use": "the target must not see an element twice",
+    "outdates": "the target replaces what it takes",
+}
+
+
+def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[Narrowing]) -> Prototype:
+    """The prototype as a step tightens it. Raises DefinitionError for each override that N14 forbids."""
+    faults: list[Fault] = []
+    asked, given = tuple(inputs), tuple(outputs)
+    if not asked and not given:
+        return prototype
+    narrowed = Prototype(
+        tuple(_narrowed(prototype.inputs, asked, "input", INPUT_OVERRIDES, faults)),
+        tuple(_narrowed(prototype.outputs, given, "output", OUTPUT_OVERRIDES, faults)),
+    )
+    if faults:
+        raise DefinitionError(faults)
+    return narrowed
+
+
+def closest(word: str, words: Iterable[str]) -> str:
+    """A hint to put after a message: the known word that was probably meant, else the known words, else nothing."""
+    known = sorted(set(words))
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; there is {', '.join(map(repr, known))}" if 0 < len(known) <= 12 else ""
+
+
+def _narrowed(
+    declared: tuple[Any, ...],
+    narrowings: tuple[Narrowing, ...],
+    what: str,
+    overrides: Mapping[str, bool],
+    faults: list[Fault],
+) -> Iterator[Any]:
+    by_id: dict[str, Narrowing] = {}
+    ids = [each.id for each in declared]
+    for narrowing in narrowings:
+        if narrowing.id in by_id:
+            faults.append(narrowing.fault(f"expected one {what} node for {narrowing.id!r}, found two", "id"))
+        elif narrowing.id not in ids:
+            known = closest(narrowing.id, ids) or f"; the target has no {what}"
+            faults.append(
+                narrowing.fault(
+                    f"expected the id of an {what} of the target, found {narrowing.id!r}{known}", "id"
+                )
+            )
+        by_id[narrowing.id] = narrowing
+    for each in declared:
+        wish = by_id.get(each.id)
+        yield each if wish is None else _tightened(each, wish, what, overrides, faults)
+
+
+def _tightened(
+    declared: Any, wish: Narrowing, what: str, overrides: Mapping[str, bool], faults: list[Fault]
+) -> Any:
+    changed: dict[str, bool] = {}
+    for attribute, value in wish.stated.items():
+        if attribute not in overrides:
+            faults.append(
+                wish.fault(f"a step cannot set {attribute!r} of an {what}: only its target can", attribute)
+            )
+        elif value == getattr(declared, attribute):
+            continue
+        elif value != overrides[attribute]:
+            was, now = ("yes", "no") if not value else ("no", "yes")
+            faults.append(
+                wish.fault(
+                    f"a step cannot change {attribute!r} of the {what} {declared.id!r} from {was} to {now}: "
+                    f"{_WHY[attribute]}; remove the attribute",
+                    attribute,
+                )
+            )
+        else:
+            changed[attribute] = value
+    if not wish.match:
+        return replace(declared, **changed) if changed else declared
+    return replace(declared, **changed, match=wish.match, namespaces=wish.namespaces, tightens=declared)
+
+
+def _condition(
+    match: tuple[str, ...], namespaces: Mapping[str, str], tightens: Input | Output | None
+) -> Condition:
+    own = condition(*match, namespaces=namespaces)
+    return own if tightens is None else Condition((*tightens.condition.patterns, *own.patterns))
+
+
+def _texts(match: str | Iterable[str]) -> tuple[str, ...]:
+    return (match,) if isinstance(match, str) else tuple(match)
+
+
+def _set(target: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(target, name, value)

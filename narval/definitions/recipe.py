@@ -1,0 +1,140 @@
+"""Recipe: steps, and transitions between them (§2.1.1, tables 2.3-2.11, N12).
+
+A recipe is linked once, when it is loaded: steps and transitions point at each other, so that following a plan
+never looks anything up. Nothing here is altered afterwards; steps, transitions and recipes are equal to
+themselves only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from narval.definitions.prototype import Narrowing, Prototype, narrow
+from narval.memory.match import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where to look first for elements (table 2.7): an element that fits one of `alternatives` is nearer (N15)."""
+
+    origin: Literal["memory", "plan"]
+    alternatives: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionCondition:
+    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once."""
+
+    condition: Condition
+    use: bool = False
+
+
+Ranges = tuple[tuple[int, int], ...]
+"""The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A date that comes again (table 2.9, N25): one fits when all its fields do."""
+
+    seconds: Ranges = ()
+    minutes: Ranges = ()
+    hours: Ranges = ()
+    monthdays: Ranges = ()
+    months: Ranges = ()
+    years: Ranges = ()
+    yeardays: Ranges = ()
+    weekdays: Ranges = ()
+    missed: Literal["once", "skip"] = "once"
+    line: int = field(default=1, compare=False)
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One unit of behaviour (table 2.4): calls its target, once, or once for each element that fits `foreach`.
+
+    `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
+    are the bytes of elements. `timeout` is in seconds; `retries` and `backoff` are kept for N29. `outs` are in
+    the order in which they are tried: highest priority first, then as in the file (N22).
+    """
+
+    id: str
+    kind: str
+    target: str
+    foreach: Condition | None = None
+    arguments: tuple[bytes, ...] = ()
+    context: Context | None = None
+    inputs: tuple[Narrowing, ...] = ()
+    outputs: tuple[Narrowing, ...] = ()
+    timeout: float | None = None
+    retries: int = 0
+    backoff: float | None = None
+    on_restart: Literal["retry", "error"] = "retry"
+    max_parallel: int | None = None
+    line: int = 1
+    ins: tuple[Transition, ...] = ()
+    outs: tuple[Transition, ...] = ()
+    _narrowed: tuple[Prototype, Prototype] | None = field(default=None, repr=False)
+
+    def prototype(self, target: Prototype) -> Prototype:
+        """The target's prototype as this step tightens it (N14). Raises DefinitionError."""
+        if self._narrowed is None or self._narrowed[0] is not target:
+            self._narrowed = (target, narrow(target, self.inputs, self.outputs))
+        return self._narrowed[1]
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """A step that a transition leaves (table 2.10); `on_error`: the link is for the step's errors (§1.5.2)."""
+
+    step: Step
+    on_error: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Transition:
+    """What must hold before the plan goes from some steps to others (table 2.5).
+
+    `order` is the place in the file, which breaks ties of priority.
+    """
+
+    id: str
+    priority: int = 0
+    order: int = 0
+    ins: tuple[In, ...] = ()
+    outs: tuple[Step, ...] = ()
+    conditions: tuple[TransitionCondition, ...] = ()
+    context: Context | None = None
+    times: tuple[Time, ...] = ()
+    line: int = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recipe:
+    """What a plan follows (table 2.3). `steps` and `transitions` are by id, in the order of the file.
+
+    `xml` is the recipe alone, as memory shows it (N2) and as it can be read again; `digest` names the version.
+    """
+
+    kind: ClassVar[str] = "recipe"
+
+    group: str
+    name: str
+    start: Step
+    end: Step
+    steps: Mapping[str, Step]
+    transitions: Mapping[str, Transition]
+    restart: bool = False
+    decay: float | None = None
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
