@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
+from narval.definitions.library import Reference
 from narval.definitions.prototype import EMPTY, Input, Output, Prototype
 
 __all__ = ["Action", "Declaration", "Input", "Output", "action"]
@@ -27,6 +28,7 @@ class Action:
     """
 
     kind: ClassVar[str] = "action"
+    references: ClassVar[tuple[Reference, ...]] = ()
 
     group: str
     name: str
@@ -86,9 +88,9 @@ def action(
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
-    The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs` says
-    where it runs ("thread" by default, "worker", "inline"; `async def` runs in the loop); `source` that it is
-    an async generator whose step stays running (N36).
+    The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
+    says where it runs ("thread" by default, "worker", "inline"; `async def` runs in the loop); `source` that
+    it is an async generator whose step stays running (N36).
     """
     declaration = Declaration(tuple(inputs), tuple(outputs), name, runs, source, description)
 

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from narval.definitions.hint import closest
+from narval.errors import DefinitionError, Fault
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A place in a definition that names another one, to be checked once all files are read (N13).
+
+    `what` says for people what names it; `check` finds further faults once the other one is there.
+    """
+
+    kind: str
+    target: str
+    what: str
+    path: str
+    line: int
+    column: int
+    check: Callable[[Definition], Iterable[Fault]] | None = None
+
+    def fault(self, message: str) -> Fault:
+        """That it names something wrong."""
+        return Fault(self.path, self.line, self.column, message)
 
 
 class Definition(Protocol):
@@ -39,12 +63,33 @@ class Definition(Protocol):
         """The element that memory shows (N2)."""
 
     @property
+    def references(self) -> tuple[Reference, ...]:
+        """Where it names other definitions."""
+
+    @property
     def path(self) -> str:
         """The file it was read from."""
 
     @property
     def line(self) -> int:
         """The line it begins on."""
+
+
+class Parsed(NamedTuple):
+    """What a file gave: its definitions, as far as they could be made, and all its faults.
+
+    `references` are those of the whole file, those of definitions with faults too.
+    """
+
+    definitions: tuple[Definition, ...]
+    references: tuple[Reference, ...]
+    faults: tuple[Fault, ...]
+
+    def checked(self) -> tuple[Definition, ...]:
+        """The definitions of a file without faults. Raises DefinitionError with all there are."""
+        if self.faults:
+            raise DefinitionError(self.faults)
+        return self.definitions
 
 
 class Library:
@@ -63,7 +108,7 @@ class Library:
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""
-        return self._by_kind.get(kind, {}).get(full_name)
+        return self.of(kind).get(full_name)
 
     def find(self, full_name: str) -> Definition | None:
         """The definition of that name, of whatever kind; the first read where several kinds share it."""
@@ -94,3 +139,35 @@ class Library:
 
     def __len__(self) -> int:
         return sum(map(len, self._by_kind.values()))
+
+
+def check_targets(
+    references: Iterable[Reference], library: Library, broken_files: Mapping[str, str] | None = None
+) -> list[Fault]:
+    """What the references of definitions say that is not so: targets that are not there, or do not fit.
+
+    `broken_files` tells by group which file did not load, so that a fault there is not looked for here.
+    """
+    faults: list[Fault] = []
+    for reference in references:
+        found = library.get(reference.kind, reference.target)
+        if found is None:
+            faults.append(reference.fault(_unknown(reference, library, broken_files or {})))
+        elif reference.check is not None:
+            faults.extend(reference.check(found))
+    return faults
+
+
+def _unknown(reference: Reference, library: Library, broken_files: Mapping[str, str]) -> str:
+    kind, target = reference.kind, reference.target
+    missing = f"{reference.what}: there is no {kind} {target!r}"
+    broken = broken_files.get(target.partition(".")[0])
+    if broken is not None:
+        return f"{missing}, because {broken} did not load; set its faults right first"
+    other = library.find(target)
+    if other is not None:
+        return f"{missing}, but there is a {other.kind} of that name; write type={other.kind!r}"
+    names = library.of(kind)
+    if not names:
+        return f"{missing}; no {kind} is loaded"
+    return missing + closest(target, names)

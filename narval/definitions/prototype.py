@@ -1,18 +1,18 @@
-"""Prototype: the inputs and outputs of anything that can be called, and how a step tightens them (§1.4.1, N14).
+"""Prototype: inputs and outputs of anything that can be called, and how a step tightens them (§1.4.1, N14).
 
-`Input` and `Output` are also what the author of an action writes. Their patterns are compiled when first asked
-for, so that declaring costs nothing.
+`Input` and `Output` are also what the author of an action writes. Their patterns are compiled when first
+asked for, so that declaring costs nothing.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from narval.definitions.hint import closest
 from narval.errors import DefinitionError, Fault
 from narval.memory.match import Condition, condition
 
@@ -23,9 +23,9 @@ NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 class Input:
     """An element, or a list of them, that a call is given.
 
-    All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`: takes
-    every candidate of its best rank; `optional`: may be left empty; `outdates`: what was taken is replaced once
-    the call has succeeded. `tightens` is the input that this one was made from by a step (N14).
+    All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`:
+    takes every candidate of its best rank; `optional`: may be left empty; `outdates`: what was taken is
+    replaced once the call has succeeded. `tightens` is the input that a step made this one from (N14).
     """
 
     id: str
@@ -34,7 +34,7 @@ class Input:
     list: bool = False
     optional: bool = False
     outdates: bool = False
-    namespaces: Mapping[str, str] = field(default=NO_NAMESPACES, hash=False)
+    namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     tightens: Input | None = field(default=None, repr=False)
 
     def __init__(
@@ -61,8 +61,8 @@ class Input:
 class Output:
     """An element, or a list of them, that a call gives back (N20).
 
-    All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose value
-    for it was given before is dropped (N37).
+    All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
+    value for it was given before is dropped (N37).
     """
 
     id: str
@@ -70,7 +70,7 @@ class Output:
     list: bool = False
     optional: bool = False
     unique: str | None = None
-    namespaces: Mapping[str, str] = field(default=NO_NAMESPACES, hash=False)
+    namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     tightens: Output | None = field(default=None, repr=False)
 
     def __init__(
@@ -121,7 +121,7 @@ class Narrowing:
     id: str
     match: tuple[str, ...] = ()
     stated: Mapping[str, bool] = field(default_factory=dict, hash=False)
-    namespaces: Mapping[str, str] = field(default=NO_NAMESPACES, hash=False)
+    namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     path: str = ""
     line: int = 1
     column: int = 1
@@ -158,15 +158,6 @@ def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[
     if faults:
         raise DefinitionError(faults)
     return narrowed
-
-
-def closest(word: str, words: Iterable[str]) -> str:
-    """A hint to put after a message: the known word that was probably meant, else the known words, else nothing."""
-    known = sorted(set(words))
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; there is {', '.join(map(repr, known))}" if 0 < len(known) <= 12 else ""
 
 
 def _narrowed(

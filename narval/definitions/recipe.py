@@ -1,7 +1,7 @@
 """Recipe: steps, and transitions between them (§2.1.1, tables 2.3-2.11, N12).
 
-A recipe is linked once, when it is loaded: steps and transitions point at each other, so that following a plan
-never looks anything up. Nothing here is altered afterwards; steps, transitions and recipes are equal to
+A recipe is linked once, when it is loaded: steps and transitions point at each other, so that following a
+plan never looks anything up. Nothing here is altered afterwards; steps, transitions and recipes are equal to
 themselves only.
 """
 
@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from narval.definitions.library import Reference
 from narval.definitions.prototype import Narrowing, Prototype, narrow
 from narval.memory.match import Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where to look first for elements (table 2.7): an element that fits one of `alternatives` is nearer (N15)."""
+    """Where to look first for elements (table 2.7): what fits one of `alternatives` is nearer (N15)."""
 
     origin: Literal["memory", "plan"]
     alternatives: tuple[Condition, ...]
@@ -53,11 +54,11 @@ class Time:
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """One unit of behaviour (table 2.4): calls its target, once, or once for each element that fits `foreach`.
+    """One unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
-    are the bytes of elements. `timeout` is in seconds; `retries` and `backoff` are kept for N29. `outs` are in
-    the order in which they are tried: highest priority first, then as in the file (N22).
+    are the bytes of elements. `timeout` is in seconds; `retries` and `backoff` are kept for N29. `outs` are
+    in the order in which they are tried: highest priority first, then as in the file (N22).
     """
 
     id: str
@@ -87,7 +88,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A step that a transition leaves (table 2.10); `on_error`: the link is for the step's errors (§1.5.2)."""
+    """A step that a transition leaves (table 2.10); `on_error`: the link is for its errors (§1.5.2)."""
 
     step: Step
     on_error: bool = False
@@ -115,7 +116,8 @@ class Transition:
 class Recipe:
     """What a plan follows (table 2.3). `steps` and `transitions` are by id, in the order of the file.
 
-    `xml` is the recipe alone, as memory shows it (N2) and as it can be read again; `digest` names the version.
+    `xml` is the recipe alone, as memory shows it (N2) and as it can be read again; `digest` names the
+    version.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -129,6 +131,7 @@ class Recipe:
     restart: bool = False
     decay: float | None = None
     descriptions: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[Reference, ...] = field(default=(), repr=False)
     digest: str = ""
     xml: bytes = b""
     path: str = ""

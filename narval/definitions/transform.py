@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from narval.definitions.library import Reference
 from narval.definitions.prototype import EMPTY, Prototype
 
 
@@ -14,6 +15,7 @@ class Transform:
     """An XSLT stylesheet that can be called. `xml` is the stylesheet (UTF-8), `digest` names the version."""
 
     kind: ClassVar[str] = "transform"
+    references: ClassVar[tuple[Reference, ...]] = ()
 
     group: str
     name: str

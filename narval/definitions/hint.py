@@ -1,0 +1,26 @@
+"""Hint: the word that somebody who wrote another one probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+MOST_WORDS = 2000
+"""Among more words than these, none is looked for."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The word that was probably meant."""
+    if len(known := sorted(set(words))) > MOST_WORDS:
+        return None
+    found = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def closest(word: str, words: Iterable[str]) -> str:
+    """What to put after a message: the word that was probably meant, or all there are if they are few."""
+    known = sorted(set(words))
+    near = nearest(word, known)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    return f"; there is {', '.join(map(repr, known))}" if 0 < len(known) <= 12 else ""

@@ -1,0 +1,143 @@
+"""What is wrong with a recipe that no table can say: its graph, and how its steps fit their targets (N13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from narval.definitions.library import Definition
+from narval.definitions.prototype import Input, Prototype
+from narval.definitions.recipe import Step
+from narval.errors import DefinitionError, Fault
+from narval.memory.match import Condition
+
+Place = tuple[int, int]
+
+
+class Edge(NamedTuple):
+    """A transition by ids: the steps that must be done, and those that start, each with its place."""
+
+    id: str
+    ins: tuple[str, ...]
+    outs: tuple[tuple[str, Place], ...]
+
+
+def check_graph(
+    start: str | None, steps: Mapping[str, Place], edges: Iterable[Edge]
+) -> Iterator[tuple[Place, str]]:
+    """The cycles, and the steps that cannot be reached from the start, each with its place and a message."""
+    edges = list(edges)
+    yield from _cycles(steps, edges)
+    if start is not None:
+        yield from _unreachable(start, steps, edges)
+
+
+def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
+    reached = _reached(start, edges)
+    into = {step: edge for edge in reversed(edges) for step, _ in edge.outs}
+    for step, place in steps.items():
+        if step in reached:
+            continue
+        why = "no transition leads to it"
+        if step in into:
+            missing = next(each for each in into[step].ins if each not in reached)
+            why = f"transition {into[step].id!r} needs {missing!r}, which cannot be reached either"
+        yield (
+            place,
+            f"step {step!r} cannot be reached from the start step {start!r}: {why}; link or remove it",
+        )
+
+
+def _reached(start: str, edges: list[Edge]) -> set[str]:
+    """The steps that may start: a transition needs all the steps that it leaves."""
+    missing = [set(edge.ins) for edge in edges]
+    leaving: dict[str, list[int]] = {}
+    for number, ins in enumerate(missing):
+        for step in ins:
+            leaving.setdefault(step, []).append(number)
+    reached: set[str] = set()
+    pending = [start, *(step for edge in edges if not edge.ins for step, _ in edge.outs)]
+    while pending:
+        step = pending.pop()
+        if step in reached:
+            continue
+        reached.add(step)
+        for number in leaving.get(step, ()):
+            missing[number].discard(step)
+            if not missing[number]:
+                pending.extend(out for out, _ in edges[number].outs)
+    return reached
+
+
+def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
+    """Each link that leads back to a step on the way to it, found by walking in depth without recursion."""
+    after: dict[str, list[tuple[str, Place]]] = {step: [] for step in steps}
+    for edge in edges:
+        for step in edge.ins:
+            after.setdefault(step, []).extend(edge.outs)
+    seen: set[str] = set()
+    told: set[Place] = set()
+    for root in after:
+        way = {} if root in seen else {root: iter(after[root])}
+        seen.add(root)
+        while way:
+            step = next(reversed(way))
+            successor, place = next(way[step], (None, (0, 0)))
+            if successor is None:
+                del way[step]
+            elif successor in way and place not in told:
+                told.add(place)
+                yield place, _going_back(successor, list(way))
+            elif successor not in seen:
+                seen.add(successor)
+                way[successor] = iter(after.get(successor, ()))
+
+
+def _going_back(to: str, way: list[str]) -> str:
+    circle = " → ".join([*way[way.index(to) :], to])
+    return (
+        f"a step runs once in a plan, but this leads back to {to!r} ({circle}); "
+        'loop with restart="yes", a new start-plan, or a process definition'
+    )
+
+
+def check_step(step: Step, target: Definition, foreach: Place, path: str) -> list[Fault]:
+    """How a step does not fit what it calls: forbidden overrides, a `foreach` that cannot be given."""
+    prototype: Prototype | None = getattr(target, "prototype", None)
+    if prototype is None:
+        return [
+            each.fault(f"a {target.kind} has no inputs and outputs that a step could tighten; remove this")
+            for each in (*step.inputs, *step.outputs)
+        ]
+    try:
+        prototype = step.prototype(prototype)
+    except DefinitionError as error:
+        return list(error.faults)
+    message = None if step.foreach is None else _misfit(step.foreach, prototype, target)
+    return [] if message is None else [Fault(path, *foreach, message)]
+
+
+def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:
+    """Why what `foreach` selects can go to no input, or to several; None when nothing is proved."""
+    names = foreach.names
+    if not any(_may_fit(names, each) for each in prototype.inputs):
+        takes = ", ".join(f"{each.id} ({' and '.join(each.match)})" for each in prototype.inputs) or "none"
+        return f"what foreach selects fits no input of {target.full_name}; its inputs: {takes}"
+    sure = [each.id for each in prototype.inputs if _surely_fits(names, each)]
+    if len(sure) > 1:
+        listed = " and ".join(map(repr, sure))
+        return (
+            f"what foreach selects fits the inputs {listed} of {target.full_name}; tighten one of them here"
+        )
+    return None
+
+
+def _may_fit(names: frozenset[str] | None, given: Input) -> bool:
+    wanted = given.condition.names
+    return names is None or wanted is None or not names.isdisjoint(wanted)
+
+
+def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
+    """Whether every element of these names fits: the input asks for the name, and for nothing else."""
+    texts = [pattern.text.strip() for pattern in given.condition.patterns]
+    return names is not None and all(text == "*" or names == {text} for text in texts)

@@ -1,0 +1,404 @@
+"""Source: a text with a path and a digest, which gives every error its line and column.
+
+`read_xml` reads XML into nodes that know their place, down to the characters of an attribute's value, which
+lxml cannot tell. It accepts what definitions need and nothing else: no DTD, no entities but the five of XML,
+bounded depth and size. Lines and columns count from 1, in characters.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from narval.errors import DefinitionError, Fault
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 200
+MAX_NODES = 100_000
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_BARE_WIDE = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
+_NOT_FOR_FILES = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
+_XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([^"'>]*)["']""")
+_PYTHON_ENCODING = re.compile(rb"\A(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
+_XML_DECLARATION = re.compile(r"\s*(<\?xml\s[^>]*\?>)")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The bytes of a file, or of a text within one that begins at `line` and `column`.
+
+    `encoding` overrides what the bytes say of themselves: a text that was a string already is UTF-8 here.
+    """
+
+    path: str
+    data: bytes
+    encoding: str | None = None
+    line: int = 1
+    column: int = 1
+
+    @classmethod
+    def of_text(cls, path: str, text: str, line: int = 1, column: int = 1) -> Source:
+        """A text that needs no decoding, whatever encoding it declares."""
+        return cls(path, text.encode("utf-8", "surrogatepass"), "utf-8", line, column)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def text(self) -> str:
+        """The characters: by byte order mark, else as declared, else UTF-8. Raises DefinitionError."""
+        skipped, encoding = self._encoding()
+        try:
+            return self.data[skipped:].decode(encoding)
+        except UnicodeDecodeError as error:
+            before = self.data[skipped : skipped + error.start].decode(encoding, "replace")
+            line, column = _place(before, len(before), self.line, self.column)
+            raise DefinitionError(
+                [
+                    self.fault(
+                        f"expected {encoding} text, found the byte 0x{self.data[skipped + error.start]:02x}; "
+                        f"save the file as UTF-8, or declare the encoding it has",
+                        line,
+                        column,
+                    )
+                ]
+            ) from None
+
+    def fault(self, message: str, line: int = 1, column: int = 1) -> Fault:
+        """One thing wrong in this text."""
+        return Fault(self.path, line, column, message)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """The line and column of a character of the text."""
+        return _place(self.text, offset, self.line, self.column)
+
+    def _encoding(self) -> tuple[int, str]:
+        if self.encoding is not None:
+            return 0, self.encoding
+        for mark, encoding in _BOMS:
+            if self.data.startswith(mark):
+                return len(mark), encoding
+        for start, encoding in _BARE_WIDE:
+            if self.data.startswith(start):
+                return 0, encoding
+        pattern = _PYTHON_ENCODING if self.path.endswith(".py") else _XML_ENCODING
+        declared = pattern.match(self.data)
+        return 0, self._known(declared) if declared else "utf-8"
+
+    def _known(self, declared: re.Match[bytes]) -> str:
+        name = declared[1].decode("ascii", "replace")
+        line, column = _place(self.data.decode("latin-1"), declared.start(1), self.line, self.column)
+        try:
+            known = codecs.lookup(name).name
+            "".encode(known)
+        except (LookupError, ValueError):
+            known = "undefined"
+        if known.replace("_", "-") in _NOT_FOR_FILES:
+            raise DefinitionError(
+                [self.fault(f"unknown encoding {name!r}; save the file as UTF-8", line, column)]
+            )
+        if known.startswith(("utf-16", "utf-32")):
+            raise DefinitionError(
+                [
+                    self.fault(
+                        f"the file says it is {name}, but it is not; remove the declaration", line, column
+                    )
+                ]
+            )
+        return known
+
+
+class Node:
+    """An XML element that knows its place. Names are local, or `{namespace}local`.
+
+    `text` is the text directly within it; `namespaces` the prefixes in scope, as XPath needs them.
+    """
+
+    __slots__ = (
+        "_declared",
+        "_document",
+        "_end",
+        "_prefixes",
+        "_start",
+        "attributes",
+        "children",
+        "column",
+        "line",
+        "namespaces",
+        "tag",
+        "text",
+    )
+
+    def __init__(self, document: _Document, tag: str, start: int, line: int, column: int) -> None:
+        self.tag = tag
+        self.attributes: dict[str, str] = {}
+        self.text = ""
+        self.children: list[Node] = []
+        self.line, self.column = line, column
+        self.namespaces: Mapping[str, str] = {}
+        self._document = document
+        self._start = self._end = start
+        self._prefixes: set[str] = set()
+        self._declared: frozenset[str] = frozenset()
+
+    def place(self, attribute: str, offset: int = 0) -> tuple[int, int]:
+        """Where the value of an attribute is, or a character of it; where the tag is, if there is none."""
+        for name, start in self._written():
+            if name == attribute:
+                return self._document.place(_walk(self._document.text, start, offset, _VALUE_PIECE))
+        return self.line, self.column
+
+    def text_place(self, offset: int = 0) -> tuple[int, int]:
+        """Where a character of the text is, or the first thing within the element that is not text."""
+        inside = self._tag_end()
+        return self._document.place(_walk(self._document.text, inside, offset, _TEXT_PIECE))
+
+    def walk(self) -> Iterator[Node]:
+        """The element and all within it, in the order of the file."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def xml(self, *, all_namespaces: bool = False) -> bytes:
+        """The element as it is written, made to stand alone: UTF-8, with the namespaces it uses declared.
+
+        `all_namespaces` keeps those that it could use too, as patterns within it may.
+        """
+        used = (
+            set(self.namespaces) if all_namespaces else set().union(*(each._prefixes for each in self.walk()))
+        )
+        wanted = sorted((used & set(self.namespaces)) - self._declared)
+        declarations = "".join(
+            f" xmlns{':' if prefix else ''}{prefix}={quoteattr(self.namespaces[prefix])}" for prefix in wanted
+        )
+        written = self._document.utf8[self._start : self._end]
+        name = _NAME.match(written)
+        at = name.end() if name else 0
+        return written[:at] + declarations.encode() + written[at:]
+
+    def _tag_end(self) -> int:
+        """The offset of the first character after the start tag."""
+        text, start = self._document.text, self._document.offset(self._start)
+        tag = _START_TAG.match(text, start)
+        return tag.end() if tag else start
+
+    def _written(self) -> Iterator[tuple[str, int]]:
+        """Each attribute's name, and the offset of its value, read from the start tag."""
+        text, start = self._document.text, self._document.offset(self._start)
+        for each in _ATTRIBUTE.finditer(text, start, self._tag_end()):
+            prefix, colon, local = each[1].rpartition(":")
+            yield (f"{{{self.namespaces.get(prefix, '')}}}{local}" if colon else local), each.start(3)
+
+
+_NAME = re.compile(rb"<[^\s/>]+")
+_START_TAG = re.compile(r"""<[^\s/>]+(?:[^>"']|"[^"]*"|'[^']*')*>""")
+_ATTRIBUTE = re.compile(r"""\s([^\s=/>"'<]+)\s*=\s*(["'])(.*?)\2""", re.DOTALL)
+_VALUE_PIECE = re.compile(r"(?P<skipped>(?!))|&[^;]*;|\r\n|.", re.DOTALL)
+_TEXT_PIECE = re.compile(
+    r"(?P<skipped><!\[CDATA\[|\]\]>|<!--.*?-->|<\?.*?\?>)|&[^;]*;|\r\n|[^<]", re.DOTALL
+)  # stops at a tag
+
+
+def _walk(text: str, position: int, count: int, piece: re.Pattern[str]) -> int:
+    """The offset after `count` characters as XML reads them: references are one, comments none."""
+    while True:
+        found = piece.match(text, position)
+        if found is None or (count <= 0 and found["skipped"] is None):
+            return position
+        count -= found["skipped"] is None
+        position = found.end()
+
+
+def _place(text: str, offset: int, line: int, column: int) -> tuple[int, int]:
+    last = 0
+    for newline in _NEWLINE.finditer(text, 0, min(offset, len(text))):
+        line, column, last = line + 1, 1, newline.end()
+    return line, column + offset - last
+
+
+class _Document:
+    """A text being read: turns the offsets of expat, in bytes, into places."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.text = _without_declaration(source.text)
+        self.utf8 = self.text.encode("utf-8", "surrogatepass")
+        self._ascii = len(self.utf8) == len(self.text)
+
+    def offset(self, byte: int) -> int:
+        """The offset in characters of an offset in bytes."""
+        return byte if self._ascii else len(self.utf8[:byte].decode("utf-8", "replace"))
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """The line and column of a character."""
+        return _place(self.text, offset, self._source.line, self._source.column)
+
+    def shifted(self, line: int, column: int) -> tuple[int, int]:
+        """A place as expat counts it (lines from 1, columns from 0), in the file the text is from."""
+        first = self._source
+        return first.line + line - 1, (first.column if line == 1 else 1) + column
+
+
+def _without_declaration(text: str) -> str:
+    """The text with blanks for its XML declaration, which has done its work; all places stay."""
+    declared = _XML_DECLARATION.match(text)
+    if declared is None:
+        return text
+    return text[: declared.start(1)] + re.sub(r"[^\r\n]", " ", declared[1]) + text[declared.end(1) :]
+
+
+def read_xml(source: Source) -> Node:
+    """The root of an XML text. Raises DefinitionError with the place where it is not well formed."""
+    if len(source.data) > MAX_BYTES:
+        raise DefinitionError(
+            [source.fault(f"expected at most {MAX_BYTES:,} bytes, found {len(source.data):,}")]
+        )
+    return _Reader(source).read()
+
+
+_ERRORS = expat.errors
+_HINTS = {
+    _ERRORS.codes[_ERRORS.XML_ERROR_UNDEFINED_ENTITY]: (
+        "an entity that XML does not know; write the character (there are &lt; &gt; &amp; &apos; &quot;)"
+    ),
+    _ERRORS.codes[_ERRORS.XML_ERROR_UNBOUND_PREFIX]: (
+        'a prefix that is not declared; declare it with xmlns:PREFIX="…" here or on an outer element'
+    ),
+    _ERRORS.codes[_ERRORS.XML_ERROR_DUPLICATE_ATTRIBUTE]: "an attribute is given twice; remove one",
+    _ERRORS.codes[_ERRORS.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]: (
+        "something follows the end of the root element; a file has one root"
+    ),
+    _ERRORS.codes[_ERRORS.XML_ERROR_INVALID_TOKEN]: (
+        "a character that cannot be here; write & as &amp; and < as &lt;, and put values in quotes"
+    ),
+}
+
+
+class _Reader:
+    """Turns what expat hears into nodes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._document = _Document(source)
+        self._open: list[Node] = []
+        self._texts: list[list[str]] = []
+        self._root: Node | None = None
+        self._count = 0
+        self._declared: dict[str, str] = {}
+        self._parser = parser = expat.ParserCreate("utf-8", "\x1f")
+        parser.namespace_prefixes = True
+        parser.buffer_text = True
+        parser.ordered_attributes = True
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.StartNamespaceDeclHandler = self._declare
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+
+    def read(self) -> Node:
+        """The root."""
+        try:
+            self._parser.Parse(self._document.utf8, True)
+        except expat.ExpatError as error:
+            line, column = self._document.shifted(error.lineno, error.offset)
+            raise DefinitionError([self._source.fault(self._complaint(error.code), line, column)]) from None
+        assert self._root is not None  # expat has no document without a root
+        return self._root
+
+    def _complaint(self, code: int) -> str:
+        if not self._document.utf8.strip():
+            return "expected an XML element, found an empty file"
+        inner = self._open[-1] if self._open else None
+        word = expat.ErrorString(code) or "it cannot be read"
+        if inner is not None:
+            opened = f"<{_shown(inner.tag)}> of line {inner.line}"
+            if word == _ERRORS.XML_ERROR_TAG_MISMATCH:
+                return f"not well-formed XML: expected the end of {opened}, found another end tag"
+            if word in (_ERRORS.XML_ERROR_NO_ELEMENTS, _ERRORS.XML_ERROR_UNCLOSED_TOKEN):
+                return f"not well-formed XML: the file ends within {opened}"
+        return f"not well-formed XML: {_HINTS.get(code, word)}"
+
+    def _refuse(self, message: str) -> None:
+        line, column = self._here()
+        raise DefinitionError([self._source.fault(message, line, column)])
+
+    def _here(self) -> tuple[int, int]:
+        parser = self._parser
+        return self._document.shifted(parser.CurrentLineNumber, parser.CurrentColumnNumber)
+
+    def _doctype(self, *_: object) -> None:
+        self._refuse("a DOCTYPE is not accepted; remove it and write its entities out")
+
+    def _declare(self, prefix: str | None, uri: str | None) -> None:
+        self._declared[prefix or ""] = uri or ""
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        self._count += 1
+        if len(self._open) >= MAX_DEPTH:
+            self._refuse(f"elements are nested deeper than {MAX_DEPTH} levels")
+        if self._count > MAX_NODES:
+            self._refuse(f"expected at most {MAX_NODES:,} elements in a file")
+        tag, prefix = _expanded(name)
+        node = Node(self._document, tag, self._parser.CurrentByteIndex, *self._here())
+        node._prefixes.add(prefix)
+        for key, value in zip(attributes[::2], attributes[1::2], strict=True):
+            expanded, prefix = _expanded(key)
+            node.attributes[expanded] = value
+            if prefix:
+                node._prefixes.add(prefix)
+        self._scope(node)
+        if self._open:
+            self._open[-1].children.append(node)
+        else:
+            self._root = node
+        self._open.append(node)
+        self._texts.append([])
+
+    def _scope(self, node: Node) -> None:
+        outer = self._open[-1].namespaces if self._open else {}
+        if self._declared:
+            merged = {**outer, **self._declared}
+            node.namespaces = {prefix: uri for prefix, uri in merged.items() if uri}
+            node._declared = frozenset(self._declared)
+            self._declared = {}
+        else:
+            node.namespaces = outer
+
+    def _text(self, text: str) -> None:
+        self._texts[-1].append(text)
+
+    def _end(self, _: str) -> None:
+        node = self._open.pop()
+        node.text = "".join(self._texts.pop())
+        utf8, end = self._document.utf8, self._parser.CurrentByteIndex
+        bare = not node.children and not node.text and utf8[end - 2 : end] == b"/>"
+        node._end = end if bare else utf8.index(b">", end) + 1
+
+
+def _expanded(name: str) -> tuple[str, str]:
+    """A name as expat gives it, in `{namespace}local` form, and the prefix it was written with."""
+    uri, separator, rest = name.partition("\x1f")
+    if not separator:
+        return name, ""
+    local, _, prefix = rest.partition("\x1f")
+    return f"{{{uri}}}{local}", prefix
+
+
+def _shown(tag: str) -> str:
+    return tag.rpartition("}")[2]
