@@ -7,6 +7,7 @@ bounded depth and size. Lines and columns count from 1, in characters.
 
 from __future__ import annotations
 
+import bisect
 import codecs
 import hashlib
 import re
@@ -68,7 +69,7 @@ class Source:
             return self.data[skipped:].decode(encoding)
         except UnicodeDecodeError as error:
             before = self.data[skipped : skipped + error.start].decode(encoding, "replace")
-            line, column = _place(before, len(before), self.line, self.column)
+            line, column = _end(before, self)
             raise DefinitionError(
                 [
                     self.fault(
@@ -80,13 +81,36 @@ class Source:
                 ]
             ) from None
 
+    @cached_property
+    def xml_text(self) -> str:
+        """The text with blanks for its XML declaration, which has done its work; all places stay."""
+        declared = _XML_DECLARATION.match(self.text)
+        if declared is None:
+            return self.text
+        start, end = declared.span(1)
+        return self.text[:start] + re.sub(r"[^\r\n]", " ", declared[1]) + self.text[end:]
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        """The offset of each line's first character."""
+        return [0, *(newline.end() for newline in _NEWLINE.finditer(self.text))]
+
     def fault(self, message: str, line: int = 1, column: int = 1) -> Fault:
         """One thing wrong in this text."""
         return Fault(self.path, line, column, message)
 
     def place(self, offset: int) -> tuple[int, int]:
         """The line and column of a character of the text."""
-        return _place(self.text, offset, self.line, self.column)
+        line = bisect.bisect_right(self._lines, offset) - 1
+        return self.shifted(line, offset - self._lines[line])
+
+    def offset(self, line: int) -> int:
+        """The offset of the first character of a line of the text (from 1), or of the end if it has fewer."""
+        return self._lines[line - 1] if line <= len(self._lines) else len(self.text)
+
+    def shifted(self, line: int, column: int) -> tuple[int, int]:
+        """A line and column of the text, both counted from 0, as those of the file it is from."""
+        return self.line + line, column + (self.column if line == 0 else 1)
 
     def _encoding(self) -> tuple[int, str]:
         if self.encoding is not None:
@@ -97,13 +121,13 @@ class Source:
         for start, encoding in _BARE_WIDE:
             if self.data.startswith(start):
                 return 0, encoding
-        pattern = _PYTHON_ENCODING if self.path.endswith(".py") else _XML_ENCODING
+        pattern = _XML_ENCODING if self.data.lstrip().startswith(b"<") else _PYTHON_ENCODING
         declared = pattern.match(self.data)
         return 0, self._known(declared) if declared else "utf-8"
 
     def _known(self, declared: re.Match[bytes]) -> str:
         name = declared[1].decode("ascii", "replace")
-        line, column = _place(self.data.decode("latin-1"), declared.start(1), self.line, self.column)
+        line, column = _end(self.data[: declared.start(1)].decode("latin-1"), self)
         try:
             known = codecs.lookup(name).name
             "".encode(known)
@@ -225,42 +249,24 @@ def _walk(text: str, position: int, count: int, piece: re.Pattern[str]) -> int:
         position = found.end()
 
 
-def _place(text: str, offset: int, line: int, column: int) -> tuple[int, int]:
-    last = 0
-    for newline in _NEWLINE.finditer(text, 0, min(offset, len(text))):
-        line, column, last = line + 1, 1, newline.end()
-    return line, column + offset - last
+def _end(before: str, source: Source) -> tuple[int, int]:
+    """The place in a source that comes after the text that is `before` it."""
+    lines = _NEWLINE.split(before)
+    return source.shifted(len(lines) - 1, len(lines[-1]))
 
 
 class _Document:
-    """A text being read: turns the offsets of expat, in bytes, into places."""
+    """A text being read, as characters and as the bytes that expat counts in."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
-        self.text = _without_declaration(source.text)
+        self.text = source.xml_text
         self.utf8 = self.text.encode("utf-8", "surrogatepass")
+        self.place = source.place
         self._ascii = len(self.utf8) == len(self.text)
 
     def offset(self, byte: int) -> int:
         """The offset in characters of an offset in bytes."""
         return byte if self._ascii else len(self.utf8[:byte].decode("utf-8", "replace"))
-
-    def place(self, offset: int) -> tuple[int, int]:
-        """The line and column of a character."""
-        return _place(self.text, offset, self._source.line, self._source.column)
-
-    def shifted(self, line: int, column: int) -> tuple[int, int]:
-        """A place as expat counts it (lines from 1, columns from 0), in the file the text is from."""
-        first = self._source
-        return first.line + line - 1, (first.column if line == 1 else 1) + column
-
-
-def _without_declaration(text: str) -> str:
-    """The text with blanks for its XML declaration, which has done its work; all places stay."""
-    declared = _XML_DECLARATION.match(text)
-    if declared is None:
-        return text
-    return text[: declared.start(1)] + re.sub(r"[^\r\n]", " ", declared[1]) + text[declared.end(1) :]
 
 
 def read_xml(source: Source) -> Node:
@@ -316,7 +322,7 @@ class _Reader:
         try:
             self._parser.Parse(self._document.utf8, True)
         except expat.ExpatError as error:
-            line, column = self._document.shifted(error.lineno, error.offset)
+            line, column = self._source.shifted(error.lineno - 1, error.offset)
             raise DefinitionError([self._source.fault(self._complaint(error.code), line, column)]) from None
         assert self._root is not None  # expat has no document without a root
         return self._root
@@ -340,7 +346,7 @@ class _Reader:
 
     def _here(self) -> tuple[int, int]:
         parser = self._parser
-        return self._document.shifted(parser.CurrentLineNumber, parser.CurrentColumnNumber)
+        return self._source.shifted(parser.CurrentLineNumber - 1, parser.CurrentColumnNumber)
 
     def _doctype(self, *_: object) -> None:
         self._refuse("a DOCTYPE is not accepted; remove it and write its entities out")

@@ -56,7 +56,10 @@ def parse(source: Source) -> Parsed:
         if name in kind.roots:
             parsed: Parsed = importlib.import_module(kind.parser).parse(source, root)
             return parsed
-    wanted = " or ".join(root for kind in kinds for root in kind.roots)
-    raise DefinitionError(
-        [source.fault(f"expected the root {wanted}, found {name!r}", root.line, root.column)]
-    )
+    wanted = " or ".join(_shown(root) for kind in kinds for root in kind.roots)
+    message = f"expected the root {wanted}, found {_shown(name)}"
+    raise DefinitionError([source.fault(message, root.line, root.column)])
+
+
+def _shown(tag: str) -> str:
+    return tag.replace(f"{{{XSLT}}}", "xsl:")

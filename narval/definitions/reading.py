@@ -26,7 +26,7 @@ MOST_FAULTS = 200
 
 @dataclass(frozen=True)
 class Attribute:
-    """How an attribute is read: `read` raises ValueError with what was expected."""
+    """How an attribute is read: `read` raises ValueError with what was expected, and perhaps a hint."""
 
     read: Callable[[str], Any]
     required: bool = False
@@ -159,7 +159,8 @@ class Reading:
         try:
             entry.values[name] = read(text.strip())
         except ValueError as error:
-            self.fault(entry, f"{name}: expected {error}, found {text!r}", name)
+            wanted, *hint = error.args
+            self.fault(entry, f"{name}: expected {wanted}, found {text!r}{''.join(hint)}", name)
 
     def one(self, entry: Entry, word: str) -> Entry | None:
         """The entry of that word within another, which may have at most one of it."""

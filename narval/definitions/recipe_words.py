@@ -36,7 +36,7 @@ def _ranges(least: int, most: int) -> Callable[[str], Ranges]:
 def _kind(text: str) -> str:
     """The kind of a target: any that narval knows."""
     if text not in KINDS:
-        raise ValueError("a kind of definition" + closest(text, KINDS).replace("; ", ": ", 1))
+        raise ValueError("a kind of definition", closest(text, KINDS))
     return text
 
 

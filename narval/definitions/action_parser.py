@@ -1,0 +1,379 @@
+"""The actions of a module: those that `@action` declares, and those of its XML tree (§2.1.3, N30).
+
+The module has been imported already; its source gives every fault its line and column.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import PurePath
+from types import FunctionType, ModuleType
+from typing import Any, TypeVar
+
+from lxml import etree
+
+from narval.definitions import reading
+from narval.definitions.action import DECLARATION, Action, Declaration, Input, Output, Where
+from narval.definitions.hint import closest
+from narval.definitions.prototype import Prototype
+from narval.definitions.reading import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.errors import DefinitionError, Fault, PatternError
+from narval.memory.element import local_name
+from narval.memory.match import compile_pattern
+from narval.source import Source, read_xml
+
+WORDS: Words = {
+    **COMMON,
+    "module": Word(
+        {"name": Attribute(reading.name), "version": Attribute(reading.anything)}, ("action", "description")
+    ),
+    "action": Word(
+        {
+            "name": Attribute(reading.name, required=True),
+            "group": Attribute(reading.name),
+            "func": Attribute(reading.identifier, required=True),
+            "runs": Attribute(reading.one_of("thread", "worker", "inline")),
+            "source": Attribute(reading.yes_no),
+        },
+        ("description", "input", "output"),
+    ),
+}
+
+Place = tuple[int, int]
+Slot = TypeVar("Slot", Input, Output)
+
+
+def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
+    """The actions of an imported module, in the order of the file, and all that is wrong with them."""
+    faults: list[Fault] = []
+    maker = _Maker(source, faults)
+    with suppress(TooManyFaultsError):
+        for name, function, declaration in _declared(module):
+            maker.declared(name, function, declaration)
+        text = getattr(module, "MODULE_XML", None)
+        if text is not None:
+            _Tree(maker, module, text).read()
+    return sorted(maker.actions, key=lambda action: action.line), sorted(set(faults))
+
+
+def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
+    """What carries a declaration in a module; what it imported belongs to another one."""
+    seen: set[int] = set()
+    for name, value in vars(module).items():
+        declaration = inspect.getattr_static(value, DECLARATION, None)
+        if not isinstance(declaration, Declaration) or id(value) in seen:
+            continue
+        if getattr(value, "__module__", None) == module.__name__:
+            seen.add(id(value))
+            yield name, value, declaration
+
+
+class _Maker:
+    """Makes actions of what either form says, and checks what both must keep."""
+
+    def __init__(self, source: Source, faults: list[Fault]) -> None:
+        self.source, self.faults = source, faults
+        self.stem = PurePath(source.path).stem
+        self.actions: list[Action] = []
+        self._reader = Reading(source, WORDS)
+        self._reader.faults = faults
+
+    def declared(self, variable: str, function: Any, declaration: Declaration) -> None:
+        """An action that `@action` declares."""
+        place, decorator = self._definition(variable, function)
+        if isinstance(function, type) or not callable(function):
+            self._fault(place, f"@action: expected a function, found {variable!r}, which is none")
+            return
+        name = variable if declaration.name is None else declaration.name
+        try:
+            reading.name(name)
+        except (TypeError, ValueError):
+            self._fault(
+                place, f"@action: expected a name without dots, slashes and blanks, found {name!r:.80}"
+            )
+            return
+        prototype = self._prototype(declaration, place, decorator)
+        description = _writable(str(declaration.description or _first_paragraph(function)))
+        self.add(
+            name,
+            variable,
+            function,
+            prototype,
+            {"en": description} if description else {},
+            (declaration.runs, declaration.source),
+            place,
+        )
+
+    def add(
+        self,
+        name: str,
+        variable: str,
+        function: Any,
+        prototype: Prototype,
+        descriptions: Mapping[str, str],
+        runs: tuple[str | None, bool],
+        place: Place,
+    ) -> None:
+        """An action of either form, once its function is known and fits."""
+        same = next((each for each in self.actions if each.name == name), None)
+        if same is not None:
+            self._fault(place, f"expected a new action name, found {name!r} of line {same.line} again")
+        defined, _ = self._definition(variable, function)
+        self._parameters(variable, function, prototype, defined)
+        where = self._where(function, *runs, defined)
+        try:
+            xml = _render(self.stem, name, variable, prototype, descriptions, runs)
+        except ValueError as error:
+            self._fault(place, f"action {name!r} cannot be written as XML: {error}")
+            return
+        digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
+        self.actions.append(
+            Action(
+                self.stem,
+                name,
+                variable,
+                prototype,
+                where,
+                descriptions,
+                digest,
+                xml,
+                self.source.path,
+                defined[0],
+            )
+        )
+
+    def _fault(self, place: Place, message: str) -> None:
+        self._reader.fault_at(place, message)
+
+    def _definition(self, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
+        """Where a function's `def` is, and from which to which character its decorators go."""
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        text = self.source.text
+        first = code.co_firstlineno if code is not None and code.co_filename == self.source.path else 1
+        start = self.source.offset(first)
+        written = re.compile(
+            rf"^[ \t]*(?:async\s+def|def|class)\s+{re.escape(_own_name(function, name))}\b", re.M
+        )
+        found = written.search(text, start)
+        if found is None:
+            return (first, 1), (start, start)
+        at = found.end() - len(found[0].lstrip())
+        return self.source.place(at), (start, at)
+
+    # --- prototypes written in Python ---------------------------------------------------------------------
+
+    def _prototype(self, declaration: Declaration, place: Place, decorator: tuple[int, int]) -> Prototype:
+        inputs = list(self._usable(declaration.inputs, Input, place))
+        outputs = list(self._usable(declaration.outputs, Output, place))
+        for what, ids in (("input", [each.id for each in inputs]), ("output", [each.id for each in outputs])):
+            for id in sorted({id for id in ids if ids.count(id) > 1}):
+                self._fault(place, f"expected one {what} of the id {id!r}, found {ids.count(id)}")
+        both: tuple[Input | Output, ...] = (*inputs, *outputs)
+        for each in both:
+            self._patterns(each, place, decorator)
+        return Prototype(tuple(inputs), tuple(outputs))
+
+    def _usable(self, values: Iterable[object], wanted: type[Slot], place: Place) -> Iterator[Slot]:
+        """Those that are what they should be: an input or output with an id and patterns."""
+        word = wanted.__name__
+        for value in values:
+            if not isinstance(value, wanted):
+                self._fault(place, f'@action: expected {word}("id", "pattern", …), found {value!r:.80}')
+            elif not isinstance(value.id, str) or not re.fullmatch(r"\S+", value.id):
+                self._fault(place, f"{word}: expected an id without blanks, found {value.id!r:.80}")
+            elif not value.match or not all(isinstance(text, str) for text in value.match):
+                wish = 'expected a pattern, such as "email" or "*"'
+                self._fault(place, f"{word} {value.id!r}: {wish}, found {value.match!r:.80}")
+            else:
+                yield value
+
+    def _patterns(self, each: Input | Output, place: Place, decorator: tuple[int, int]) -> None:
+        unique = [each.unique] if isinstance(each, Output) and each.unique is not None else []
+        for text in (*each.match, *unique):
+            at = self.source.text.find(text, *decorator)
+            try:
+                pattern = compile_pattern(text, each.namespaces)
+            except PatternError as error:
+                where = place if at < 0 else self.source.place(at + min(max(error.column - 1, 0), len(text)))
+                self._fault(where, f"{text!r} is no XPath that narval can try: {error.message}")
+                continue
+            for variable in sorted(pattern.variables - {"plan"}):
+                where = place if at < 0 else self.source.place(at + max(text.find(f"${variable}"), 0))
+                self._fault(where, f"${variable}: expected $plan, as an action knows no step")
+
+    # --- functions ----------------------------------------------------------------------------------------
+
+    def _parameters(self, name: str, function: Any, prototype: Prototype, place: Place) -> None:
+        """Check that the function takes what its prototype says it is given, by name."""
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            return
+        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        by_name = {
+            id: each
+            for id, each in parameters.items()
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        }
+        given = {each.id.replace("-", "_"): each.id for each in prototype.inputs}
+        for parameter, id in given.items():
+            if parameter not in by_name and not takes_any:
+                hint = closest(parameter, set(by_name) - set(given))
+                self._fault(place, f"{name}: expected a parameter {parameter!r} for the input {id!r}{hint}")
+        for parameter, each in parameters.items():
+            variable = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            if not variable and each.default is each.empty and parameter not in given:
+                hint = closest(parameter, given) or "; declare an input, or give the parameter a default"
+                self._fault(place, f"{name}: no input gives the parameter {parameter!r}{hint}")
+
+    def _where(self, function: Any, runs: str | None, source: bool, place: Place) -> Where:
+        generator, coroutine = inspect.isasyncgenfunction(function), inspect.iscoroutinefunction(function)
+        if source != generator:
+            self._fault(
+                place,
+                "a source is an async generator: expected async def with a yield"
+                if source
+                else 'an async generator is a source: expected source=True (source="yes" in XML)',
+            )
+        if runs not in (None, *WHERE):
+            self._fault(place, f"runs: expected thread, worker or inline, found {runs!r}")
+        elif runs is not None and (generator or coroutine):
+            self._fault(place, f"runs={runs!r}: an async def runs in the loop itself; leave runs out")
+        if generator:
+            return "source"
+        return "async" if coroutine else WHERE.get(runs or "thread", "thread")
+
+
+WHERE: Mapping[str, Where] = {"thread": "thread", "worker": "worker", "inline": "inline"}
+
+
+class _Tree:
+    """Reads the XML tree of a module (tables 2.15-2.17), which lies in the Python file as `MODULE_XML`."""
+
+    def __init__(self, maker: _Maker, module: ModuleType, text: Any) -> None:
+        self._maker, self._module, self._text = maker, module, text
+
+    def read(self) -> None:
+        """Give its actions to the maker."""
+        source = self._maker.source
+        place = _assigned(source)
+        if isinstance(self._text, bytes):
+            inner = Source(source.path, self._text, None, *place)
+        elif isinstance(self._text, str):
+            inner = Source.of_text(source.path, self._text, *place)
+        else:
+            self._maker.faults.append(source.fault("MODULE_XML: expected a text of XML", *place))
+            return
+        try:
+            root = read_xml(inner)
+        except DefinitionError as error:
+            self._maker.faults.extend(error.faults)
+            return
+        found = Reading(inner, WORDS)
+        found.faults = self._maker.faults
+        if local_name(root.tag) not in ("module", "action"):
+            found.fault(root, f"MODULE_XML: expected the root module, found {root.tag!r}")
+            return
+        entry = found.entry(root, str(local_name(root.tag)))
+        if entry.word == "module":
+            self._same_stem(found, entry, "name")
+        for each in [entry] if entry.word == "action" else entry.of("action"):
+            self._action(found, each)
+        found.check_variables({"plan"}, "$plan, as an action knows no step")
+
+    def _same_stem(self, found: Reading, entry: Entry, attribute: str) -> None:
+        given, stem = entry.get(attribute), self._maker.stem
+        if given is not None and given != stem:
+            wanted = f"expected the file's name, {stem!r}, found {given!r}; correct it or leave it out"
+            found.fault(entry, f"{attribute}: {wanted}", attribute)
+
+    def _action(self, found: Reading, entry: Entry) -> None:
+        self._same_stem(found, entry, "group")
+        prototype = found.prototype(entry)
+        name, variable = entry.get("name"), entry.get("func")
+        if name is None or variable is None:
+            return
+        function = getattr(self._module, variable, None)
+        if not callable(function):
+            hint = closest(variable, _functions(self._module))
+            found.fault(entry, f"func: expected a function of this module, found {variable!r}{hint}", "func")
+            return
+        runs = entry.get("runs"), entry.get("source", False)
+        place = entry.place("name")
+        self._maker.add(name, variable, function, prototype, found.descriptions(entry), runs, place)
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__
+    ]
+
+
+def _own_name(function: Any, name: str) -> str:
+    unwrapped: Callable[..., Any] = inspect.unwrap(function)
+    return getattr(unwrapped, "__name__", name)
+
+
+def _first_paragraph(function: Any) -> str:
+    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+
+
+def _writable(text: str) -> str:
+    """The text without the characters that XML does not know."""
+    return re.sub(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]", "", text)
+
+
+def _assigned(source: Source) -> Place:
+    """Where the text that a module calls MODULE_XML begins; its first line if that cannot be told."""
+    for statement in ast.parse(source.text).body:
+        targets = (
+            statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        )
+        if any(isinstance(each, ast.Name) and each.id == "MODULE_XML" for each in targets):
+            value = getattr(statement, "value", None) or statement
+            line = source.text[source.offset(value.lineno) : source.offset(value.lineno + 1)]
+            start = len(line.encode()[: value.col_offset].decode("utf-8", "replace"))
+            quote = re.compile(r"""[rRuUbB]*(?:\"\"\"|'''|"|')(\\$)?""").match(line, start)
+            if quote is None:
+                return value.lineno, start + 1
+            return (value.lineno + 1, 1) if quote[1] else (value.lineno, quote.end() + 1)
+    return 1, 1
+
+
+def _render(
+    group: str,
+    name: str,
+    variable: str,
+    prototype: Prototype,
+    descriptions: Mapping[str, str],
+    runs: tuple[str | None, bool],
+) -> bytes:
+    """The `action` element that memory shows (table 2.16)."""
+    root = etree.Element("action", {"name": name, "group": group, "func": variable})
+    if runs[0] is not None:
+        root.set("runs", str(runs[0]))
+    if runs[1]:
+        root.set("source", "yes")
+    for language, text in descriptions.items():
+        etree.SubElement(root, "description", {"lang": language}).text = text
+    for word, flags, declared in (
+        ("input", ("use", "list", "optional", "outdates"), prototype.inputs),
+        ("output", ("list", "optional"), prototype.outputs),
+    ):
+        for each in declared:
+            node = etree.SubElement(root, word, {"id": each.id}, nsmap=dict(each.namespaces))
+            for flag in flags:
+                if getattr(each, flag):
+                    node.set(flag, "yes")
+            if isinstance(each, Output) and each.unique is not None:
+                node.set("unique", each.unique)
+            for text in each.match:
+                etree.SubElement(node, "match").text = text
+    return etree.tostring(root, encoding="utf-8")

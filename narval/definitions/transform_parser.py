@@ -1,0 +1,153 @@
+"""The stylesheets of transforms: XSLT with a `prototype` child of its root (§2.1.4, table 2.18, N21, N32)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+from lxml import etree
+
+from narval.definitions import XSLT, reading
+from narval.definitions.library import Parsed
+from narval.definitions.prototype import EMPTY
+from narval.definitions.reading import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.definitions.transform import Transform
+from narval.memory.element import canonical, children, local_name
+from narval.source import Node, Source
+
+WORDS: Words = {
+    **COMMON,
+    "prototype": Word(
+        {"group": Attribute(reading.name), "name": Attribute(reading.name)},
+        ("description", "input", "output"),
+    ),
+}
+
+
+def parse(source: Source, root: Node) -> Parsed:
+    """The transform of a stylesheet."""
+    found = Reading(source, WORDS)
+    transform = None
+    with suppress(TooManyFaultsError):
+        transform = _transform(found, root)
+    definitions = () if transform is None else (transform,)
+    return Parsed(definitions, (), tuple(sorted(set(found.faults))))
+
+
+def _transform(found: Reading, root: Node) -> Transform | None:
+    entry = _prototype(found, root)
+    prototype = EMPTY if entry is None else found.prototype(entry)
+    found.check_variables({"plan"}, "$plan, as a transform knows no step")
+    group, name = _names(found, root, entry)
+    tree = _tree(found, root)
+    if tree is None or group is None or name is None:
+        return None
+    xml = canonical(tree)
+    stylesheet = _stylesheet(tree)
+    _compile(found, tree)
+    return Transform(
+        group,
+        name,
+        prototype,
+        descriptions={} if entry is None else found.descriptions(entry),
+        digest=hashlib.sha256(xml).hexdigest(),
+        xml=xml,
+        stylesheet=stylesheet,
+        path=found.source.path,
+        line=root.line,
+    )
+
+
+def _prototype(found: Reading, root: Node) -> Entry | None:
+    nodes = [child for child in root.children if local_name(child.tag) == "prototype"]
+    if not nodes:
+        found.fault(root, "the stylesheet needs a prototype child that says what it takes and gives")
+    for extra in nodes[1:]:
+        found.fault(extra, f"expected one prototype, found another on line {nodes[0].line}")
+    return found.entry(nodes[0], "prototype") if nodes else None
+
+
+def _names(found: Reading, root: Node, entry: Entry | None) -> tuple[str | None, str | None]:
+    """The group and name: as the prototype says, else as the file `group.name.xsl` is called."""
+    stem_group, _, stem_name = PurePath(found.source.path).stem.partition(".")
+    group = (entry.get("group") if entry is not None else None) or stem_group
+    name = (entry.get("name") if entry is not None else None) or stem_name
+    if not name:
+        found.fault(
+            root, 'a transform needs a name: add name="…" to its prototype, or call the file group.name.xsl'
+        )
+    for word in (group, name):
+        try:
+            reading.name(word or "name")
+        except ValueError as error:
+            found.fault(
+                root, f"the file's name gives {word!r}, expected {error.args[0]}; give the prototype a name"
+            )
+            return None, None
+    return group, name or None
+
+
+class _NoFiles(etree.Resolver):
+    """Answers each `xsl:include` with nothing: what may be read is decided where the transform runs (N32)."""
+
+    def resolve(self, system_url: str | None, public_id: str | None, context: Any) -> Any:
+        return self.resolve_string(f'<xsl:stylesheet version="1.0" xmlns:xsl="{XSLT}"/>', context)
+
+
+def _tree(found: Reading, root: Node) -> etree._Element | None:
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser.resolvers.add(_NoFiles())
+    try:
+        return etree.fromstring(found.source.xml_text.encode(), parser)
+    except etree.XMLSyntaxError as error:
+        found.fault(root, f"not well-formed XML: {error.msg}")
+        return None
+
+
+def _stylesheet(tree: etree._Element) -> bytes:
+    """The stylesheet without its prototype, which XSLT does not accept when it has no namespace."""
+    for child in children(tree):
+        if local_name(child.tag) == "prototype":
+            tree.remove(child)
+    return etree.tostring(tree, encoding="utf-8")
+
+
+def _compile(found: Reading, tree: etree._Element) -> None:
+    try:
+        etree.XSLT(tree, access_control=etree.XSLTAccessControl.DENY_ALL)
+    except etree.XSLTError as error:
+        complaints = _complaints(error) or {tree.sourceline or 1: [str(error)]}
+        for line, messages in complaints.items():
+            place = _line_place(found.source, line)
+            found.fault_at(place, f"not an XSLT stylesheet: {'; '.join(messages)}")
+
+
+def _complaints(error: etree.XSLTError) -> dict[int, list[str]]:
+    """What libxslt has to say of each line: the details of an expression, the line, what is wrong there."""
+    complaints: dict[int, list[str]] = {}
+    details: list[str] = []
+    line, of_expression = 1, False
+    for entry in error.error_log:
+        message = entry.message.strip()
+        if message.startswith("compilation error"):
+            line = entry.line
+            complaints.setdefault(line, []).extend(details)
+            details = []
+        elif of_expression or entry.domain_name == "XPATH":
+            details.append(message)
+        elif message not in ("", "error"):
+            complaints.setdefault(line, []).append(message)
+        of_expression = message == "error"
+    if details:
+        complaints.setdefault(line, []).extend(details)
+    return {line: list(dict.fromkeys(messages)) for line, messages in complaints.items() if messages}
+
+
+def _line_place(source: Source, line: int) -> tuple[int, int]:
+    """The first character of a line that is not blank: libxslt knows no columns."""
+    lines = re.split(r"\r\n|\r|\n", source.xml_text)
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    return max(line, 1), len(text) - len(text.lstrip()) + 1
