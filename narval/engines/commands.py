@@ -17,10 +17,11 @@ from narval.memory.match import Bound
 # --- inner ----------------------------------------------------------------------------------------------
 
 
-class Add(msgspec.Struct, frozen=True, tag=True):
-    """An element enters memory and the run's context."""
+class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """An element enters memory, and the run's context where it is to be held."""
 
     element: Element
+    held: bool = True
 
 
 class Hold(msgspec.Struct, frozen=True, tag=True):

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from narval.engines.commands import Command
+import msgspec
+
+from narval.engines.commands import Command, Watch
 from narval.engines.events import Caller, Event
 from narval.memory.change import MarkScope
 from narval.memory.element import Element
@@ -58,39 +60,75 @@ class View(Protocol):
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it, or None (N7)."""
 
-    def ask(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        """What user code answers; bounded in time; the question and the answer are recorded."""
-
     def take(self, command: Command) -> None:
         """For the recorder alone: an inner command takes effect."""
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing a run waits for: `what` is one of condition, time, call, input, join, signal, person.
+
+    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`.
+    """
+
+    id: str
+    what: str
+    text: str = ""
+    conditions: tuple[Bound, ...] = ()
+    scopes: tuple[MarkScope | None, ...] = ()
+    calls: tuple[str, ...] = ()
+    until: float | None = None
 
 
 State = TypeVar("State")
 Change = TypeVar("Change")
 
 
-class Engine(Protocol[State, Change]):
-    """What a module of `engines/` offers."""
+class Engine(Protocol):
+    """What a module of `engines/` offers; definitions, states and changes are the kind's own."""
 
-    kind: str
-    changes: Any
-    """The union of the kind's change types, for the journal to read them back."""
+    @property
+    def kind(self) -> str:
+        """The kind of its runs."""
 
-    def begin(self, run: int, definition: Any) -> State:
+    @property
+    def definition_kind(self) -> str:
+        """The kind of definition they follow."""
+
+    @property
+    def changes(self) -> Any:
+        """The union of its change types, for the journal to read them back."""
+
+    @property
+    def state_type(self) -> Any:
+        """The type of its states, for a snapshot to be read back."""
+
+    def begin(self, run: int, definition: Any, /) -> Any:
         """A blank state."""
 
     def advance(
-        self, definition: Any, state: State, event: Event, view: View
-    ) -> tuple[list[Change], list[Command]]:
-        """What follows from one event."""
+        self, definition: Any, state: Any, event: Event, view: View, /
+    ) -> tuple[list[Any], list[Command]]:
+        """What follows from one event: changes and commands."""
 
-    def apply(self, state: State, change: Change) -> None:
+    def apply(self, state: Any, change: Any, /) -> None:
         """Alter the state as the change says."""
 
-    def render(self, definition: Any, state: State) -> bytes:
+    def broken(self, state: Any, at: float, error: int, /) -> list[Any]:
+        """The changes that end a run whose `advance` raised; `error` is the eid of the error element."""
+
+    def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
         """The run as an XML element (N2)."""
 
-    def word(self, state: State) -> str:
+    def waits(self, definition: Any, state: Any, watches: dict[str, Watch], /) -> Iterator[Wait]:
+        """What the run waits for now; `watches` are those it has set."""
+
+    def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
+        """The parts of the run with their states, as surfaces show them: each has an `id`."""
+
+    def reason(self, definition: Any, state: Any, identifier: str, /) -> str | None:
+        """Why a part is in the state it is in, for people; None when there is none of that id."""
+
+    def word(self, state: Any, /) -> str:
         """The kind's own word for the state of the run."""
 
 

@@ -8,17 +8,19 @@ from narval.memory.change import Forgotten
 from narval.memory.tree import Memory
 
 
-def forget_run(memory: Memory, run: int) -> Forgotten:
-    """What goes with a run that has ended: itself, and each element that it alone holds.
+def forget_runs(memory: Memory, runs: tuple[int, ...]) -> Forgotten:
+    """What goes with runs that have ended: themselves, and each element that they alone hold.
 
     What memory.xml or the library declares stays, and so does what a call under way has reserved.
     """
-    eids = tuple(
+    going = set(runs)
+    eids = dict.fromkeys(
         eid
+        for run in runs
         for eid in memory.contexts.of(run)
-        if not memory.is_run(eid) and _free(memory, eid) and set(memory.contexts.holders(eid)) == {run}
+        if not memory.is_run(eid) and _free(memory, eid) and going.issuperset(memory.contexts.holders(eid))
     )
-    return Forgotten(eids=eids, runs=(run,))
+    return Forgotten(eids=tuple(eids), runs=runs)
 
 
 def forget_idle(memory: Memory, eids: list[int], is_active: Callable[[int], bool]) -> Forgotten:

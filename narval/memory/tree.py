@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
@@ -230,7 +231,7 @@ def _distinct(eids: Iterable[int]) -> Iterator[int]:
             last = eid
 
 
-_APPLY: dict[type, Callable[[Memory, object], None]] = {  # type: ignore[assignment]
+_APPLY: dict[type, Callable[[Memory, Any], None]] = {
     changes.Added: Memory._add,
     changes.Held: lambda memory, change: memory.contexts.join(change.run, change.eids),
     changes.Used: Memory._mark,
@@ -242,7 +243,7 @@ _APPLY: dict[type, Callable[[Memory, object], None]] = {  # type: ignore[assignm
     changes.Forgotten: Memory._forget,
 }
 
-_REVERT: dict[type, Callable[[Memory, object], None]] = {  # type: ignore[assignment]
+_REVERT: dict[type, Callable[[Memory, Any], None]] = {
     changes.Added: Memory._unadd,
     changes.Held: lambda memory, change: memory.contexts.leave(change.run, change.eids),
     changes.Used: Memory._unmark,

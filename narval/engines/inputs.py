@@ -1,0 +1,82 @@
+"""From where an input or condition takes its elements: the ranks of N15, nearest first.
+
+The same search serves the inputs of a call and the conditions of a transition; only what is nearest differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from narval.definitions.recipe import Context
+from narval.engines.engine import View
+from narval.memory.change import MarkScope
+from narval.memory.element import Element
+from narval.memory.match import Bound
+
+Bindings = Mapping[str, Sequence[Element]]
+
+
+class Surroundings:
+    """What lies around one step or transition of a run.
+
+    `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node, which
+    promotes what it selects to rank 1; `near` are the eids of the ranks between that and the run's own context.
+    """
+
+    __slots__ = ("_alternatives", "arguments", "context", "near", "run", "view")
+
+    def __init__(
+        self,
+        view: View,
+        run: int,
+        near: tuple[tuple[int, ...], ...],
+        arguments: tuple[Element, ...] = (),
+        context: Context | None = None,
+        bindings: Bindings | None = None,
+    ) -> None:
+        self.view, self.run, self.near = view, run, near
+        self.arguments, self.context = arguments, context
+        self._alternatives = (
+            tuple(each.bind(bindings or {}) for each in context.alternatives) if context is not None else ()
+        )
+
+    def ranks(self, bound: Bound, scope: MarkScope | None) -> Callable[[], Iterator[Iterable[int]]]:
+        """The ranks of one input or condition, read lazily (N15)."""
+
+        def ranks() -> Iterator[Iterable[int]]:
+            view = self.view
+            if self.arguments or self._alternatives:
+                yield self._first(bound, scope)
+            for eids in self.near:
+                if eids:
+                    yield view.among(eids, bound, scope)
+            yield view.among(view.context(self.run), bound, scope)
+            caller = view.caller(self.run)
+            while caller is not None:
+                for eids in caller.near:
+                    yield view.among(eids, bound, scope)
+                yield view.among(view.context(caller.run), bound, scope)
+                caller = view.caller(caller.run)
+            yield view.matching(bound, scope)
+
+        return ranks
+
+    def promoted(self) -> Iterator[int]:
+        """All that the `context` node selects."""
+        for bound in self._alternatives:
+            yield from self._place(bound, None)
+
+    def _first(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        for argument in self.arguments:
+            if self.view.fits(argument, bound):
+                yield argument.eid
+        if self._alternatives:
+            for eid in self._place(bound, scope):
+                element = self.view.element(eid)
+                if element is not None and any(self.view.fits(element, each) for each in self._alternatives):
+                    yield eid
+
+    def _place(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        if self.context is not None and self.context.origin == "plan":
+            return self.view.among(self.view.context(self.run), bound, scope)
+        return self.view.matching(bound, scope)

@@ -1,0 +1,152 @@
+"""The plan engine: follows a recipe (N21–N28).
+
+`state.py` has the tables of what may follow what; `steps.py` runs steps, `transitions.py` evaluates transitions,
+`story.py` tells how far a plan has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from narval.definitions.recipe import Recipe
+from narval.engines import commands
+from narval.engines.commands import Command
+from narval.engines.engine import View
+from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Started
+from narval.engines.plan import state as states
+from narval.engines.plan import steps, story, transitions
+from narval.engines.plan.deciding import Deciding
+from narval.engines.plan.state import PHASES, PlanChange, PlanMoved, PlanStarted, PlanState
+
+kind = "plan"
+definition_kind = "recipe"
+changes = PlanChange
+state_type = PlanState
+apply = states.apply
+render = story.render
+waits = story.waits
+parts = story.parts
+reason = story.reason
+
+LONGEST_BACK_OFF = 300.0
+"""Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
+
+
+def begin(run: int, definition: Recipe) -> PlanState:
+    """A plan that has not started."""
+    return PlanState(run, definition.full_name)
+
+
+def word(state: PlanState) -> str:
+    """The plan's own word for its state."""
+    return state.state
+
+
+def broken(state: PlanState, at: float, error: int) -> list[PlanChange]:
+    """What ends a plan whose advance raised: it fails where it stands."""
+    return [] if state.over else [PlanMoved("failed", at, error)]
+
+
+def advance(
+    definition: Recipe, state: PlanState, event: Event, view: View
+) -> tuple[list[PlanChange], list[Command]]:
+    """What follows from one event."""
+    plan = Deciding(definition, state, event, view)
+    if not state.over:
+        decide = _ON.get(type(event))
+        if decide is not None:
+            decide(plan, event)
+            _settle(plan)
+    return plan.record.changes, plan.record.commands
+
+
+def _started(plan: Deciding, event: Started) -> None:
+    plan.record.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
+    if event.elements:
+        plan.record.command(commands.Hold(event.elements))
+    steps.make_ready(plan, plan.recipe.start)
+
+
+def _returned(plan: Deciding, event: Returned) -> None:
+    if event.call in plan.state.calls:
+        steps.returned(plan, event)
+
+
+def _produced(plan: Deciding, event: Produced) -> None:
+    if event.call in plan.state.calls:
+        steps.produced(plan, event)
+
+
+def _matched(plan: Deciding, event: Matched) -> None:
+    for step in plan.state.held_back:
+        if plan.state.step(step).watch == event.watch:
+            plan.record.command(commands.Unwatch(event.watch))
+            plan.to_run.append(plan.recipe.steps[step])
+            return
+    transitions.matched(plan, event.watch)
+
+
+def _cancelled(plan: Deciding, event: Cancelled) -> None:
+    """Calls under way are given up and what they reserved is free again; the plan is over at once."""
+    state = plan.state
+    for call, identifier in state.calls.items():
+        run = state.step(identifier)
+        reserved = run.calls[call].reserved
+        if reserved:
+            plan.record.command(commands.Release(reserved))
+        plan.record.command(commands.Abandon(call))
+    shared = [eid for run in state.steps.values() if run.state == "running" for eid in run.reserved]
+    if shared:
+        plan.record.command(commands.Release(tuple(shared)))
+    for transition in state.asleep:
+        plan.record.command(commands.Unwatch(state.transition(transition).watch))
+    for identifier in state.held_back:
+        plan.record.command(commands.Unwatch(state.step(identifier).watch))
+    plan.record.change(PlanMoved("cancelled", event.at))
+    _finish(plan)
+
+
+_ON: dict[type, Callable[[Deciding, Any], None]] = {
+    Started: _started,
+    Returned: _returned,
+    Produced: _produced,
+    Matched: _matched,
+    Cancelled: _cancelled,
+}
+
+
+def _settle(plan: Deciding) -> None:
+    """Go on until nothing is left to decide, then see whether the plan is over."""
+    while plan.to_run or plan.to_judge:
+        if plan.to_judge:
+            transitions.judge(plan, plan.to_judge.popleft())
+        else:
+            steps.run(plan, plan.to_run.popleft())
+    transitions.check(plan)
+    if plan.state.state in ("end", "failed-end") and not plan.state.calls:
+        plan.record.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
+        _finish(plan)
+
+
+def _finish(plan: Deciding) -> None:
+    """The plan is over: tell its caller, start again (N28), be forgotten in time (N5)."""
+    state, recipe = plan.state, plan.recipe
+    if state.state == "failed":
+        eids = tuple(eid for run in state.steps.values() for eid in run.errors) or (state.error or 0,)
+    else:
+        eids = tuple(eid for run in state.steps.values() for eid in run.produced)
+    plan.record.command(commands.Finish(state.state, PHASES[state.state], eids, state.error))
+    if recipe.decay is not None:
+        plan.record.command(commands.Forget(plan.event.at + recipe.decay))
+    if recipe.restart and state.state != "cancelled":
+        failed = state.state == "failed"
+        wait = min(LONGEST_BACK_OFF, 2.0**state.attempt) if failed else 0.0
+        plan.record.command(
+            commands.Start(
+                recipe.full_name,
+                state.first,
+                plan.event.at + wait if failed else None,
+                state.attempt + 1 if failed else 0,
+            )
+        )

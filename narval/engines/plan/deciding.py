@@ -1,0 +1,106 @@
+"""What the parts of the plan engine share while one event is decided."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from narval.definitions.recipe import Context, Recipe, Step, Transition
+from narval.engines import commands
+from narval.engines.engine import Recorder, View
+from narval.engines.events import Event
+from narval.engines.inputs import Bindings, Surroundings
+from narval.engines.plan.state import PlanChange, PlanMoved, PlanState, apply
+from narval.memory.element import Element, Origin
+from narval.memory.trouble import make_error
+
+
+class Deciding:
+    """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
+
+    __slots__ = ("event", "recipe", "record", "state", "to_judge", "to_run", "view")
+
+    def __init__(self, recipe: Recipe, state: PlanState, event: Event, view: View) -> None:
+        self.recipe, self.state, self.event, self.view = recipe, state, event, view
+        self.record: Recorder[PlanState, PlanChange] = Recorder(state, apply, event, view)
+        self.to_run: deque[Step] = deque()
+        self.to_judge: deque[Step] = deque()
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def add(
+        self, xml: bytes, step: str = "", call: str = "", inputs: tuple[int, ...] = (), *, held: bool = True
+    ) -> int:
+        """A new element of this plan; its eid."""
+        origin = Origin(self.state.run, step, call, inputs)
+        element = Element(self.view.next_eid, xml, self.event.at, origin)
+        self.record.command(commands.Add(element, held))
+        return element.eid
+
+    def add_error(self, kind: str, message: str, step: Step | None = None, detail: str = "", **where: str) -> int:
+        """An error element that names plan, recipe, step and target (N17); its eid."""
+        places: dict[str, str | int | None] = {"plan": self.state.run, "recipe": self.recipe.full_name}
+        if step is not None:
+            places["step"] = step.id
+            places[step.kind] = step.target
+        xml = make_error(kind, message, detail, **places, **where)
+        return self.add(xml, step.id if step is not None else "")
+
+    def bindings(self, variables: frozenset[str]) -> Bindings:
+        """What the variables of a pattern stand for: `$STEPID` its products, `$plan` the plan element (N10)."""
+        bound: dict[str, tuple[Element, ...]] = {}
+        for name in variables:
+            if name in self.recipe.steps:
+                eids = self.state.step(name).produced
+            else:
+                eids = [self.state.run] if name == "plan" else []
+            found = (self.view.element(eid) for eid in eids)
+            bound[name] = tuple(element for element in found if element is not None)
+        return bound
+
+    def surroundings(
+        self,
+        transition: Transition | None,
+        context: Context | None,
+        near: tuple[tuple[int, ...], ...],
+        arguments: tuple[Element, ...] = (),
+    ) -> Surroundings:
+        """Where a step or transition looks for elements, nearest first."""
+        bindings = None
+        if context is not None:
+            names = frozenset[str]().union(*(each.variables for each in context.alternatives))
+            bindings = self.bindings(names)
+        return Surroundings(self.view, self.state.run, near, arguments, context, bindings)
+
+    def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
+        """What the in-steps of a transition produced: its errors too, where the link handles them."""
+        eids: list[int] = []
+        for link in transition.ins:
+            run = self.state.step(link.step.id)
+            eids += run.produced
+            if link.on_error:
+                eids += run.errors
+        return tuple(eids)
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def fail(self, kind: str, message: str, error: int | None = None) -> None:
+        """The plan fails, once its running steps have ended (N27)."""
+        if self.state.state != "running":
+            return
+        if error is None:
+            error = self.add_error(kind, message)
+        self._wind_up("failed-end", error)
+
+    def end_reached(self) -> None:
+        """The end step is done; side branches may still run (N27)."""
+        self._wind_up("end", None)
+
+    def _wind_up(self, to: str, error: int | None) -> None:
+        """Nothing further fires: watches go, steps held back are not run."""
+        self.to_run.clear()
+        self.to_judge.clear()
+        for transition in self.state.asleep:
+            self.record.command(commands.Unwatch(self.state.transition(transition).watch))
+        for step in self.state.held_back:
+            self.record.command(commands.Unwatch(self.state.step(step).watch))
+        self.record.change(PlanMoved(to, self.event.at, error))

@@ -1,0 +1,402 @@
+"""The state of a plan, the facts that change it, and the tables of what may follow what (N21).
+
+A step      todo → ready → running → end → done → history
+                 ↘ impossible      ↘ error → history
+                          ready, end → failed
+A transition wait-step → wait-condition → fired; any of them → impossible; an error link that does not hold → fail
+A plan      ready → running → end → done; running → failed-end → failed; any that is not over → cancelled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from narval.engines.events import Caller
+from narval.errors import InternalError
+
+STEP_MOVES: dict[str, frozenset[str]] = {
+    "todo": frozenset({"ready", "impossible"}),
+    "ready": frozenset({"running", "end", "failed"}),
+    "running": frozenset({"end"}),
+    "end": frozenset({"done", "error", "failed"}),
+    "done": frozenset({"history"}),
+    "error": frozenset({"history"}),
+}
+TRANSITION_MOVES: dict[str, frozenset[str]] = {
+    "wait-step": frozenset({"wait-condition", "fireable", "impossible", "fail"}),
+    "wait-condition": frozenset({"fireable", "impossible"}),
+    "fireable": frozenset({"fired"}),
+}
+PLAN_MOVES: dict[str, frozenset[str]] = {
+    "ready": frozenset({"running", "cancelled", "failed"}),
+    "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
+    "end": frozenset({"done", "cancelled", "failed"}),
+    "failed-end": frozenset({"failed", "cancelled"}),
+}
+PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
+"""The phase of a plan that is over; any other state is active."""
+
+
+class CallRun(msgspec.Struct, omit_defaults=True):
+    """A call under way: the element it is for (`foreach`), and what it has reserved."""
+
+    given: int | None = None
+    reserved: tuple[int, ...] = ()
+
+
+class StepRun(msgspec.Struct, omit_defaults=True):
+    """A step as far as it has come; a step not in the state is `todo`."""
+
+    state: str = "todo"
+    via: str = ""
+    calls: dict[str, CallRun] = {}
+    made: int = 0
+    later: tuple[int, ...] = ()
+    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    each: str = ""
+    reserved: tuple[int, ...] = ()
+    produced: list[int] = []
+    errors: list[int] = []
+    fault: int | None = None
+    watch: str = ""
+
+
+class TransitionRun(msgspec.Struct, omit_defaults=True):
+    """A transition as far as it has come; one not in the state is `wait-step`."""
+
+    state: str = "wait-step"
+    took: tuple[int, ...] = ()
+    watch: str = ""
+
+
+class PlanState(msgspec.Struct, omit_defaults=True):
+    """One run of a recipe."""
+
+    run: int
+    recipe: str
+    state: str = "ready"
+    started: float = 0.0
+    ended: float | None = None
+    first: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+    error: int | None = None
+    steps: dict[str, StepRun] = {}
+    transitions: dict[str, TransitionRun] = {}
+    calls: dict[str, str] = {}
+    """Calls under way: id to step."""
+    asleep: dict[str, None] = {}
+    """Transitions in wait-condition."""
+    held_back: dict[str, None] = {}
+    """Steps that are ready and wait for a reserved element (N18)."""
+    in_error: dict[str, None] = {}
+    """Steps in error that no transition has taken up yet (N26)."""
+
+    def step(self, step: str) -> StepRun:
+        """How far a step has come."""
+        return self.steps.get(step, _TODO)
+
+    def transition(self, transition: str) -> TransitionRun:
+        """How far a transition has come."""
+        return self.transitions.get(transition, _WAITING)
+
+    @property
+    def over(self) -> bool:
+        """Whether the plan has ended."""
+        return self.state in PHASES
+
+
+_TODO = StepRun()
+_WAITING = TransitionRun()
+
+
+# --- changes: the facts decided -------------------------------------------------------------------------
+
+
+class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The plan began; `elements` are its first context."""
+
+    at: float
+    elements: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+
+
+class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The step is to run: it is the first one, or `via` led to it."""
+
+    step: str
+    via: str = ""
+
+
+class StepHeldBack(msgspec.Struct, frozen=True, tag=True):
+    """The step waits: a call elsewhere has reserved the only elements it could take."""
+
+    step: str
+    watch: str
+
+
+class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The step has its inputs. With `foreach`, `each` is the input that takes one element a call, `later` those
+    whose call has not been made yet, `shared` the inputs all calls have in common."""
+
+    step: str
+    each: str = ""
+    later: tuple[int, ...] = ()
+    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    reserved: tuple[int, ...] = ()
+
+
+class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call went out for the step."""
+
+    step: str
+    call: str
+    given: int | None = None
+    reserved: tuple[int, ...] = ()
+
+
+class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call came back: with what it produced, the errors it left, or a fault of its outputs (N20)."""
+
+    call: str
+    produced: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+    fault: int | None = None
+
+
+class StepDone(msgspec.Struct, frozen=True, tag=True):
+    """All calls of the step did their work."""
+
+    step: str
+
+
+class StepErred(msgspec.Struct, frozen=True, tag=True):
+    """A call of the step ended in error: an error link may take it up (N26)."""
+
+    step: str
+
+
+class StepFailed(msgspec.Struct, frozen=True, tag=True):
+    """The engine could not run the step (N17, N20); `error` is the element that says why."""
+
+    step: str
+    error: int
+
+
+class TransitionAsleep(msgspec.Struct, frozen=True, tag=True):
+    """The in-steps are there, the conditions not yet: a watch is set (N24)."""
+
+    transition: str
+    watch: str
+
+
+class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The transition was taken: `took` are the elements of its conditions, `ends` the in-steps that are history
+    now, `impossible` the transitions and `unreachable` the steps that cannot be any more, `starts` its
+    out-steps that had not run."""
+
+    transition: str
+    took: tuple[int, ...] = ()
+    ends: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+
+
+class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
+
+    transitions: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+class TransitionFailed(msgspec.Struct, frozen=True, tag=True):
+    """An error link's conditions do not hold (N26)."""
+
+    transition: str
+
+
+class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The plan went on to another state; `error` says why it fails."""
+
+    to: str
+    at: float
+    error: int | None = None
+
+
+PlanChange = (
+    PlanStarted
+    | StepReady
+    | StepHeldBack
+    | StepRunning
+    | CallMade
+    | CallBack
+    | StepDone
+    | StepErred
+    | StepFailed
+    | TransitionAsleep
+    | TransitionFired
+    | MadeImpossible
+    | TransitionFailed
+    | PlanMoved
+)
+
+
+# --- apply ----------------------------------------------------------------------------------------------
+
+
+def apply(state: PlanState, change: PlanChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises with the plan's story."""
+    _APPLY[type(change)](state, change)
+
+
+def _move_step(state: PlanState, step: str, to: str) -> StepRun:
+    run = state.steps.get(step)
+    if run is None:
+        run = state.steps[step] = StepRun()
+    if to not in STEP_MOVES.get(run.state, ()):
+        raise _illegal(state, "step", step, run.state, to)
+    run.state = to
+    return run
+
+
+def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRun:
+    run = state.transitions.get(transition)
+    if run is None:
+        run = state.transitions[transition] = TransitionRun()
+    if to not in TRANSITION_MOVES.get(run.state, ()):
+        raise _illegal(state, "transition", transition, run.state, to)
+    run.state = to
+    state.asleep.pop(transition, None)
+    return run
+
+
+def _illegal(state: PlanState, what: str, identifier: str, found: str, to: str) -> InternalError:
+    moved: dict[str, StepRun | TransitionRun] = {**state.steps, **state.transitions}
+    story = ", ".join(f"{name} {run.state}" for name, run in moved.items())
+    return InternalError(
+        f"plan {state.run} of {state.recipe} ({state.state}): {what} {identifier} cannot go from {found} to {to}; "
+        f"so far: {story or 'nothing'}"
+    )
+
+
+def _plan_started(state: PlanState, change: PlanStarted) -> None:
+    state.state = "running"
+    state.started = change.at
+    state.first, state.caller, state.attempt = change.elements, change.caller, change.attempt
+
+
+def _step_ready(state: PlanState, change: StepReady) -> None:
+    _move_step(state, change.step, "ready").via = change.via
+
+
+def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
+    state.steps[change.step].watch = change.watch
+    state.held_back[change.step] = None
+
+
+def _step_running(state: PlanState, change: StepRunning) -> None:
+    state.held_back.pop(change.step, None)
+    run = _move_step(state, change.step, "running")
+    run.each, run.later, run.shared = change.each, change.later, change.shared
+    run.reserved, run.watch = change.reserved, ""
+
+
+def _call_made(state: PlanState, change: CallMade) -> None:
+    run = state.steps[change.step]
+    run.calls[change.call] = CallRun(change.given, change.reserved)
+    run.made += 1
+    if change.given is not None:
+        run.later = tuple(eid for eid in run.later if eid != change.given)
+    state.calls[change.call] = change.step
+
+
+def _call_back(state: PlanState, change: CallBack) -> None:
+    run = state.steps[state.calls.pop(change.call)]
+    del run.calls[change.call]
+    run.produced.extend(change.produced)
+    run.errors.extend(change.errors)
+    if run.fault is None:
+        run.fault = change.fault
+
+
+def _end_step(state: PlanState, step: str, to: str) -> StepRun:
+    state.held_back.pop(step, None)
+    run = _move_step(state, step, "end")
+    return _move_step(state, step, to) if run.state == "end" else run
+
+
+def _step_done(state: PlanState, change: StepDone) -> None:
+    _end_step(state, change.step, "done")
+
+
+def _step_erred(state: PlanState, change: StepErred) -> None:
+    _end_step(state, change.step, "error")
+    state.in_error[change.step] = None
+
+
+def _step_failed(state: PlanState, change: StepFailed) -> None:
+    state.held_back.pop(change.step, None)
+    if state.steps[change.step].state == "running":
+        _move_step(state, change.step, "end")
+    _move_step(state, change.step, "failed").fault = change.error
+
+
+def _transition_asleep(state: PlanState, change: TransitionAsleep) -> None:
+    _move_transition(state, change.transition, "wait-condition").watch = change.watch
+    state.asleep[change.transition] = None
+
+
+def _transition_fired(state: PlanState, change: TransitionFired) -> None:
+    _move_transition(state, change.transition, "fireable")
+    run = _move_transition(state, change.transition, "fired")
+    run.took, run.watch = change.took, ""
+    for step in change.ends:
+        _move_step(state, step, "history")
+        state.in_error.pop(step, None)
+    for step in change.starts:
+        _move_step(state, step, "ready").via = change.transition
+
+
+def _made_impossible(state: PlanState, change: MadeImpossible) -> None:
+    for transition in change.transitions:
+        _move_transition(state, transition, "impossible").watch = ""
+    for step in change.steps:
+        _move_step(state, step, "impossible")
+
+
+def _transition_failed(state: PlanState, change: TransitionFailed) -> None:
+    _move_transition(state, change.transition, "fail")
+
+
+def _plan_moved(state: PlanState, change: PlanMoved) -> None:
+    if change.to not in PLAN_MOVES.get(state.state, ()):
+        raise _illegal(state, "the plan", str(state.run), state.state, change.to)
+    state.state = change.to
+    if change.error is not None:
+        state.error = change.error
+    if state.over:
+        state.ended = change.at
+    if change.to != "running":
+        state.asleep.clear()
+        state.held_back.clear()
+
+
+_APPLY: dict[type, Callable[[PlanState, Any], None]] = {
+    PlanStarted: _plan_started,
+    StepReady: _step_ready,
+    StepHeldBack: _step_held_back,
+    StepRunning: _step_running,
+    CallMade: _call_made,
+    CallBack: _call_back,
+    StepDone: _step_done,
+    StepErred: _step_erred,
+    StepFailed: _step_failed,
+    TransitionAsleep: _transition_asleep,
+    TransitionFired: _transition_fired,
+    MadeImpossible: _made_impossible,
+    TransitionFailed: _transition_failed,
+    PlanMoved: _plan_moved,
+}

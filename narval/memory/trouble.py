@@ -1,0 +1,41 @@
+"""The `error` element: how a failure is told in memory, to recipes and to people (N17, N20, N26)."""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from narval.memory.element import Element, parse
+
+_UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LONGEST = 20_000
+
+
+def xml_safe(text: str) -> str:
+    """The text with every character that XML cannot carry replaced by U+FFFD."""
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+def make_error(kind: str, message: str, detail: str = "", **where: str | int | None) -> bytes:
+    """The bytes of `<error type="kind" …><message>…</message><detail>…</detail></error>`.
+
+    `where` becomes attributes (plan, recipe, step, action, input, …); None and "" are left out.
+    """
+    root = etree.Element("error", type=xml_safe(kind))
+    for name, value in where.items():
+        if value is not None and value != "":
+            root.set(name, xml_safe(str(value)))
+    etree.SubElement(root, "message").text = xml_safe(message[:_LONGEST])
+    if detail:
+        etree.SubElement(root, "detail").text = xml_safe(detail[-_LONGEST:])
+    return etree.tostring(root, encoding="utf-8")
+
+
+def read_error(element: Element) -> tuple[str, str, str]:
+    """The type, message and step that an error element tells; an action's own may lack any of them."""
+    root = parse(element.xml)
+    message = root.findtext("message")
+    if message is None:
+        message = "".join(str(part) for part in root.itertext())
+    return root.get("type", "error"), " ".join(message.split()), root.get("step", "")

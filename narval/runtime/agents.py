@@ -1,0 +1,142 @@
+"""An agent: a memory, its runs, and who waits for what. The unit of consistency (§ "Growing past one machine")."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from narval.definitions.library import Library
+from narval.engines.commands import Call, Wake, Watch
+from narval.engines.engine import Engine
+from narval.engines.events import Caller, Event
+from narval.memory.element import Element, Origin
+from narval.memory.index import Index
+from narval.memory.tree import Memory
+from narval.runtime.clock import Moments
+from narval.runtime.deeds import Deed
+
+WatchKey = tuple[int, str]
+"""A run, and a watch it has set."""
+
+
+class Run:
+    """One execution of a definition: what the runtime keeps beside the engine's own state.
+
+    `state` is None until somebody needs it: a run that is over is read from the journal on demand.
+    """
+
+    __slots__ = (
+        "abandoned", "attempt", "calls", "caller", "definition", "digest", "eid", "ended", "engine", "entries",
+        "error", "name", "phase", "reserved", "saved", "shown", "started", "state", "version", "wakes", "watches", "word",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        eid: int,
+        engine: Engine,
+        name: str,
+        digest: str,
+        started: float,
+        caller: Caller | None = None,
+        attempt: int = 0,
+    ) -> None:
+        self.eid, self.engine, self.name, self.digest = eid, engine, name, digest
+        self.started, self.caller, self.attempt = started, caller, attempt
+        self.ended: float | None = None
+        self.phase, self.word = "active", "ready"
+        self.error: int | None = None
+        self.definition: Any = None
+        self.state: Any = None
+        self.calls: dict[str, Call] = {}
+        self.abandoned: set[str] = set()
+        self.watches: dict[str, Watch] = {}
+        self.wakes: dict[str, Wake] = {}
+        self.version = 0
+        self.shown: tuple[int, Element] | None = None
+        self.entries = self.saved = 0
+        self.reserved: dict[int, None] = {}
+
+    @property
+    def kind(self) -> str:
+        """The kind of run: plan, process, …"""
+        return self.engine.kind
+
+    @property
+    def active(self) -> bool:
+        """Whether it is not over."""
+        return self.phase == "active"
+
+
+class Agent:
+    """One memory, its runs, what they wait for, and the events that are queued for them."""
+
+    def __init__(self, library: Library | None = None) -> None:
+        self.memory = Memory()
+        self.library = library if library is not None else Library()
+        self.runs: dict[int, Run] = {}
+        self.active: dict[int, Run] = {}
+        self.by_call: dict[str, int] = {}
+        """The run that answers a call: call id to eid, while it is active."""
+        self.children: dict[int, list[int]] = {}
+        self.index: Index[WatchKey] = Index()
+        self.moments: Moments[tuple[int, str], Deed | None] = Moments()
+        """By run and wake; those of no run (0) have a deed."""
+        self.queue: deque[tuple[int, int, Event]] = deque()
+        """Events of the turn still to be told: the row they are stored under (0: none), the run, the event."""
+        self.sequence = 0
+        """The number of the last thing in the journal."""
+
+    def enlist(self, run: Run, render: Callable[[Run], Element]) -> None:
+        """A run begins to be known, and to be seen in memory (N2)."""
+        self.runs[run.eid] = run
+        if run.active:
+            self.active[run.eid] = run
+        if run.caller is not None:
+            self.children.setdefault(run.caller.run, []).append(run.eid)
+            if run.active:
+                self.by_call[run.caller.call] = run.eid
+        self.memory.show_run(run.eid, run.kind, lambda: render(run))
+
+    def retire(self, run: Run) -> None:
+        """A run is over: it waits for nothing any more."""
+        self.active.pop(run.eid, None)
+        if run.caller is not None:
+            self.by_call.pop(run.caller.call, None)
+        self.unwait(run)
+
+    def unwait(self, run: Run) -> None:
+        """Drop all that the run waits for."""
+        for watch in run.watches:
+            self.index.discard((run.eid, watch))
+        for wake in run.wakes:
+            self.moments.discard((run.eid, wake))
+        run.watches.clear()
+        run.wakes.clear()
+        run.calls.clear()
+        run.abandoned.clear()
+
+    def dismiss(self, eid: int) -> None:
+        """A run is forgotten."""
+        run = self.runs.pop(eid, None)
+        if run is None:
+            return
+        self.memory.hide_run(eid, run.kind)
+        self.children.pop(eid, None)
+        if run.caller is not None:
+            siblings = self.children.get(run.caller.run)
+            if siblings is not None:
+                siblings.remove(eid)
+
+    def family(self, eid: int) -> Iterator[int]:
+        """A run and all that it called, directly or not."""
+        yield eid
+        for child in self.children.get(eid, ()):
+            yield from self.family(child)
+
+
+def origin_of(run: Run) -> Origin | None:
+    """Where the element of a run comes from: the step that called it."""
+    if run.caller is None:
+        return None
+    return Origin(run.caller.run, run.caller.step, run.caller.call)

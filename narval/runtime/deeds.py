@@ -1,0 +1,35 @@
+"""What is to be done at a moment by whoever runs then: no run is alive to be woken for it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Forgetting(msgspec.Struct, frozen=True, tag=True):
+    """A run that has ended is to be forgotten, with what it alone holds (N5)."""
+
+    run: int
+
+
+class Starting(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A top-level run is to begin, after its back-off (N28)."""
+
+    name: str
+    elements: tuple[int, ...] = ()
+    attempt: int = 0
+
+
+Deed = Forgetting | Starting
+
+_decode = msgspec.msgpack.Decoder(Deed).decode
+
+
+def encode_deed(deed: Deed) -> bytes:
+    """A deed for the store."""
+    return msgspec.msgpack.encode(deed)
+
+
+def decode_deed(data: bytes) -> Deed:
+    """A deed from the store."""
+    deed: Deed = _decode(data)
+    return deed

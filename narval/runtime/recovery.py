@@ -1,0 +1,181 @@
+"""An agent as its store says it is (N35): what was recorded is applied, nothing is decided again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from narval.engines import RUN_KINDS
+from narval.engines.commands import Abandon, Call, Release, Reserve, Unwake, Unwatch, Wake, Watch
+from narval.engines.events import Caller
+from narval.errors import StoreError
+from narval.memory import change as changes
+from narval.runtime import codec
+from narval.runtime.agents import Agent, Run
+from narval.runtime.deeds import decode_deed
+from narval.runtime.loader import read_definition
+from narval.runtime.store import Advance, RunRow, Store
+
+
+def restore(agent: Agent, store: Store) -> None:
+    """Fill an empty agent from its store."""
+    memory = agent.memory
+    for element, declared, outdated in store.elements():
+        memory.apply(changes.Added(element, declared))
+        if outdated:
+            memory.outdated.add(element.eid)
+    for run, eid in store.contexts():
+        memory.contexts.join(run, (eid,))
+    for definition, place, slot, eid in store.marks():
+        memory.marks.setdefault((definition, place, slot), set()).add(eid)
+    memory.keys.update(store.keys())
+    memory.next_eid = max(memory.next_eid, int(store.meta.get("next_eid", "1")))
+    agent.sequence = int(store.meta.get("sequence", "0"))
+
+
+def restore_runs(agent: Agent, store: Store, render: Any) -> None:
+    """Bring the runs back: those under way whole, those that are over by their row alone."""
+    for row in store.runs():
+        agent.enlist(_run_of(row), render)
+    for run in agent.active.values():
+        rebuild(agent, store, run, ())
+    for run in agent.active.values():
+        _nest(agent, run)
+    for row, run_eid, data in store.queue():
+        agent.queue.append((row, run_eid, codec.decode_event(data)))
+    for identifier, at, data in store.moments():
+        agent.moments.push(at, (0, identifier), decode_deed(data))
+
+
+def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) -> None:
+    """The state of a run, and what it waits for, from snapshot, journal, and entries not committed yet."""
+    run.definition = definition_of(agent, store, run)
+    replay = _Replay(agent, store, run)
+    for _, _, event, decided, wished in pending:
+        replay.follow(type(event).__name__, msgspec.structs.asdict(event), decided, wished)
+    run.state, run.entries, run.saved = replay.state, replay.entries, 0
+    run.word = run.engine.word(run.state)
+    for command in replay.force.values():
+        if isinstance(command, Call):
+            run.calls[command.call] = command
+        elif isinstance(command, Watch):
+            run.watches[command.watch] = command
+            for bound in command.conditions:
+                agent.index.add((run.eid, command.watch), bound)
+        elif isinstance(command, Wake):
+            run.wakes[command.wake] = command
+            agent.moments.push(command.at, (run.eid, command.wake), None)
+        elif isinstance(command, Abandon):
+            run.abandoned.add(command.call)
+        elif isinstance(command, Reserve):
+            kept = (eid for eid in command.eids if eid not in agent.memory.outdated)
+            run.reserved = dict.fromkeys(kept)
+            agent.memory.reserved.update(run.reserved)
+
+
+def state_of(agent: Agent, store: Store, run: Run) -> Any:
+    """The state of a run; of one that is over, from the journal."""
+    if run.state is not None:
+        return run.state
+    return _Replay(agent, store, run).state
+
+
+def definition_of(agent: Agent, store: Store, run: Run) -> Any:
+    """The version of the definition that a run began with."""
+    if run.definition is not None:
+        return run.definition
+    current = agent.library.get(run.engine.definition_kind, run.name)
+    if current is not None and current.digest == run.digest:
+        return current
+    stored = store.definition(run.digest)
+    if stored is None:
+        raise StoreError(f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows")
+    return read_definition(stored.kind, stored.path, stored.source)
+
+
+def in_force(run: Run) -> list[codec.Tracked]:
+    """The commands of a run whose effect goes on: what a snapshot keeps beside the state."""
+    tracked: list[codec.Tracked] = [*run.calls.values(), *run.watches.values(), *run.wakes.values()]
+    tracked += [Abandon(call) for call in run.abandoned]
+    return [*tracked, Reserve(tuple(run.reserved))] if run.reserved else tracked
+
+
+class _Replay:
+    """A state that grows by what the journal says, and the commands in force."""
+
+    def __init__(self, agent: Agent, store: Store, run: Run) -> None:
+        self.engine = run.engine
+        self.force: dict[tuple[type, str], codec.Tracked] = {}
+        self.entries = 0
+        lookup = agent.memory.element
+        snapshot = store.snapshot(run.eid)
+        after = 0
+        if snapshot is None:
+            self.state = run.engine.begin(run.eid, definition_of(agent, store, run))
+        else:
+            after = snapshot.seq
+            self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, lookup)
+            for command in commands:
+                _track(self.force, command)
+        for row in store.journal(run.eid, after):
+            entry = codec.decode_entry(row.data, run.engine.changes, lookup)
+            self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
+
+    def follow(self, what: str, event: dict[str, Any], changes: Iterable[Any], commands: Iterable[Any]) -> None:
+        """One entry more."""
+        self.entries += 1
+        if what == "Returned":
+            self.force.pop((Call, event["call"]), None)
+            self.force.pop((Abandon, event["call"]), None)
+        elif what == "Woken":
+            self.force.pop((Wake, event["wake"]), None)
+        for change in changes:
+            self.engine.apply(self.state, change)
+        for command in commands:
+            _track(self.force, command)
+
+
+def _track(force: dict[tuple[type, str], codec.Tracked], command: codec.Tracked) -> None:
+    """Add a command to those in force, or end the one it takes back."""
+    if isinstance(command, Call):
+        force[Call, command.call] = command
+    elif isinstance(command, Watch):
+        force[Watch, command.watch] = command
+    elif isinstance(command, Unwatch):
+        force.pop((Watch, command.watch), None)
+    elif isinstance(command, Wake):
+        force[Wake, command.wake] = command
+    elif isinstance(command, Unwake):
+        force.pop((Wake, command.wake), None)
+    elif isinstance(command, Abandon):
+        force[Abandon, command.call] = command
+    elif isinstance(command, Reserve | Release):
+        held = force.get((Reserve, ""))
+        eids = dict.fromkeys(held.eids if isinstance(held, Reserve) else ())
+        if isinstance(command, Reserve):
+            eids.update(dict.fromkeys(command.eids))
+        else:
+            for eid in command.eids:
+                eids.pop(eid, None)
+        force[Reserve, ""] = Reserve(tuple(eids))
+
+
+def _nest(agent: Agent, run: Run) -> None:
+    """What was nearest to the calling step stands in the call, not in the row of the run."""
+    parent = agent.active.get(run.caller.run) if run.caller is not None else None
+    call = parent.calls.get(run.caller.call) if parent is not None and run.caller is not None else None
+    if run.caller is not None and call is not None:
+        run.caller = msgspec.structs.replace(run.caller, near=call.near)
+
+
+def _run_of(row: RunRow) -> Run:
+    engine = RUN_KINDS[row.kind]
+    caller = None
+    if row.parent_run is not None:
+        caller = Caller(row.parent_run, row.parent_step, row.parent_call)
+    run = Run(row.eid, engine, row.name, row.digest, row.started or 0.0, caller, row.attempt)
+    run.word, run.phase, run.ended, run.error = row.state, row.phase, row.ended, row.error
+    return run
+

@@ -1,0 +1,137 @@
+"""narval in a program or a test: the same operations, without a daemon (surfaces, "Python")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lxml import etree
+
+from narval.errors import RequestError
+from narval.memory.element import Element, canonical
+from narval.runtime.clock import Clock
+from narval.runtime.daemon import Daemon
+from narval.runtime.home import Home
+from narval.surfaces.operations import Operations
+
+Given = str | bytes | Element | etree._Element
+
+
+def open(home: str | Path | None = None, *, clock: Clock | None = None) -> Agent:
+    """Open a home, or with none make one in memory: nothing is kept on disk.
+
+    Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
+    """
+    return Agent(Home.find(home, {}) if home is not None else None, clock)
+
+
+class Agent:
+    """A home at work within this program. Things go on while one of its methods waits: `until_idle`, `wait`."""
+
+    def __init__(self, home: Home | None, clock: Clock | None) -> None:
+        self._runner = asyncio.Runner()
+        try:
+            self.daemon: Daemon = self._runner.run(Daemon.open(home, clock=clock))
+        except BaseException:
+            self._runner.close()
+            raise
+        self._operations = Operations(self.daemon)
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what runs, and let the home go."""
+        self._runner.run(self.daemon.close())
+        self._runner.close()
+
+    # --- definitions ----------------------------------------------------------------------------------
+
+    def load(self, definition: str | Path) -> None:
+        """Add the definitions of a file (a path), or of a text. Raises DefinitionError."""
+        self._runner.run(self.daemon.load(definition))
+
+    def stub(self, action: str, function: Callable[..., Any]) -> None:
+        """Let a function take the place of an action: it is given the same parameters."""
+        self.daemon.stub(action, function)
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def add(self, element: Given) -> int:
+        """Add one element; its eid. Raises ElementError."""
+        eids = self.add_all([element])
+        if len(eids) != 1:
+            raise RequestError(f"expected one element, got {len(eids)}; add_all takes several")
+        return eids[0]
+
+    def add_all(self, elements: Iterable[Given]) -> list[int]:
+        """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
+        answer = self._runner.run(self._operations.add([_bytes(each) for each in elements]))
+        return list(answer["eids"])
+
+    def memory(self, xpath: str | None = None, *, context: int | None = None, current: bool = False) -> list[Element]:
+        """The elements that match a pattern (N9); `current` leaves out those that have been replaced."""
+        return self._operations.elements(xpath, context, current)
+
+    def element(self, eid: int) -> Element | None:
+        """The element of that number."""
+        return self.daemon.agent.memory.element(eid)
+
+    # --- runs -----------------------------------------------------------------------------------------
+
+    def start(self, name: str, *elements: Given) -> int:
+        """Start a run of `group.name` with these elements as its first context; its eid."""
+        given = [_bytes(each) for each in elements]
+        return int(self._runner.run(self._operations.start(name, given))["eid"])
+
+    def until_idle(self) -> None:
+        """Work until nothing can go on without something from outside."""
+        self._runner.run(self.daemon.until_idle())
+
+    def wait(self, run: int, timeout: float | None = None) -> dict[str, Any]:
+        """Work until a run is over, or for so many seconds; the run."""
+        return dict(self._runner.run(self._operations.wait(run, timeout)))
+
+    def elapse(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0) -> None:
+        """Let simulated time pass; whatever is due on the way happens, in order."""
+        self._runner.run(self.daemon.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
+
+    def run(self, run: int) -> dict[str, Any]:
+        """One run: its steps, transitions, context, error."""
+        return dict(self._runner.run(self._operations.show(run)))
+
+    def runs(self, **filters: str) -> list[dict[str, Any]]:
+        """The runs there are, newest last; by `state`, `kind`, `name`."""
+        return list(self._runner.run(self._operations.runs(**filters)))
+
+    def history(self, run: int) -> list[dict[str, Any]]:
+        """What happened in a run, in order."""
+        return list(self._runner.run(self._operations.history(run)))
+
+    def why(self, run: int, id: str | None = None) -> dict[str, Any]:
+        """What a run waits for, or why a part of it did not go on."""
+        return dict(self._runner.run(self._operations.why(run, id)))
+
+    def cancel(self, run: int) -> dict[str, Any]:
+        """End a run."""
+        return dict(self._runner.run(self._operations.cancel(run)))
+
+    def ask(self, operation: str, **arguments: Any) -> Any:
+        """Any operation by name, in the forms of the command line's `--json`."""
+        return self._runner.run(self._operations.invoke(operation, arguments))
+
+
+def _bytes(given: Given) -> bytes:
+    if isinstance(given, Element):
+        return given.xml
+    if isinstance(given, etree._Element):
+        return canonical(given)
+    return given.encode("utf-8") if isinstance(given, str) else given

@@ -1,0 +1,111 @@
+"""The forms of what operations answer: plain data with stable keys (surfaces, "JSON forms")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from narval.definitions.action import Action
+from narval.errors import Fault
+from narval.memory.change import MarkScope
+from narval.memory.element import Element
+from narval.memory.trouble import read_error
+from narval.runtime.agents import Agent, Run
+
+
+def moment(at: float | None) -> str | None:
+    """A moment as ISO 8601 with its zone, to the millisecond."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="milliseconds")
+
+
+def fault(each: Fault) -> dict[str, Any]:
+    """One thing wrong in a file."""
+    return {"path": each.path, "line": each.line, "column": each.column, "message": each.message}
+
+
+def run(agent: Agent, each: Run) -> dict[str, Any]:
+    """A run."""
+    caller = each.caller
+    return {
+        "eid": each.eid,
+        "kind": each.kind,
+        "name": each.name,
+        "state": each.word,
+        "phase": each.phase,
+        "started": moment(each.started),
+        "ended": moment(each.ended),
+        "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
+        "definition": each.digest,
+        "error": _error(agent, each),
+    }
+
+
+def _error(agent: Agent, each: Run) -> dict[str, Any] | None:
+    if each.error is None:
+        return None
+    element = agent.memory.element(each.error)
+    if element is None:
+        return {"type": "error", "message": "the error element was forgotten", "step": "", "eid": each.error}
+    kind, message, step = read_error(element)
+    return {"type": kind, "message": message, "step": step, "eid": each.error}
+
+
+def element(agent: Agent, each: Element) -> dict[str, Any]:
+    """An element of memory."""
+    origin = each.origin
+    return {
+        "eid": each.eid,
+        "name": each.name,
+        "xml": each.with_eid().decode("utf-8"),
+        "added": moment(each.added),
+        "origin": {"run": origin.run, "step": origin.step} if origin is not None else None,
+        "used_by": [_use(scope) for scope in agent.memory.used_by(each.eid)],
+        "outdated": each.eid in agent.memory.outdated,
+    }
+
+
+def _use(scope: MarkScope) -> dict[str, str]:
+    definition, place, slot = scope
+    if slot.startswith("#"):
+        return {"definition": definition, "transition": place, "condition": slot[1:]}
+    return {"definition": definition, "step": place, "input": slot}
+
+
+def description(by_language: Mapping[str, str]) -> str:
+    """What something does, in English if that is said."""
+    return by_language.get("en") or next(iter(by_language.values()), "")
+
+
+def action(each: Action) -> dict[str, Any]:
+    """An action, with what it takes and gives."""
+    return {
+        "name": each.full_name,
+        "path": each.path,
+        "line": each.line,
+        "runs": each.where,
+        "inputs": [
+            {
+                "id": one.id,
+                "match": list(one.match),
+                "use": one.use,
+                "list": one.list,
+                "optional": one.optional,
+                "outdates": one.outdates,
+            }
+            for one in each.prototype.inputs
+        ],
+        "outputs": [
+            {
+                "id": one.id,
+                "match": list(one.match),
+                "list": one.list,
+                "optional": one.optional,
+                "unique": one.unique,
+            }
+            for one in each.prototype.outputs
+        ],
+        "description": description(each.descriptions),
+    }

@@ -1,0 +1,328 @@
+"""All one may ask of a daemon, each once. Command line, control socket and embedding derive from it.
+
+Every operation takes plain keyword arguments and gives plain data, in the forms that `docs/cli.md` shows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from narval.definitions.action import Action
+from narval.engines.events import Cancelled
+from narval.errors import ElementError, PatternError, RequestError
+from narval.memory.element import Element, elements_of
+from narval.memory.match import condition
+from narval.runtime.agents import Run
+from narval.runtime.daemon import Daemon
+from narval.runtime.loop import Delivery
+from narval.runtime.recovery import definition_of, state_of
+from narval.runtime.turn import Turn
+from narval.surfaces import forms, graph, journal_lines, why
+
+
+class Operation(NamedTuple):
+    """One thing that may be asked: its name, what it does, and its parameters with their types."""
+
+    name: str
+    doc: str
+    parameters: Mapping[str, inspect.Parameter]
+    types: Mapping[str, Any]
+
+
+class Operations:
+    """The operations on one daemon."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.agent = daemon.agent
+
+    async def invoke(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Do an operation by name. Raises RequestError for one that there is not, or arguments it does not take."""
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+        _check(operation, arguments)
+        return await getattr(self, name)(**arguments)
+
+    # --- the daemon -----------------------------------------------------------------------------------
+
+    async def status(self) -> dict[str, Any]:
+        """Is it alive, what does it do, and since when."""
+        daemon, agent = self.daemon, self.agent
+        counts = daemon.executor.counts
+        progress = daemon.executor.progress
+        calls = []
+        for run in agent.active.values():
+            for call in run.calls.values():
+                done = progress.get(daemon.performer.outside_id(call.call))
+                line = {"call": call.call, "run": run.eid, "step": call.step, "target": f"{call.kind} {call.name}"}
+                calls.append({**line, "progress": list(done) if done is not None else None})
+        phases: dict[str, int] = dict.fromkeys(("active", "done", "failed", "cancelled"), 0)
+        for run in agent.runs.values():
+            phases[run.phase] += 1
+        due = agent.moments.next()
+        return {
+            "home": str(daemon.home.path) if daemon.home is not None else None,
+            "name": daemon.settings.name,
+            "pid": None if daemon.quiet else os.getpid(),
+            "since": None if daemon.quiet else forms.moment(daemon.since),
+            "state": "stopped" if daemon.quiet else "running",
+            "runs": phases,
+            "elements": len(agent.memory),
+            "waiting": len(agent.index),
+            "next": forms.moment(due) if due is not None else None,
+            "calls": calls,
+            "executor": {
+                "running": counts.running,
+                "queued": counts.queued,
+                "given_up": counts.given_up,
+                "worker_restarts": counts.worker_restarts,
+            },
+            "turns": daemon.loop.turns,
+            "faults": [forms.fault(each) for each in daemon.faults],
+        }
+
+    async def stop(self) -> dict[str, Any]:
+        """End the daemon well: calls under way have `stop_grace` seconds, the rest is left to the next start."""
+        self.daemon.request_stop()
+        return {"stopping": True}
+
+    async def log(self, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
+        """The daemon's own log: the last lines, or those after a number."""
+        found = self.daemon.logbook.lines(after, lines)
+        while not found and wait > 0:
+            wait = await self.daemon.logbook.grown(wait)
+            found = self.daemon.logbook.lines(after, lines)
+        return found
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    async def add(self, elements: list[bytes]) -> dict[str, Any]:
+        """Add elements: of each document the root, or each child of a root `memory`."""
+        found = [each for document in elements for each in _elements(document)]
+
+        def work(turn: Turn) -> list[int]:
+            for each in found:
+                refusal = turn.schema_fault(each)
+                if refusal is not None:
+                    raise ElementError("invalid", f"refused by its schema: {refusal}")
+            return [turn.add(each) for each in found]
+
+        return {"eids": await self.daemon.submit(work)}
+
+    async def memory(
+        self, xpath: str | None = None, context: int | None = None, current: bool = False
+    ) -> list[dict[str, Any]]:
+        """The elements that match a pattern (N9): all of memory, or the context of a run."""
+        return [forms.element(self.agent, each) for each in self.elements(xpath, context, current)]
+
+    def elements(
+        self, xpath: str | None = None, context: int | None = None, current: bool = False
+    ) -> list[Element]:
+        """The elements themselves; `current` leaves out those that have been replaced."""
+        memory = self.agent.memory
+        bound = condition(xpath).bind({}) if xpath is not None else None
+        if context is not None:
+            held = list(memory.contexts.of(self.run_of(context).eid))
+            eids = [eid for eid in held if bound is None or _fits(self.agent, eid, bound)]
+        else:
+            eids = list(memory.select(bound) if bound is not None else memory)
+        found = (memory.element(eid) for eid in eids if not (current and eid in memory.outdated))
+        return [element for element in found if element is not None]
+
+    # --- runs -----------------------------------------------------------------------------------------
+
+    async def start(
+        self, name: str, elements: list[bytes] | None = None, wait: bool = False, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Start a run of `group.name`; the elements become its first context."""
+        found = [each for document in elements or [] for each in _elements(document)]
+
+        def work(turn: Turn) -> Run:
+            definition = turn.agent.library.find(name)
+            if definition is None:
+                raise RequestError(_unknown(name, self.agent.library))
+            first = tuple(turn.add(each) for each in found)
+            run = turn.start(name, first)
+            if run is None:
+                raise RequestError(f"{name} is a {definition.kind}: it is called by a step, not started")
+            return run
+
+        run: Run = await self.daemon.submit(work)
+        if wait:
+            await self.daemon.ended(run, timeout)
+        return forms.run(self.agent, run)
+
+    async def runs(
+        self, state: str | None = None, kind: str | None = None, name: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The runs there are, newest last; by the kind's own state or by phase."""
+        return [
+            forms.run(self.agent, run)
+            for run in sorted(self.agent.runs.values(), key=lambda each: each.eid)
+            if state in (None, run.word, run.phase) and kind in (None, run.kind) and name in (None, run.name)
+        ]
+
+    async def show(self, run: int) -> dict[str, Any]:
+        """One run: its steps, transitions, context, errors."""
+        found = self.run_of(run)
+        state, definition = self._whole(found)
+        parts = found.engine.parts(definition, state)
+        return {**forms.run(self.agent, found), **parts, "context": list(self.agent.memory.contexts.of(run))}
+
+    async def xml(self, run: int) -> dict[str, Any]:
+        """One run as the element that memory shows."""
+        element = self.agent.memory.element(self.run_of(run).eid)
+        return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
+
+    async def graph(self, run: int) -> dict[str, Any]:
+        """One run as a graph, in the language of Graphviz."""
+        found = self.run_of(run)
+        state, definition = self._whole(found)
+        return {"dot": graph.dot(definition, state)}
+
+    async def history(self, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
+        """What happened in a run, in order; `wait` seconds for something after `after` if there is nothing yet."""
+        found = self.run_of(run)
+        lines = journal_lines.lines(self.daemon.store, found.eid, after)
+        while not lines and wait > 0 and found.active:
+            wait = await self.daemon.turned(wait)
+            lines = journal_lines.lines(self.daemon.store, found.eid, after)
+        return lines
+
+    async def why(self, run: int, id: str | None = None) -> dict[str, Any]:
+        """What a run waits for, or why a part of it did not go on (N11)."""
+        found = self.run_of(run)
+        state, definition = self._whole(found)
+        return why.explain(self.agent, found, definition, state, id)
+
+    async def cancel(self, run: int, reason: str = "") -> dict[str, Any]:
+        """End a run: its calls are given up."""
+        found = self.run_of(run)
+        if not found.active:
+            raise RequestError(f"run {run} of {found.name} is over already: it is {found.word}")
+        self.daemon.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
+        await self.daemon.submit(_nothing)
+        return forms.run(self.agent, found)
+
+    async def wait(self, run: int, timeout: float | None = None) -> dict[str, Any]:
+        """Wait until a run is over."""
+        found = self.run_of(run)
+        await self.daemon.ended(found, timeout)
+        return forms.run(self.agent, found)
+
+    # --- definitions ----------------------------------------------------------------------------------
+
+    async def definitions(self) -> dict[str, Any]:
+        """What is loaded, from which file, since when; and the faults of what did not load."""
+        loaded = {state.path: state.loaded for state in self.daemon.loaded.files}
+        rows = [
+            {
+                "kind": each.kind,
+                "name": each.full_name,
+                "path": each.path,
+                "line": each.line,
+                "digest": each.digest,
+                "loaded": forms.moment(loaded[each.path]) if loaded.get(each.path) else None,
+                "description": forms.description(each.descriptions),
+            }
+            for each in sorted(self.agent.library, key=lambda one: (one.kind, one.full_name))
+        ]
+        return {"definitions": rows, "faults": [forms.fault(each) for each in self.daemon.faults]}
+
+    async def actions(self) -> list[dict[str, Any]]:
+        """The actions there are, with what they take and give."""
+        found = sorted(self.agent.library.of("action").items())
+        return [forms.action(each) for _, each in found if isinstance(each, Action)]
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def run_of(self, eid: int) -> Run:
+        """The run of that number. Raises RequestError."""
+        run = self.agent.runs.get(eid)
+        if run is None:
+            raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
+        return run
+
+    def _whole(self, run: Run) -> tuple[Any, Any]:
+        store = self.daemon.store
+        return state_of(self.agent, store, run), definition_of(self.agent, store, run)
+
+
+def _nothing(turn: Turn) -> None:
+    """A turn, so that what was posted before it has been told."""
+
+
+def _fits(agent: Any, eid: int, bound: Any) -> bool:
+    element = agent.memory.element(eid)
+    return element is not None and agent.memory.fits(element, bound)
+
+
+def _elements(document: bytes) -> list[bytes]:
+    try:
+        return elements_of(document)
+    except ElementError as error:
+        raise ElementError(error.kind, f"{error.line}:{error.column}: {error}", error.line, error.column) from None
+
+
+def _unknown(name: str, library: Any) -> str:
+    import difflib
+
+    names = [each.full_name for each in library if each.kind not in ("action", "transform")]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"
+    return f"there is no definition {name}{hint}"
+
+
+# --- the table ------------------------------------------------------------------------------------------
+
+_NAMES = (
+    "status", "stop", "log", "add", "memory", "start", "runs", "show", "xml", "graph", "history", "why",
+    "cancel", "wait", "definitions", "actions",
+)  # fmt: skip
+
+
+def _operation(name: str) -> Operation:
+    method: Callable[..., Any] = getattr(Operations, name)
+    parameters = dict(list(inspect.signature(method).parameters.items())[1:])
+    hints = typing.get_type_hints(method)
+    return Operation(name, inspect.getdoc(method) or "", parameters, {key: hints[key] for key in parameters})
+
+
+OPERATIONS: Mapping[str, Operation] = types.MappingProxyType({name: _operation(name) for name in _NAMES})
+
+
+def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
+    for name in arguments:
+        if name not in operation.parameters:
+            known = ", ".join(operation.parameters) or "none"
+            raise RequestError(f"{operation.name} takes no argument {name!r}; it takes {known}")
+    for name, parameter in operation.parameters.items():
+        if name not in arguments:
+            if parameter.default is inspect.Parameter.empty:
+                raise RequestError(f"{operation.name} needs the argument {name!r}")
+        elif not _is_a(arguments[name], operation.types[name]):
+            raise RequestError(
+                f"{operation.name}: expected {name} to be {operation.types[name]}, got {arguments[name]!r:.80}"
+            )
+
+
+def _is_a(value: Any, wanted: Any) -> bool:
+    if typing.get_origin(wanted) in (types.UnionType, typing.Union):
+        return any(_is_a(value, each) for each in typing.get_args(wanted))
+    if typing.get_origin(wanted) is list:
+        (item,) = typing.get_args(wanted)
+        return isinstance(value, list) and all(_is_a(each, item) for each in value)
+    if wanted is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if wanted is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, wanted)
+
+
+__all__ = ["OPERATIONS", "Operation", "Operations", "PatternError"]

@@ -1,0 +1,87 @@
+"""Why a run waits, and for what: each condition, the nearest element, and the predicate that failed there (N11)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from narval.engines.engine import Wait
+from narval.errors import RequestError
+from narval.memory.change import MarkScope
+from narval.memory.match import Bound
+from narval.memory.tree import Memory
+from narval.runtime.agents import Agent, Run
+from narval.surfaces.forms import moment
+
+LOOKED_AT = 500
+"""The newest elements of the right name that are looked at to find the nearest."""
+
+
+def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str | None) -> dict[str, Any]:
+    """What a run waits for; with an identifier, that part alone, and the reason it did not go on."""
+    waits = list(run.engine.waits(definition, state, run.watches)) if run.active else []
+    answer: dict[str, Any] = {"run": run.eid, "state": run.word}
+    if identifier is not None:
+        reason = run.engine.reason(definition, state, identifier)
+        if reason is None:
+            parts = run.engine.parts(definition, state)
+            known = ", ".join(each["id"] for part in parts.values() for each in part)
+            raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {known}")
+        waits = [wait for wait in waits if wait.id == identifier]
+        answer["reason"] = reason
+    elif not run.active:
+        answer["reason"] = f"the run is {run.word}: it waits for nothing"
+    answer["waiting"] = [_waiting(agent, run, wait) for wait in waits]
+    return answer
+
+
+def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
+    conditions = [
+        _condition(agent.memory, bound, scope)
+        for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
+    ]
+    line = {"id": wait.id, "for": wait.what, "until": moment(wait.until), "conditions": conditions}
+    if wait.text:
+        line["text"] = wait.text
+    children = [child for call in wait.calls if (child := agent.by_call.get(call)) is not None]
+    if children:
+        line["runs"] = children
+    return line
+
+
+def _condition(memory: Memory, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"pattern": bound.text, "met": False, "nearest": None, "failed": None, "value": None}
+    found = next(memory.matching(bound, scope), None)
+    if found is not None:
+        return {**line, "met": True, "nearest": found}
+    return {**line, **_nearest(memory, bound, scope)}
+
+
+def _nearest(memory: Memory, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+    """The element that satisfies most of the pattern, the newest of equals, and what fails on it."""
+    best: tuple[int, int, str, str] | None = None
+    eids = sorted(memory.named(bound.names), reverse=True)
+    for eid in islice(eids, LOOKED_AT):
+        element = memory.element(eid)
+        if element is None:
+            continue
+        mismatch = bound.explain(memory.tree(element))
+        if mismatch is None:
+            held = _taken(memory, eid, scope)
+            return {"nearest": eid, "failed": held[0], "value": held[1]}
+        if best is None or mismatch.satisfied > best[0]:
+            best = (mismatch.satisfied, eid, mismatch.predicate, mismatch.value)
+    if best is None:
+        names = " or ".join(sorted(bound.names)) if bound.names else "any"
+        return {"failed": f"an element named {names}", "value": "none in memory"}
+    return {"nearest": best[1], "failed": best[2], "value": best[3]}
+
+
+def _taken(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]:
+    """Why an element that matches may not be taken."""
+    if eid in memory.outdated:
+        return "not outdated", "replaced by a newer version"
+    if eid in memory.reserved:
+        return "not reserved", "a call under way is replacing it"
+    where = " ".join(scope) if scope is not None else "it"
+    return "not used before", f"used by {where}"
