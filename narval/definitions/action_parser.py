@@ -154,7 +154,7 @@ class _Maker:
         """Where a function's `def` is, and from which to which character its decorators go."""
         code = getattr(inspect.unwrap(function), "__code__", None)
         text = self.source.text
-        first = code.co_firstlineno if code is not None and code.co_filename == self.source.path else 1
+        first = code.co_firstlineno if code is not None and code.co_filename.endswith(self.source.path) else 1
         start = self.source.offset(first)
         written = re.compile(
             rf"^[ \t]*(?:async\s+def|def|class)\s+{re.escape(_own_name(function, name))}\b", re.M

@@ -78,12 +78,14 @@ class Definition(Protocol):
 class Parsed(NamedTuple):
     """What a file gave: its definitions, as far as they could be made, and all its faults.
 
-    `references` are those of the whole file, those of definitions with faults too.
+    `references` are those of the whole file, those of definitions with faults too; `names` the kinds and full
+    names of all the definitions that it is meant to have.
     """
 
     definitions: tuple[Definition, ...]
-    references: tuple[Reference, ...]
-    faults: tuple[Fault, ...]
+    references: tuple[Reference, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    names: frozenset[tuple[str, str]] = frozenset()
 
     def checked(self) -> tuple[Definition, ...]:
         """The definitions of a file without faults. Raises DefinitionError with all there are."""
@@ -142,11 +144,14 @@ class Library:
 
 
 def check_targets(
-    references: Iterable[Reference], library: Library, broken_files: Mapping[str, str] | None = None
+    references: Iterable[Reference],
+    library: Library,
+    broken_files: Mapping[tuple[str, str], str] | None = None,
 ) -> list[Fault]:
     """What the references of definitions say that is not so: targets that are not there, or do not fit.
 
-    `broken_files` tells by group which file did not load, so that a fault there is not looked for here.
+    `broken_files` are files that did not load, by the kind and name of what they are meant to have, or by its
+    kind and group where no name is known; so that what is wrong there is not looked for here.
     """
     faults: list[Fault] = []
     for reference in references:
@@ -158,10 +163,10 @@ def check_targets(
     return faults
 
 
-def _unknown(reference: Reference, library: Library, broken_files: Mapping[str, str]) -> str:
+def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple[str, str], str]) -> str:
     kind, target = reference.kind, reference.target
     missing = f"{reference.what}: there is no {kind} {target!r}"
-    broken = broken_files.get(target.partition(".")[0])
+    broken = broken_files.get((kind, target)) or broken_files.get((kind, target.partition(".")[0]))
     if broken is not None:
         return f"{missing}, because {broken} did not load; set its faults right first"
     other = library.find(target)

@@ -75,8 +75,8 @@ class Step:
     on_restart: Literal["retry", "error"] = "retry"
     max_parallel: int | None = None
     line: int = 1
-    ins: tuple[Transition, ...] = ()
-    outs: tuple[Transition, ...] = ()
+    ins: tuple[Transition, ...] = field(default=(), repr=False)
+    outs: tuple[Transition, ...] = field(default=(), repr=False)
     _narrowed: tuple[Prototype, Prototype] | None = field(default=None, repr=False)
 
     def prototype(self, target: Prototype) -> Prototype:
@@ -126,14 +126,14 @@ class Recipe:
     name: str
     start: Step
     end: Step
-    steps: Mapping[str, Step]
-    transitions: Mapping[str, Transition]
+    steps: Mapping[str, Step] = field(repr=False)
+    transitions: Mapping[str, Transition] = field(repr=False)
     restart: bool = False
     decay: float | None = None
     descriptions: Mapping[str, str] = field(default_factory=dict)
     references: tuple[Reference, ...] = field(default=(), repr=False)
     digest: str = ""
-    xml: bytes = b""
+    xml: bytes = field(default=b"", repr=False)
     path: str = ""
     line: int = 1
 

@@ -109,12 +109,13 @@ def check_step(step: Step, target: Definition, foreach: Place, path: str) -> lis
             each.fault(f"a {target.kind} has no inputs and outputs that a step could tighten; remove this")
             for each in (*step.inputs, *step.outputs)
         ]
+    faults: list[Fault] = []
     try:
         prototype = step.prototype(prototype)
     except DefinitionError as error:
-        return list(error.faults)
+        faults.extend(error.faults)
     message = None if step.foreach is None else _misfit(step.foreach, prototype, target)
-    return [] if message is None else [Fault(path, *foreach, message)]
+    return faults if message is None else [*faults, Fault(path, *foreach, message)]
 
 
 def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:

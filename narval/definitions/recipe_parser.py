@@ -26,12 +26,18 @@ def parse(source: Source, root: Node) -> Parsed:
     found = Reading(source, WORDS)
     recipes: list[Recipe] = []
     references: list[Reference] = []
+    names: set[tuple[str, str]] = set()
     with suppress(TooManyFaultsError):
-        _recipes(found, found.entry(root, local_name(root.tag) or ""), recipes, references)
-    return Parsed(tuple(recipes), tuple(references), tuple(sorted(set(found.faults))))
+        entry = found.entry(root, local_name(root.tag) or "")
+        for recipe, builder in _recipes(found, entry, names):
+            references.extend(builder.references)
+            recipes.extend([recipe] if recipe is not None else [])
+    return Parsed(tuple(recipes), tuple(references), tuple(sorted(set(found.faults))), frozenset(names))
 
 
-def _recipes(found: Reading, root: Entry, recipes: list[Recipe], references: list[Reference]) -> None:
+def _recipes(
+    found: Reading, root: Entry, names: set[tuple[str, str]]
+) -> Iterator[tuple[Recipe | None, _Builder]]:
     seen: dict[tuple[str, str], int] = {}
     for entry in [root] if root.word == "recipe" else root.of("recipe"):
         group, name = entry.get("group") or root.get("group"), entry.get("name")
@@ -42,11 +48,9 @@ def _recipes(found: Reading, root: Entry, recipes: list[Recipe], references: lis
             found.fault(entry, f"expected a new name, found {group}.{name} of line {line} again", "name")
         elif group and name:
             seen[group, name] = entry.node.line
+            names.add(("recipe", f"{group}.{name}"))
         builder = _Builder(found, entry)
-        recipe = builder.build(group, name)
-        references.extend(builder.references)
-        if recipe is not None:
-            recipes.append(recipe)
+        yield builder.build(group, name), builder
 
 
 class _Builder:

@@ -12,11 +12,7 @@ from narval.definitions.prototype import EMPTY, Prototype
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """An XSLT stylesheet that can be called.
-
-    `xml` is what memory shows (N2), `stylesheet` the same without the prototype, which is what XSLT accepts;
-    `digest` names the version.
-    """
+    """An XSLT stylesheet that can be called. `xml` is the stylesheet (UTF-8), `digest` names the version."""
 
     kind: ClassVar[str] = "transform"
     references: ClassVar[tuple[Reference, ...]] = ()
@@ -27,7 +23,6 @@ class Transform:
     descriptions: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
     xml: bytes = b""
-    stylesheet: bytes = b""
     path: str = ""
     line: int = 1
 

@@ -34,7 +34,8 @@ def parse(source: Source, root: Node) -> Parsed:
     with suppress(TooManyFaultsError):
         transform = _transform(found, root)
     definitions = () if transform is None else (transform,)
-    return Parsed(definitions, (), tuple(sorted(set(found.faults))))
+    names = frozenset(("transform", each.full_name) for each in definitions)
+    return Parsed(definitions, faults=tuple(sorted(set(found.faults))), names=names)
 
 
 def _transform(found: Reading, root: Node) -> Transform | None:
@@ -46,7 +47,6 @@ def _transform(found: Reading, root: Node) -> Transform | None:
     if tree is None or group is None or name is None:
         return None
     xml = canonical(tree)
-    stylesheet = _stylesheet(tree)
     _compile(found, tree)
     return Transform(
         group,
@@ -55,7 +55,6 @@ def _transform(found: Reading, root: Node) -> Transform | None:
         descriptions={} if entry is None else found.descriptions(entry),
         digest=hashlib.sha256(xml).hexdigest(),
         xml=xml,
-        stylesheet=stylesheet,
         path=found.source.path,
         line=root.line,
     )
@@ -107,15 +106,10 @@ def _tree(found: Reading, root: Node) -> etree._Element | None:
         return None
 
 
-def _stylesheet(tree: etree._Element) -> bytes:
-    """The stylesheet without its prototype, which XSLT does not accept when it has no namespace."""
-    for child in children(tree):
-        if local_name(child.tag) == "prototype":
-            tree.remove(child)
-    return etree.tostring(tree, encoding="utf-8")
-
-
 def _compile(found: Reading, tree: etree._Element) -> None:
+    for child in children(tree):
+        if local_name(child.tag) == "prototype":  # XSLT does not accept it when it has no namespace
+            tree.remove(child)
     try:
         etree.XSLT(tree, access_control=etree.XSLTAccessControl.DENY_ALL)
     except etree.XSLTError as error:

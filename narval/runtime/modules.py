@@ -1,0 +1,183 @@
+"""Modules: Python files imported from their text, under private names, each at its own risk (N30).
+
+The modules of a home are one package, whose name is private and new each time, so that `from .mail import
+send` finds a sibling and two versions of a module live side by side. Nothing is put on `sys.path`; nothing is
+written. A module that does not import, or whose actions have faults, costs itself alone, and its last good
+version takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import itertools
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from types import ModuleType, TracebackType
+
+from narval.definitions.action import Action
+from narval.definitions.action_parser import actions_of
+from narval.errors import DefinitionError, Fault
+from narval.source import Source
+
+_numbers = itertools.count(1)
+_packages: list[str] = []
+KEPT_PACKAGES = 16
+"""So many versions of homes stay importable for calls that are under way."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module as it was imported, and its actions; `source` is the version that did."""
+
+    source: Source
+    module: ModuleType
+    actions: tuple[Action, ...]
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., object]]:
+        """The Python functions of its actions, by the full name of the action."""
+        return {each.full_name: getattr(self.module, each.function) for each in self.actions}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came of importing modules: those that could be, by stem, and why a version could not."""
+
+    modules: Mapping[str, Module] = field(default_factory=dict)
+    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
+
+
+Versions = Callable[[str], Iterator[Source] | None]
+"""The versions of the module of a stem, the one to try first in front; None when there is no such module."""
+
+
+def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -> Imported:
+    """Import modules by stem; a module imports others of the package as its siblings.
+
+    `folder` is put before a source's path to make its file name, which tracebacks show.
+    """
+    package = _Package(f"narval_home_{next(_numbers)}", versions, folder)
+    with package.importable():
+        for stem in stems:
+            package.attempt(stem)
+    return Imported(package.modules, package.faults)
+
+
+class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A package whose modules are texts."""
+
+    def __init__(self, name: str, versions: Versions, folder: str) -> None:
+        self._name, self._versions, self._folder = name, versions, folder
+        self.modules: dict[str, Module] = {}
+        self.faults: dict[str, tuple[Fault, ...]] = {}
+
+    @contextlib.contextmanager
+    def importable(self) -> Iterator[None]:
+        """For as long as this lasts, modules of the package are found; what was imported stays importable."""
+        package = ModuleType(self._name, "The modules of a home.")
+        package.__path__ = []
+        sys.modules[self._name] = package
+        _packages.append(self._name)
+        for old in _packages[:-KEPT_PACKAGES]:
+            _drop(old)
+        del _packages[:-KEPT_PACKAGES]
+        sys.meta_path.insert(0, self)
+        try:
+            # what a module prints while it is imported must not end up in what a command prints
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
+        finally:
+            sys.meta_path.remove(self)
+
+    def attempt(self, stem: str) -> None:
+        """Import a module, unless a sibling did; a failure is in `faults`."""
+        with contextlib.suppress(ImportError):
+            importlib.import_module(f"{self._name}.{stem}")
+
+    # --- the import protocol --------------------------------------------------------------------------
+
+    def find_spec(
+        self, fullname: str, path: object, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module, if it is one of the package's."""
+        package, _, stem = fullname.rpartition(".")
+        if package != self._name or self._versions(stem) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        """An ordinary module."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the first version that can be run and whose actions have no faults."""
+        stem = module.__name__.rpartition(".")[2]
+        if stem in self.faults and stem not in self.modules:
+            raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
+        fresh = dict(module.__dict__)
+        for source in self._versions(stem) or ():
+            module.__dict__.clear()
+            module.__dict__.update(fresh)
+            actions, faults = self._run(module, source)
+            if not faults:
+                self.modules[stem] = Module(source, module, tuple(actions))
+                return
+            self.faults.setdefault(stem, tuple(faults))
+        raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
+
+    def _run(self, module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
+        module.__file__ = file = self._folder + source.path
+        try:
+            code = compile(source.text, file, "exec", dont_inherit=True)
+            exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
+            return actions_of(module, source)
+        except DefinitionError as error:
+            return [], list(error.faults)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return [], [_fault(error, file, source)]
+
+
+def _drop(package: str) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        del sys.modules[name]
+
+
+def _fault(error: BaseException, file: str, source: Source) -> Fault:
+    """Why a module could not be imported, and where in its own file."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
+        return source.fault(f"not Python: {error.msg}", line, column)
+    line, column = _place(error.__traceback__, file)
+    if isinstance(error, SystemExit):
+        message = (
+            "the module ends the program when it is imported (sys.exit); do that in a function, or not at all"
+        )
+    else:
+        said = "".join(traceback.format_exception_only(error)).strip().splitlines()
+        message = f"the module cannot be imported: {said[-1] if said else type(error).__name__}"
+    return source.fault(message, line, column)
+
+
+def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:
+    """The line and column of the file that an error came through last."""
+    place = 1, 1
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == file:
+            positions = next(itertools.islice(code.co_positions(), trace.tb_lasti // 2, None), (None,) * 4)
+            place = trace.tb_lineno, (positions[2] or 0) + 1
+        trace = trace.tb_next
+    return place
+
+
+def stem_of(path: str) -> str:
+    """The name of the module in a file, which is the group of its actions."""
+    return PurePath(path).stem

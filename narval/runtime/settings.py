@@ -1,0 +1,215 @@
+"""Settings: `etc/narval.toml`, frozen. Every fault is found at once, with its line and column."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from narval.definitions.hint import closest
+from narval.errors import DefinitionError, Fault, SettingsError
+from narval.runtime.executors.contract import Limits
+from narval.source import Source
+
+FILE = "etc/narval.toml"
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")
+_DURATION = re.compile(rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*")
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operator may set. Durations are in seconds.
+
+    `name`: how the agent is called. `timezone`: the zone of its calendar (IANA; None: that of the machine).
+    `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
+    of its database (None: SQLite in `var/narval.db`). `call_timeout`: how long a call may take that says
+    nothing of its own. `threads`, `workers`: how many calls run at once there (None: as the machine has
+    processors). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
+    element that nobody used is kept (None: for ever). `turn_limit`: how many events a turn takes.
+    `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
+    """
+
+    name: str = "narval"
+    timezone: str | None = None
+    durability: Literal["crash", "power"] = "crash"
+    store: str | None = None
+    call_timeout: float = 300.0
+    threads: int | None = None
+    workers: int | None = None
+    stop_grace: float = 10.0
+    forget_after: float | None = None
+    turn_limit: int = 1000
+    xslt_folders: tuple[str, ...] = ()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @classmethod
+    def load(cls, home: Path) -> Settings:
+        """The settings of a home; all have defaults, so there need be no file.
+
+        Raises SettingsError with all the faults of the file.
+        """
+        settings, faults = read_settings(home)
+        if settings is None:
+            raise SettingsError("\n".join(map(str, faults)))
+        return settings
+
+    @property
+    def limits(self) -> Limits:
+        """What the executor is told."""
+        usual = Limits()
+        return Limits(
+            threads=self.threads or usual.threads,
+            workers=self.workers or usual.workers,
+            folders=self.xslt_folders,
+        )
+
+
+def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
+    """The settings of a home, or all that is wrong with them."""
+    try:
+        source = Source(FILE, (home / FILE).read_bytes())
+    except FileNotFoundError:
+        return Settings(), []
+    except OSError as error:
+        return None, [Fault(FILE, 1, 1, f"cannot be read: {error.strerror}")]
+    return parse_settings(source, home)
+
+
+def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None, list[Fault]]:
+    """The settings that a text of TOML holds, or all that is wrong. Folders are relative to the home."""
+    try:
+        table = tomllib.loads(source.text)
+    except DefinitionError as error:
+        return None, list(error.faults)
+    except tomllib.TOMLDecodeError as error:
+        return None, [_syntax_fault(source, str(error))]
+    except RecursionError:
+        return None, [source.fault("values are nested too deep")]
+    values: dict[str, Any] = {}
+    faults: list[Fault] = []
+    for key, value in table.items():
+        read = READERS.get(key)
+        if read is None:
+            faults.append(_fault(source, key, f"unknown setting {key!r}{closest(key, READERS)}"))
+            continue
+        try:
+            values[key] = read(value)
+        except ValueError as error:
+            faults.append(_fault(source, key, f"{key}: expected {error}, found {value!r:.80}", of_value=True))
+    if faults:
+        return None, sorted(faults)
+    folders = values.get("xslt_folders", ())
+    values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
+    return Settings(**values), []
+
+
+def duration(value: object) -> float:
+    """A length of time in seconds: a number, or a text such as "5m", "2h", "1d 12h"."""
+    wanted = ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value < 1e12:
+            raise wanted
+        return float(value)
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        raise wanted
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
+
+
+def _or_none(read: Callable[[object], Any]) -> Callable[[object], Any]:
+    """TOML has no null: an empty text stands for it."""
+    return lambda value: None if value == "" else read(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a text")
+    return value
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError(" or ".join(words))
+        return str(value)
+
+    return read
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1_000_000:
+        raise ValueError("a whole number of 1 or more")
+    return value
+
+
+def _folders(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ValueError("a list of folders")
+    return tuple(value)
+
+
+def _zone(value: object) -> str:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(_text(value)).key
+    except (OSError, ValueError, LookupError):
+        raise ValueError("the name of a time zone, such as Europe/Paris or UTC") from None
+
+
+def _url(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"(?:sqlite|postgresql)(?:\+\w+)?://\S*", value):
+        raise ValueError(
+            "the URL of a database, such as postgresql+psycopg://user@host/narval, or none at all"
+        )
+    return value
+
+
+READERS: Mapping[str, Callable[[object], Any]] = {
+    "name": _text,
+    "timezone": _or_none(_zone),
+    "durability": _one_of("crash", "power"),
+    "store": _or_none(_url),
+    "call_timeout": duration,
+    "threads": _count,
+    "workers": _count,
+    "stop_grace": duration,
+    "forget_after": _or_none(duration),
+    "turn_limit": _count,
+    "xslt_folders": _folders,
+    "log_level": _one_of(*_LEVELS),
+}
+"""How each setting is read; a reader raises ValueError with what was expected."""
+
+
+def _syntax_fault(source: Source, message: str) -> Fault:
+    place = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    if place is None:
+        return source.fault(f"not TOML: {message}")
+    told = f"not TOML: {message[: place.start()]}"
+    if place[1] is None:
+        return source.fault(told, *source.place(len(source.text)))
+    return source.fault(told, int(place[1]), int(place[2]))
+
+
+def _fault(source: Source, key: str, message: str, *, of_value: bool = False) -> Fault:
+    """A fault at a key, or at its value. Tables and dotted keys have the place of their first word."""
+    for start, value in _keys(source.text, key):
+        return source.fault(message, *source.place(value if of_value else start))
+    return source.fault(message)
+
+
+def _keys(text: str, key: str) -> Iterator[tuple[int, int]]:
+    word = re.escape(key)
+    written = (
+        rf"""^[ \t]*\[?\[?[ \t]*(?P<key>{word}|"{word}"|'{word}')(?=[ \t]*[.=\]])[^=\n\]]*(?:=[ \t]*|\])"""
+    )
+    for found in re.finditer(written, text, re.MULTILINE):
+        yield found.start("key"), found.end()
