@@ -12,15 +12,20 @@ from collections.abc import Iterable, Iterator
 class Contexts:
     """Run to elements, and back."""
 
-    __slots__ = ("_held", "_holders")
+    __slots__ = ("_held", "_holders", "_unsorted")
 
     def __init__(self) -> None:
         self._held: dict[int, dict[int, None]] = {}
+        self._unsorted: set[int] = set()
+        """Runs that an element joined after a younger one: sorted when somebody looks."""
         # Most elements have one holder: it stands here as a bare number, several as a set.
         self._holders: dict[int, int | set[int]] = {}
 
     def of(self, run: int) -> Iterable[int]:
-        """The eids a run holds, in the order they joined."""
+        """The eids a run holds, oldest element first."""
+        if run in self._unsorted:
+            self._unsorted.discard(run)
+            self._held[run] = dict.fromkeys(sorted(self._held[run]))
         return self._held.get(run, {}).keys()
 
     def runs(self) -> Iterable[int]:
@@ -42,7 +47,11 @@ class Contexts:
     def join(self, run: int, eids: Iterable[int]) -> None:
         """Elements join a run's context."""
         held = self._held.setdefault(run, {})
+        last = next(reversed(held), 0)
         for eid in eids:
+            if eid < last and eid not in held:
+                self._unsorted.add(run)
+            last = eid
             held[eid] = None
             holders = self._holders.get(eid)
             if holders is None:
@@ -62,9 +71,11 @@ class Contexts:
             self._drop(run, eid)
         if not held:
             del self._held[run]
+            self._unsorted.discard(run)
 
     def forget_run(self, run: int) -> None:
         """The whole context goes."""
+        self._unsorted.discard(run)
         for eid in self._held.pop(run, {}):
             self._drop(run, eid)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterable
 
 from narval.memory.change import Forgotten
 from narval.memory.tree import Memory
@@ -23,18 +24,49 @@ def forget_runs(memory: Memory, runs: tuple[int, ...]) -> Forgotten:
     return Forgotten(eids=tuple(eids), runs=runs)
 
 
-def forget_idle(memory: Memory, eids: list[int], is_active: Callable[[int], bool]) -> Forgotten:
-    """Those of `eids` that no live context holds and nothing protects."""
-    return Forgotten(
-        eids=tuple(
-            eid
-            for eid in eids
-            if eid in memory
-            and not memory.is_run(eid)
-            and _free(memory, eid)
-            and not any(is_active(run) for run in memory.contexts.holders(eid))
-        )
-    )
+class Idle:
+    """Since when nobody has used each element, for a home that forgets what is idle (`forget_after`, N5).
+
+    `after` is in seconds. A use only notes the moment; the heap learns of it when the element's turn comes, so
+    using costs a dictionary entry and nothing ever scans memory.
+    """
+
+    __slots__ = ("_after", "_heap", "_touched")
+
+    def __init__(self, after: float) -> None:
+        self._after = after
+        self._heap: list[tuple[float, int]] = []
+        self._touched: dict[int, float] = {}
+
+    def added(self, eid: int, at: float) -> None:
+        """An element is there; idle since then."""
+        heapq.heappush(self._heap, (at + self._after, eid))
+
+    def used(self, eids: Iterable[int], at: float) -> None:
+        """Someone used these elements."""
+        for eid in eids:
+            self._touched[eid] = at
+
+    def next(self) -> float | None:
+        """The moment to look again."""
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, memory: Memory, now: float, is_active: Callable[[int], bool]) -> Forgotten:
+        """What has been idle long enough: no live context holds it, and nothing protects it."""
+        gone = []
+        while self._heap and self._heap[0][0] <= now:
+            _, eid = heapq.heappop(self._heap)
+            if eid not in memory:
+                self._touched.pop(eid, None)
+                continue
+            until = self._touched.pop(eid, 0.0) + self._after
+            if until > now:
+                heapq.heappush(self._heap, (until, eid))
+            elif any(is_active(run) for run in memory.contexts.holders(eid)) or not _free(memory, eid):
+                heapq.heappush(self._heap, (now + self._after, eid))
+            else:
+                gone.append(eid)
+        return Forgotten(eids=tuple(gone))
 
 
 def _free(memory: Memory, eid: int) -> bool:

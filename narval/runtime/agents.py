@@ -10,6 +10,7 @@ from narval.definitions.library import Library
 from narval.engines.commands import Call, Wake, Watch
 from narval.engines.engine import Engine
 from narval.engines.events import Caller, Event
+from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin
 from narval.memory.index import Index
 from narval.memory.tree import Memory
@@ -84,8 +85,16 @@ class Agent:
         """By run and wake; those of no run (0) have a deed."""
         self.queue: deque[tuple[int, int, Event]] = deque()
         """Events of the turn still to be told: the row they are stored under (0: none), the run, the event."""
+        self.idle: Idle | None = None
+        """Since when elements are idle, where the home forgets such."""
         self.sequence = 0
         """The number of the last thing in the journal."""
+
+    def next_moment(self) -> float | None:
+        """When something is due, or None."""
+        idle = self.idle.next() if self.idle is not None else None
+        due = self.moments.next()
+        return due if idle is None else idle if due is None else min(due, idle)
 
     def enlist(self, run: Run, render: Callable[[Run], Element]) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""

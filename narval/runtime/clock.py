@@ -59,8 +59,8 @@ class SimulatedClock:
 class Moments(Generic[Key, Value]):
     """Moments waited for, each under a key: the nearest is known at once, any can be given up.
 
-    A heap; what was given up or replaced stays in it until it comes to the top, or until such leftovers are the
-    larger part. So every operation costs microseconds, whatever is waiting.
+    A heap; what was given up or replaced stays in it until it comes to the top, or until such leftovers are
+    the larger part. So every operation costs microseconds, whatever is waiting.
     """
 
     __slots__ = ("_count", "_heap", "_live")
@@ -91,6 +91,10 @@ class Moments(Generic[Key, Value]):
         while heap and not self._waits(heap[0]):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
+
+    def waiting(self) -> list[tuple[float, Key, Value]]:
+        """All moments waited for, each (at, key, value), in no order."""
+        return [(entry[0], entry[2], self._live[entry[2]][1]) for entry in self._heap if self._waits(entry)]
 
     def due(self, now: float) -> list[tuple[float, Key, Value]]:
         """The moments that have come, each (at, key, value), in order of time and then of arrival; they are

@@ -9,15 +9,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from narval.errors import Fault, RequestError, StoreError
+from narval.memory.decay import Idle
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
+from narval.runtime.deeds import Deed, Forgetting
 from narval.runtime.declared import declare_library, declare_memory, read_memory_file, start_declared
 from narval.runtime.executor import Executor
 from narval.runtime.home import Home
-from narval.runtime.loader import Loaded, Loader
+from narval.runtime.loader import Fallback, Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
 from narval.runtime.perform import Performer
@@ -31,6 +33,15 @@ log = logging.getLogger("narval.daemon")
 
 BREATH = 0.005
 """Seconds the loop works at most before it looks at sockets and finished calls."""
+
+
+class Summary(NamedTuple):
+    """What a time of work came to: the runs that failed in it, and when what will begin again or be woken."""
+
+    idle: bool
+    timed_out: bool
+    failed: list[Run]
+    later: list[tuple[float, tuple[int, str], Deed | None]]
 
 
 class Daemon:
@@ -67,7 +78,9 @@ class Daemon:
         )
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not quiet)
-        self.schemas = Schemas(path / "etc" / "schemas" if path is not None else None)
+        self.schemas = Schemas(home.schemas if home is not None else None)
+        if settings.forget_after is not None:
+            self.agent.idle = Idle(settings.forget_after)
         restore(self.agent, store)
         self.loop = Loop(
             self.agent, store, self.schemas, clock, self.performer, limit=settings.turn_limit, asleep=quiet
@@ -76,6 +89,7 @@ class Daemon:
         self._pumping = False
         self._stopping: float | None = None
         self._writer = ThreadPoolExecutor(1, "narval-writer") if settings.durability == "power" else None
+        self._failed: list[Run] = []
         self._over: dict[int, list[asyncio.Future[None]]] = {}
         self._turned: list[asyncio.Future[None]] = []
         self._lock: AbstractContextManager[Any] | None = None
@@ -113,7 +127,7 @@ class Daemon:
         settings = Settings.load(home.path)
         store = Store.open(settings.store or home.store, settings.durability)
         try:
-            loaded = Loader(home.path, store.stored_files).load()
+            loaded = Loader(home.path, _kept_of(store)).load()
             return cls(home, store, settings, loaded, clock=clock, quiet=quiet)
         except BaseException:
             store.close()
@@ -126,14 +140,14 @@ class Daemon:
         self._use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:
-            declared, faults = read_memory_file(self.home.path / "data" / "memory.xml")
+            declared, faults = read_memory_file(self.home.memory)
             self.faults += faults
-        await self.submit(lambda turn: self._declare(turn, declared))
         if not self.quiet:
             self.performer.resume()
+        await self.submit(lambda turn: self._declare(turn, declared))
 
     def _declare(self, turn: Turn, declared: list[bytes] | None) -> None:
-        declare_library(turn, self.agent.library)
+        declare_library(turn, self.agent.library, self.loaded.sources)
         if declared is not None:
             declare_memory(turn, declared)
         start_declared(turn, at_start=not self.quiet)
@@ -190,26 +204,19 @@ class Daemon:
         """Whether nothing can go on without something from outside (surfaces, `--until-idle`)."""
         return not self.loop.has_work() and not self.performer.busy()
 
-    async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
-        """Work until stopped, or idle, or out of time; then say what happened."""
-        first = time.monotonic()
-        failed: list[Run] = []
-        self._ended = failed.append
-        timed_out = False
+    async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
+        """Work until stopped, or idle, or out of time; then say what happened. Raises StoreError."""
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        self._failed.clear()
 
         def over() -> bool:
-            nonlocal timed_out
-            if timeout is not None and time.monotonic() - first >= timeout:
-                timed_out = True
-                return True
-            return self._stopped() or (until_idle and self.idle())
+            return self._stopped() or _past(deadline) or (until_idle and self.idle())
 
-        await self._pump(over, deadline=first + timeout if timeout is not None else None)
-        return {
-            "idle": self.idle(),
-            "timed_out": timed_out,
-            "failed": [run.eid for run in failed if run.phase == "failed"],
-        }
+        await self._pump(over, deadline=deadline)
+        waiting = (each for each in self.agent.moments.waiting() if not isinstance(each[2], Forgetting))
+        later = sorted(waiting, key=lambda each: each[:2])
+        idle = self.idle()
+        return Summary(idle, not idle and _past(deadline), list(self._failed), later)
 
     async def until_idle(self) -> None:
         """Work until nothing can go on by itself."""
@@ -222,7 +229,7 @@ class Daemon:
             raise RequestError("expected a home opened with a SimulatedClock, got one on real time")
         target = clock.now() + seconds
         await self.until_idle()
-        while (due := self.agent.moments.next()) is not None and due <= target:
+        while (due := self.agent.next_moment()) is not None and due <= target:
             clock.set(max(due, clock.now()))
             await self.until_idle()
         clock.set(target)
@@ -295,7 +302,8 @@ class Daemon:
             raise
         self.loop.perform(decided)
         for run in decided.turn.ended:
-            self._ended(run)
+            if run.phase == "failed":
+                self._failed.append(run)
             for future in self._over.pop(run.eid, ()):
                 _resolve(future)
         turned, self._turned = self._turned, []
@@ -309,7 +317,7 @@ class Daemon:
         now = time.monotonic()
         until = [] if deadline is None else [deadline - now]
         if not isinstance(self.clock, SimulatedClock) and not self.quiet:
-            due = self.agent.moments.next()
+            due = self.agent.next_moment()
             if due is not None:
                 until.append(due - self.clock.now())
         if self._stopping is not None:
@@ -330,11 +338,13 @@ class Daemon:
     def _ring(self) -> None:
         self._bell.set()
 
-    def _ended(self, run: Run) -> None:
-        """Nobody counts the runs that end."""
-
     def _render(self, run: Run) -> Any:
         return Turn(self.agent, self.store, self.schemas, self.since).render(run)
+
+
+def _kept_of(store: Store) -> Fallback:
+    """The last good version of a file as the store has it: its bytes, or those of each definition in it."""
+    return lambda path: [row.source for row in store.definitions() if row.path == path]
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from narval.definitions.library import Library
-from narval.engines import ENGINES
+from narval.engines import runnable
 from narval.errors import ElementError, Fault
 from narval.memory import change as changes
 from narval.memory.element import CONTROL, elements_of, parse
@@ -18,17 +18,32 @@ from narval.runtime.turn import ACTED, START_PLAN, Turn
 LIBRARY, MEMORY = "library", "memory.xml"
 
 
-def declare_library(turn: Turn, library: Library) -> None:
+def declare_library(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
     """The definitions of a library become elements; versions that are gone are outdated (N2)."""
     wanted = {f"{each.kind}:{each.full_name}:{each.digest}": each.xml for each in library}
     gone = _compare(turn, LIBRARY, wanted)
     if gone:
         turn.change(changes.Outdated(gone))
-    known = {(row.kind, row.name, row.digest) for row in turn.store.definitions(current=True)}
-    for each in library:
-        if each.kind in ENGINES and (each.kind, each.full_name, each.digest) not in known:
-            row = DefinitionRow(each.digest, each.kind, each.full_name, each.path, each.xml, turn.at)
-            turn.batch.definitions.append(row)
+    _keep_versions(turn, library, sources)
+
+
+def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
+    """The store keeps each version that a run may need, and what to fall back on when a file goes bad (N13)."""
+    wanted = {
+        (each.kind, each.full_name, each.digest): (each.path, each.xml)
+        for each in library
+        if each.kind != "action"
+    }
+    for path, data in sources.items():
+        wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
+    known = {(row.kind, row.name, row.digest): row for row in turn.store.definitions()}
+    for key, (path, data) in wanted.items():
+        if key not in known:
+            kind, name, digest = key
+            turn.batch.definitions.append(DefinitionRow(digest, kind, name, path, data, turn.at))
+    for key, row in known.items():
+        if key not in wanted:
+            turn.batch.definitions.append(row._replace(current=False))
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:
@@ -67,7 +82,7 @@ def start_declared(turn: Turn, *, at_start: bool) -> None:
         if eid in acted:
             if at_start and root.get("at") == "start":
                 turn.obey(element)
-        elif turn.agent.library.find(root.get("recipe", "")) is not None:
+        elif runnable(turn.agent.library, root.get("recipe", "")) is not None:
             turn.obey(element)
 
 

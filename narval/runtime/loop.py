@@ -88,7 +88,7 @@ class Loop:
             return False
         if self.agent.queue:
             return True
-        due = self.agent.moments.next()
+        due = self.agent.next_moment()
         return due is not None and due <= self.clock.now()
 
     def decide(self) -> Decided:
@@ -163,6 +163,10 @@ class Loop:
             else:
                 turn.batch.moments_done.append(identifier)
                 _DO[type(deed)](turn, deed)
+        if self.agent.idle is not None:
+            gone = self.agent.idle.due(self.agent.memory, turn.at, self.agent.active.__contains__)
+            if gone.eids:
+                turn.forget(gone)
 
 
 def _done(request: Request, turn: Turn) -> Callable[[], None]:

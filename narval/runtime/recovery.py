@@ -26,6 +26,8 @@ def restore(agent: Agent, store: Store) -> None:
         memory.apply(changes.Added(element, declared))
         if outdated:
             memory.outdated.add(element.eid)
+        if agent.idle is not None:
+            agent.idle.added(element.eid, element.added)
     for run, eid in store.contexts():
         memory.contexts.join(run, (eid,))
     for definition, place, slot, eid in store.marks():
@@ -39,6 +41,8 @@ def restore_runs(agent: Agent, store: Store, render: Any) -> None:
     """Bring the runs back: those under way whole, those that are over by their row alone."""
     for row in store.runs():
         agent.enlist(_run_of(row), render)
+        if agent.idle is not None and row.ended is not None:
+            agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
     for run in agent.active.values():
         rebuild(agent, store, run, ())
     for run in agent.active.values():

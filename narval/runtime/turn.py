@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from narval.engines import ENGINES, commands
+from narval.engines import ENGINES, commands, runnable
 from narval.engines.commands import Command
-from narval.engines.engine import Engine
 from narval.engines.events import Caller, Event, Matched, Problem, Returned, Started, Woken
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
+from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin, canonical, children, local_name, parse
 from narval.memory.match import Bound
 from narval.memory.trouble import make_error, read_error
@@ -199,6 +199,8 @@ class Turn:
         """What an advance did to memory stands: it becomes rows, and wakes whom it concerns."""
         for fact in self._facts:
             self.batch.take(fact)
+            if self.agent.idle is not None:
+                _note_use(self.agent.idle, fact, self.at)
         self._facts.clear()
         for run, event in self._woken:
             self.agent.queue.append((0, run, event))
@@ -356,7 +358,7 @@ class Turn:
             return
         root = parse(element.xml)
         name = root.get("recipe", "")
-        if self.agent.library.find(name) is None:
+        if runnable(self.agent.library, name) is None:
             message = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
             self.add(make_error("unknown-target", message, start=str(element.eid)))
             return
@@ -376,10 +378,10 @@ class Turn:
     ) -> Run | None:
         """A run of the current version of a definition begins; None when there is no such definition."""
         library = self.agent.library
-        definition = library.get(kind, name) if kind is not None else library.find(name)
-        engine = engine_of(definition)
-        if definition is None or engine is None:
+        definition = library.get(kind, name) if kind is not None else runnable(library, name)
+        if definition is None:
             return None
+        engine = ENGINES[definition.kind]
         run = Run(self.memory.next_eid, engine, name, definition.digest, self.at, caller, attempt)
         run.definition = definition
         run.state = engine.begin(run.eid, definition)
@@ -406,9 +408,11 @@ class Turn:
         return run.shown[1]
 
 
-def engine_of(definition: Any) -> Engine | None:
-    """The engine that runs a definition; None for what is called without a run."""
-    return ENGINES.get(definition.kind) if definition is not None else None
+def _note_use(idle: Idle, fact: Change, at: float) -> None:
+    if isinstance(fact, changes.Added):
+        idle.added(fact.element.eid, at)
+    elif isinstance(fact, changes.Held | changes.Used | changes.Reserved):
+        idle.used(fact.eids, at)
 
 
 def row_of(run: Run) -> RunRow:

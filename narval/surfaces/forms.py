@@ -12,6 +12,7 @@ from narval.memory.change import MarkScope
 from narval.memory.element import Element
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
+from narval.runtime.deeds import Deed, Forgetting, Starting
 
 
 def moment(at: float | None) -> str | None:
@@ -72,6 +73,15 @@ def _use(scope: MarkScope) -> dict[str, str]:
     if slot.startswith("#"):
         return {"definition": definition, "transition": place, "condition": slot[1:]}
     return {"definition": definition, "step": place, "input": slot}
+
+
+def deed(agent: Agent, run: int, identifier: str, what: Deed | None) -> str:
+    """What is to be done at a moment, for people."""
+    if isinstance(what, Starting):
+        return f"start {what.name} again"
+    if isinstance(what, Forgetting):
+        return f"forget run {what.run}"
+    return f"wake run {run} of {agent.runs[run].name}"
 
 
 def description(by_language: Mapping[str, str]) -> str:

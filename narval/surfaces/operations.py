@@ -5,6 +5,7 @@ Every operation takes plain keyword arguments and gives plain data, in the forms
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import types
@@ -13,6 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from narval.definitions.action import Action
+from narval.definitions.library import Library
+from narval.engines import ENGINES, runnable
 from narval.engines.events import Cancelled
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.element import Element, elements_of
@@ -48,6 +51,19 @@ class Operations:
             raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
         _check(operation, arguments)
         return await getattr(self, name)(**arguments)
+
+    async def work(self, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
+        """Be the daemon: work until stopped, or idle, or out of time; what happened, in the form of `narval run`."""
+        summary = await self.daemon.run(until_idle=until_idle, timeout=timeout)
+        return {
+            "idle": summary.idle,
+            "timed_out": summary.timed_out,
+            "failed": [forms.run(self.agent, run) for run in summary.failed],
+            "later": [
+                {"at": forms.moment(at), "what": forms.deed(self.agent, *key, deed)}
+                for at, key, deed in summary.later
+            ],
+        }
 
     # --- the daemon -----------------------------------------------------------------------------------
 
@@ -144,13 +160,11 @@ class Operations:
         found = [each for document in elements or [] for each in _elements(document)]
 
         def work(turn: Turn) -> Run:
-            definition = turn.agent.library.find(name)
-            if definition is None:
-                raise RequestError(_unknown(name, self.agent.library))
+            if runnable(turn.agent.library, name) is None:
+                raise RequestError(_unknown(name, turn.agent.library))
             first = tuple(turn.add(each) for each in found)
             run = turn.start(name, first)
-            if run is None:
-                raise RequestError(f"{name} is a {definition.kind}: it is called by a step, not started")
+            assert run is not None, name
             return run
 
         run: Run = await self.daemon.submit(work)
@@ -270,10 +284,11 @@ def _elements(document: bytes) -> list[bytes]:
         raise ElementError(error.kind, f"{error.line}:{error.column}: {error}", error.line, error.column) from None
 
 
-def _unknown(name: str, library: Any) -> str:
-    import difflib
-
-    names = [each.full_name for each in library if each.kind not in ("action", "transform")]
+def _unknown(name: str, library: Library) -> str:
+    other = library.find(name)
+    if other is not None:
+        return f"{name} is a {other.kind}: it is called by a step, not started"
+    names = [each.full_name for each in library if each.kind in ENGINES]
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"
     return f"there is no definition {name}{hint}"

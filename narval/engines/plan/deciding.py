@@ -72,14 +72,14 @@ class Deciding:
         return Surroundings(self.view, self.state.run, near, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
-        """What the in-steps of a transition produced: its errors too, where the link handles them."""
+        """What the in-steps of a transition produced, oldest first: their errors too, where the link takes them."""
         eids: list[int] = []
         for link in transition.ins:
             run = self.state.step(link.step.id)
             eids += run.produced
             if link.on_error:
                 eids += run.errors
-        return tuple(eids)
+        return tuple(sorted(eids))
 
     # --- the end --------------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """The state of a plan, the facts that change it, and the tables of what may follow what (N21).
 
-A step      todo → ready → running → end → done → history
-                 ↘ impossible      ↘ error → history
-                          ready, end → failed
-A transition wait-step → wait-condition → fired; any of them → impossible; an error link that does not hold → fail
-A plan      ready → running → end → done; running → failed-end → failed; any that is not over → cancelled
+A step        todo → ready → running → end → done → history
+              todo → impossible      end → error → history      ready, end → failed
+A transition  wait-step → wait-condition → fireable → fired, or at once from wait-step to fireable
+              wait-step, wait-condition → impossible            wait-step → fail: an error link that does not hold
+A plan        ready → running → end → done      running → failed-end → failed
+              any that is not over → cancelled, and failed when narval itself broke down
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from narval.errors import InternalError
 
 STEP_MOVES: dict[str, frozenset[str]] = {
     "todo": frozenset({"ready", "impossible"}),
-    "ready": frozenset({"running", "end", "failed"}),
+    "ready": frozenset({"running", "failed"}),
     "running": frozenset({"end"}),
     "end": frozenset({"done", "error", "failed"}),
     "done": frozenset({"history"}),
@@ -40,24 +41,43 @@ PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 """The phase of a plan that is over; any other state is active."""
 
 
-class CallRun(msgspec.Struct, omit_defaults=True):
-    """A call under way: the element it is for (`foreach`), and what it has reserved."""
+class Each(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the calls of a `foreach` have in common (N19).
 
-    given: int | None = None
+    `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
+    `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
+    outdates when all its calls are back.
+    """
+
+    input: str = ""
+    use: bool = False
+    outdates: bool = False
+    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    listed: tuple[str, ...] = ()
+    arguments: tuple[int, ...] = ()
     reserved: tuple[int, ...] = ()
 
 
+class CallRun(msgspec.Struct, omit_defaults=True):
+    """A call under way: the elements it was given, those of them it has reserved, and whether it is a source's."""
+
+    inputs: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+    source: bool = False
+
+
 class StepRun(msgspec.Struct, omit_defaults=True):
-    """A step as far as it has come; a step not in the state is `todo`."""
+    """A step as far as it has come; a step not in the state is `todo`.
+
+    `via` led to it; `later` are the elements of a `foreach` whose call has not been made yet; `watch` is set
+    while the step is held back.
+    """
 
     state: str = "todo"
     via: str = ""
     calls: dict[str, CallRun] = {}
-    made: int = 0
-    later: tuple[int, ...] = ()
-    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    each: str = ""
-    reserved: tuple[int, ...] = ()
+    each: Each | None = None
+    later: list[int] = []
     produced: list[int] = []
     errors: list[int] = []
     fault: int | None = None
@@ -140,23 +160,29 @@ class StepHeldBack(msgspec.Struct, frozen=True, tag=True):
 
 
 class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The step has its inputs. With `foreach`, `each` is the input that takes one element a call, `later` those
-    whose call has not been made yet, `shared` the inputs all calls have in common."""
+    """The step has its inputs; with `foreach`, `later` are the elements it will make a call for."""
 
     step: str
-    each: str = ""
+    each: Each | None = None
     later: tuple[int, ...] = ()
-    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    reserved: tuple[int, ...] = ()
 
 
 class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A call went out for the step."""
+    """A call went out for the step: for the element `given`, where it has a `foreach`."""
 
     step: str
     call: str
-    given: int | None = None
+    inputs: tuple[int, ...] = ()
     reserved: tuple[int, ...] = ()
+    given: int | None = None
+    source: bool = False
+
+
+class CallsDropped(msgspec.Struct, frozen=True, tag=True):
+    """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
+
+    step: str
+    elements: tuple[int, ...]
 
 
 class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -195,9 +221,8 @@ class TransitionAsleep(msgspec.Struct, frozen=True, tag=True):
 
 
 class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The transition was taken: `took` are the elements of its conditions, `ends` the in-steps that are history
-    now, `impossible` the transitions and `unreachable` the steps that cannot be any more, `starts` its
-    out-steps that had not run."""
+    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the in-steps,
+    which are history now; `starts` the out-steps that no other transition had led to before."""
 
     transition: str
     took: tuple[int, ...] = ()
@@ -232,6 +257,7 @@ PlanChange = (
     | StepHeldBack
     | StepRunning
     | CallMade
+    | CallsDropped
     | CallBack
     | StepDone
     | StepErred
@@ -273,9 +299,15 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     return run
 
 
+def _move_plan(state: PlanState, to: str) -> None:
+    if to not in PLAN_MOVES.get(state.state, ()):
+        raise _illegal(state, "plan", str(state.run), state.state, to)
+    state.state = to
+
+
 def _illegal(state: PlanState, what: str, identifier: str, found: str, to: str) -> InternalError:
-    moved: dict[str, StepRun | TransitionRun] = {**state.steps, **state.transitions}
-    story = ", ".join(f"{name} {run.state}" for name, run in moved.items())
+    moved: list[tuple[str, StepRun | TransitionRun]] = [*state.steps.items(), *state.transitions.items()]
+    story = ", ".join(f"{name} {run.state}" for name, run in moved)
     return InternalError(
         f"plan {state.run} of {state.recipe} ({state.state}): {what} {identifier} cannot go from {found} to {to}; "
         f"so far: {story or 'nothing'}"
@@ -283,7 +315,7 @@ def _illegal(state: PlanState, what: str, identifier: str, found: str, to: str) 
 
 
 def _plan_started(state: PlanState, change: PlanStarted) -> None:
-    state.state = "running"
+    _move_plan(state, "running")
     state.started = change.at
     state.first, state.caller, state.attempt = change.elements, change.caller, change.attempt
 
@@ -300,17 +332,20 @@ def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
 def _step_running(state: PlanState, change: StepRunning) -> None:
     state.held_back.pop(change.step, None)
     run = _move_step(state, change.step, "running")
-    run.each, run.later, run.shared = change.each, change.later, change.shared
-    run.reserved, run.watch = change.reserved, ""
+    run.each, run.later, run.watch = change.each, list(change.later), ""
 
 
 def _call_made(state: PlanState, change: CallMade) -> None:
     run = state.steps[change.step]
-    run.calls[change.call] = CallRun(change.given, change.reserved)
-    run.made += 1
+    run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
     if change.given is not None:
-        run.later = tuple(eid for eid in run.later if eid != change.given)
+        run.later.remove(change.given)
     state.calls[change.call] = change.step
+
+
+def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
+    run = state.steps[change.step]
+    run.later = [eid for eid in run.later if eid not in change.elements]
 
 
 def _call_back(state: PlanState, change: CallBack) -> None:
@@ -322,10 +357,9 @@ def _call_back(state: PlanState, change: CallBack) -> None:
         run.fault = change.fault
 
 
-def _end_step(state: PlanState, step: str, to: str) -> StepRun:
-    state.held_back.pop(step, None)
-    run = _move_step(state, step, "end")
-    return _move_step(state, step, to) if run.state == "end" else run
+def _end_step(state: PlanState, step: str, to: str) -> None:
+    _move_step(state, step, "end")
+    _move_step(state, step, to)
 
 
 def _step_done(state: PlanState, change: StepDone) -> None:
@@ -372,16 +406,13 @@ def _transition_failed(state: PlanState, change: TransitionFailed) -> None:
 
 
 def _plan_moved(state: PlanState, change: PlanMoved) -> None:
-    if change.to not in PLAN_MOVES.get(state.state, ()):
-        raise _illegal(state, "the plan", str(state.run), state.state, change.to)
-    state.state = change.to
+    _move_plan(state, change.to)
     if change.error is not None:
         state.error = change.error
     if state.over:
         state.ended = change.at
-    if change.to != "running":
-        state.asleep.clear()
-        state.held_back.clear()
+    state.asleep.clear()
+    state.held_back.clear()
 
 
 _APPLY: dict[type, Callable[[PlanState, Any], None]] = {
@@ -390,6 +421,7 @@ _APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     StepHeldBack: _step_held_back,
     StepRunning: _step_running,
     CallMade: _call_made,
+    CallsDropped: _calls_dropped,
     CallBack: _call_back,
     StepDone: _step_done,
     StepErred: _step_erred,

@@ -145,7 +145,7 @@ def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> S
 def _near(plan: Deciding, via: Transition | None) -> tuple[tuple[int, ...], ...]:
     if via is None:
         return ()
-    return (plan.state.transition(via.id).took, plan.products_of_in_steps(via))
+    return (tuple(sorted(plan.state.transition(via.id).took)), plan.products_of_in_steps(via))
 
 
 def _barring(

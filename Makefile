@@ -1,0 +1,41 @@
+# Two commands on a fresh machine (Python 3.11 or later): `make demo` and `make test`.
+# Everything is set up in .venv, inside this folder; nothing global is touched.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format soak bench docs-svg clean
+
+help:  ## what one can do here
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "narval needs Python 3.11 or later, found $$($(PYTHON) --version)"; exit 1; }
+	@echo "setting up $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
+	@$(BIN)/python -m narval.surfaces.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)')
+
+test: check  ## style, types and all tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(STAMP)  ## style and types alone
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(STAMP)  ## put the code in shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+soak: $(STAMP)  ## the long runs
+	@$(BIN)/python -m pytest -m soak --override-ini addopts= -ra --timeout 3600
+
+clean:  ## remove what was set up
+	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,66 @@
+"""Triage: what is to be done about a mail, by rules that the user edits as XPath (docs/mail.md)."""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from narval import Element, Input, Output, action
+from narval.errors import ActionError
+
+
+@action(
+    inputs=[
+        Input("mail", "email[not(@kind)]", use=True),
+        Input("rules", "rule[@when and @verdict]", list=True, optional=True),
+    ],
+    outputs=[Output("verdict", "triage[@verdict]")],
+    runs="inline",
+    description="What the first rule that fits says of a mail.",
+)
+def judge(mail: Element, rules: list[Element]) -> etree._Element:
+    """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; without a rule that fits the verdict is leave.
+
+    Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern: it is tried
+    on the mail alone, as `email[@list]` would be in a recipe.
+    """
+    made = etree.Element("triage", mail=str(mail.eid))
+    for name in ("from", "subject", "message-id"):
+        value = mail.attributes.get(name)
+        if value:
+            made.set(name, value)
+    made.set("verdict", "leave")
+    made.set("why", "no rule fits it")
+    for rule in sorted(rules, key=_order):
+        if _fits(mail, rule):
+            said = rule.attributes
+            made.set("verdict", said["verdict"])
+            made.set("why", said.get("why", said["when"]))
+            made.set("rule", said.get("name", ""))
+            break
+    return made
+
+
+def _order(rule: Element) -> tuple[float, int]:
+    text = rule.attributes.get("order", "0")
+    try:
+        return float(text), rule.eid
+    except ValueError:
+        raise ActionError(
+            f"expected the order of rule {_called(rule)} to be a number, got {text!r}", "bad-rule"
+        ) from None
+
+
+def _fits(mail: Element, rule: Element) -> bool:
+    """Whether the rule's pattern matches, as patterns do: a node, a text, a number that is not zero, or true."""
+    pattern = rule.attributes["when"]
+    try:
+        found = mail.xpath(pattern)
+    except etree.XPathError as error:
+        raise ActionError(
+            f"the pattern {pattern!r} of rule {_called(rule)} is no XPath: {error}", "bad-rule"
+        ) from None
+    return bool(found) and found == found
+
+
+def _called(rule: Element) -> str:
+    return rule.attributes.get("name") or str(rule.eid)

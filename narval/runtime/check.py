@@ -1,0 +1,82 @@
+"""All that is wrong with a home, found without running anything (`narval check`, N13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from narval.engines import runnable
+from narval.errors import DefinitionError, Fault
+from narval.memory.element import local_name
+from narval.runtime.home import Home
+from narval.runtime.loader import Loaded, Loader
+from narval.runtime.schemas import Schemas
+from narval.runtime.settings import read_settings
+from narval.runtime.turn import START_PLAN
+from narval.source import Source, read_xml
+
+MEMORY = "data/memory.xml"
+
+
+def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
+    """The faults of definitions, modules, schemas, memory and settings; of some files or folders alone, if given.
+
+    A file outside the home is checked as if it were added to it.
+    """
+    loaded = Loader(home.path).load()
+    schemas = Schemas(home.schemas)
+    _, faults = read_settings(home.path)
+    faults = [*faults, *loaded.faults, *schemas.faults(), *_faults_of_memory(home, loaded, schemas)]
+    wanted = [path.resolve() for path in paths]
+    if not wanted:
+        return sorted(set(faults))
+    inside = [path for path in wanted if path.is_relative_to(home.path.resolve())]
+    kept = [fault for fault in faults if any(_within(home, fault, path) for path in inside)]
+    for path in inside:
+        if not path.exists():
+            kept.append(Fault(str(path), 1, 1, "there is no such file"))
+    for path in wanted:
+        if path not in inside:
+            kept += _faults_outside(loaded, path)
+    return sorted(set(kept))
+
+
+def _within(home: Home, fault: Fault, path: Path) -> bool:
+    return (home.path.resolve() / fault.path).is_relative_to(path)
+
+
+def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    faults: list[Fault] = []
+    for file in files:
+        try:
+            loaded = loaded.with_definitions(file)
+        except DefinitionError as error:
+            faults += error.faults
+    return faults
+
+
+def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Fault]:
+    """What `data/memory.xml` declares must be XML, fit its schemas, and start definitions that there are."""
+    try:
+        source = Source(MEMORY, home.memory.read_bytes())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [Fault(MEMORY, 1, 1, f"cannot be read: {error.strerror}")]
+    try:
+        root = read_xml(source)
+    except DefinitionError as error:
+        return list(error.faults)
+    if local_name(root.tag) != "memory":
+        return [source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)]
+    faults = []
+    for child in root.children:
+        refusal = schemas.refusal(child.xml)
+        if refusal is not None:
+            faults.append(source.fault(f"refused by its schema: {refusal}", child.line, child.column))
+        name = child.attributes.get("recipe", "")
+        if local_name(child.tag) == START_PLAN and runnable(loaded.library, name) is None:
+            line, column = child.place("recipe") if "recipe" in child.attributes else (child.line, child.column)
+            faults.append(source.fault(f"there is no definition {name!r} to start", line, column))
+    return faults
