@@ -124,6 +124,11 @@ def test_N16_a_list_takes_no_element_reserved_for_another_mandatory_list() -> No
     assert found.given == {"a": (1, 2), "b": (3,)}
 
 
+def test_N16_a_list_that_gave_way_goes_back_to_its_rank_when_others_can_move_on() -> None:
+    found = assign([slot("a", [1], [2], list=True), slot("c", [3, 4]), slot("b", [1, 3])])
+    assert found.given == {"a": (1,), "c": (4,), "b": (3,)}
+
+
 def test_N16_two_lists_that_want_the_same_share_it_in_declaration_order() -> None:
     found = assign([slot("a", [1, 2, 3, 4], list=True), slot("b", [1, 2, 3, 4], list=True)])
     assert found.given == {"a": (1, 3, 4), "b": (2,)}

@@ -118,3 +118,5 @@ def test_moments_agree_with_a_sorted_list(steps: list[tuple[str, int, int]]) -> 
             expected = {k: entry for k, entry in expected.items() if entry[0] > at}
         assert moments.next() == min((when for when, _ in expected.values()), default=None)
         assert len(moments) == len(expected)
+        waiting = sorted((when, order, k) for k, (when, order) in expected.items())
+        assert sorted((when, order, k) for when, k, order in moments.waiting()) == waiting

@@ -1,0 +1,93 @@
+"""`call()`: what an action may know and say about the call it answers (N33, N36, N37)."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from narval.errors import RequestError
+
+_current: contextvars.ContextVar[CurrentCall] = contextvars.ContextVar("narval-call")
+
+
+class CurrentCall:
+    """The call that an action answers.
+
+    `id` is the same when the call is tried again, so an effect outside can be made once (N37). `run` and
+    `step` say who called, `deadline` is the moment (seconds since 1970) when the call is given up, or None;
+    `home` is the folder against which relative paths are read, or None for a home in memory.
+    """
+
+    __slots__ = (
+        "_is_source",
+        "_listener",
+        "deadline",
+        "has_caught_up",
+        "home",
+        "id",
+        "progressed",
+        "run",
+        "step",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        run: int,
+        step: str,
+        home: Path | None = None,
+        deadline: float | None = None,
+        *,
+        is_source: bool = False,
+        listener: Callable[[CurrentCall], None] | None = None,
+    ) -> None:
+        self.id, self.run, self.step = id, run, step
+        self.home, self.deadline = home, deadline
+        self.progressed: tuple[float, float | None] | None = None
+        self.has_caught_up = False
+        self._is_source, self._listener = is_source, listener
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Say how far the work is; surfaces show the last that was said."""
+        for number in (done, total):
+            if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
+                raise RequestError(f"expected progress(done, total) in numbers, got {number!r}")
+        self.progressed = (done, total)
+        self._tell()
+
+    def caught_up(self) -> None:
+        """Say that what was there when the source began has been given, so nobody need wait for it (N36)."""
+        if not self._is_source:
+            raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
+        self.has_caught_up = True
+        self._tell()
+
+    def context(self) -> contextvars.Context:
+        """A context of one's own in which `call()` gives this call."""
+        context = contextvars.copy_context()
+        context.run(_current.set, self)
+        return context
+
+    def _tell(self) -> None:
+        if self._listener is not None:
+            self._listener(self)
+
+    def __repr__(self) -> str:
+        return f"<call {self.id} of step {self.step!r} of run {self.run}>"
+
+
+def call() -> CurrentCall:
+    """The call that is being answered, in whatever thread, task or worker the action runs."""
+    current = _current.get(None)
+    if current is None:
+        raise RequestError(
+            "call() is for actions while they run; a thread that an action starts gets it as an argument"
+        )
+    return current
+
+
+def current_call() -> CurrentCall | None:
+    """The call that is being answered here, or None."""
+    return _current.get(None)

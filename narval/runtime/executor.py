@@ -1,0 +1,144 @@
+"""Calls of actions are answered here: each goes to the place its action declares (N30, N33, N36)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from narval.errors import InternalError
+from narval.runtime.calling import CurrentCall
+from narval.runtime.executors.contract import Counts, Limits, Outcome, Place, Produced, Task, Work
+from narval.runtime.executors.coroutines import Coroutines
+from narval.runtime.executors.inline import Inline
+from narval.runtime.executors.threads import Threads
+from narval.runtime.executors.workers import Workers
+
+__all__ = ["Counts", "Executor", "Limits", "Outcome", "Task"]
+
+Done = Callable[[Outcome], None]
+
+
+class Executor:
+    """Answers calls. It is made and used on the thread of a running loop, and so is whatever it calls back.
+
+    `on_caught_up` is told the id of a source's call when the source says that it has caught up.
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, on_caught_up: Callable[[str], None] | None = None
+    ) -> None:
+        limits = limits or Limits()
+        loop = asyncio.get_running_loop()
+        self._inline = Inline()
+        self._threads = Threads(loop, limits.threads)
+        self._workers = Workers(loop, limits)
+        self._coroutines = Coroutines(loop, limits.patience)
+        self._places: dict[str, Place] = {
+            "inline": self._inline,
+            "thread": self._threads,
+            "worker": self._workers,
+            "transform": self._workers,
+            "async": self._coroutines,
+            "source": self._coroutines,
+        }
+        self._loop = loop
+        self._on_caught_up = on_caught_up
+        self._calls: dict[str, tuple[Work, Done]] = {}
+        self._is_closing = False
+        self._ended = asyncio.Event()
+
+    def start(self, task: Task, done: Done, produced: Produced) -> None:
+        """Answer a call: `done` is called once; for an inline action, before this returns.
+
+        What a source yields goes to `produced`, which returns when it is recorded. Once `close` has been
+        called nothing is started: the call is left to recovery.
+        """
+        if self._is_closing:
+            return
+        if task.call in self._calls:
+            raise InternalError(f"the call {task.call} is under way already")
+        current = CurrentCall(
+            task.call,
+            task.run,
+            task.step,
+            task.home,
+            is_source=task.where == "source",
+            listener=self._heard if task.where == "source" else None,
+        )
+        work = Work(task, current, self._done, produced)
+        self._calls[task.call] = (work, done)
+        self._places[task.where].start(work)
+
+    def abandon(self, call: str) -> bool:
+        """Give a call up: its outcome will say so. False when no such call is under way (any more)."""
+        found = self._calls.get(call)
+        if found is None:
+            return False
+        work, _ = found
+        # not at once, so that `done` is never called while the caller is still asking
+        self._loop.call_soon(self._abandon, work)
+        return True
+
+    async def close(self, grace: float = 0.0) -> None:
+        """End: sources at once, other calls when they are done or after `grace` seconds.
+
+        `done` is not called for what has not ended by then, nor for sources: that is left to recovery. So are
+        calls that still wait for a place.
+        """
+        self._is_closing = True
+        for work, _ in list(self._calls.values()):
+            if work.task.where == "source" or not work.begun:
+                del self._calls[work.task.call]
+                self._places[work.task.where].abandon(work)
+        if grace > 0:
+            await self._idle(grace)
+        self._calls.clear()
+        for place in (self._threads, self._workers, self._coroutines):
+            await place.close()
+
+    @property
+    def counts(self) -> Counts:
+        """How much is under way."""
+        places = (self._inline, self._threads, self._workers, self._coroutines)
+        queued = sum(place.queued for place in places)
+        return Counts(
+            running=len(self._calls) - queued,
+            queued=queued,
+            given_up=sum(place.given_up for place in places),
+            worker_restarts=self._workers.restarts,
+        )
+
+    @property
+    def progress(self) -> dict[str, tuple[float, float | None]]:
+        """How far the calls under way are, of those that said so: (done, total) by call."""
+        said = ((id, work.call.progressed) for id, (work, _) in self._calls.items())
+        return {id: progressed for id, progressed in said if progressed is not None}
+
+    def caught_up(self, call: str) -> bool:
+        """Whether a call is a source's that has caught up."""
+        found = self._calls.get(call)
+        return found is not None and found[0].call.has_caught_up
+
+    async def _idle(self, grace: float) -> None:
+        """Wait until nothing runs that could end by itself."""
+        end = self._loop.time() + grace
+        while self.counts.running > 0 and (left := end - self._loop.time()) > 0:
+            self._ended.clear()
+            try:
+                await asyncio.wait_for(self._ended.wait(), left)
+            except TimeoutError:
+                return
+
+    def _done(self, work: Work, outcome: Outcome) -> None:
+        found = self._calls.pop(work.task.call, None)
+        self._ended.set()
+        if found is not None:
+            found[1](outcome)
+
+    def _abandon(self, work: Work) -> None:
+        if not work.over and work.task.call in self._calls:
+            self._places[work.task.where].abandon(work)
+
+    def _heard(self, current: CurrentCall) -> None:
+        if current.has_caught_up and self._on_caught_up is not None:
+            self._on_caught_up(current.id)

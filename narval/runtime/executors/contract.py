@@ -1,0 +1,139 @@
+"""What every place that answers calls is given, and what it gives back (N33)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from narval.engines.events import Problem, Raw
+from narval.memory.element import Element
+from narval.runtime.calling import CurrentCall
+
+Where = Literal["thread", "worker", "inline", "async", "source", "transform"]
+Inputs = Mapping[str, Element | list[Element] | None]
+Produced = Callable[[list[Raw]], Awaitable[None]]
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One call to answer.
+
+    `call` is its id, `run` and `step` say who calls, `action` names what is called, for people. In this
+    program `function` is called; in a worker, function `function_name` of the module `module_path`, or the
+    stylesheet at `module_path`. `source` is the text of that file as it was when the definition was loaded;
+    without it the worker reads the file. `inputs` are by input id, in declaration order. `timeout` is in
+    seconds, None for none.
+    """
+
+    call: str
+    run: int
+    step: str
+    action: str
+    where: Where
+    function: Callable[..., Any] | None = None
+    module_path: str = ""
+    function_name: str = ""
+    source: bytes | None = None
+    inputs: Inputs = {}
+    timeout: float | None = None
+    home: Path | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a call ended: what it gave, or why it failed, or that it was given up on request."""
+
+    elements: list[Raw] = []
+    problem: Problem | None = None
+    abandoned: bool = False
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may go on at once, and for how long.
+
+    `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
+    for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
+    is how many bytes one may add to its worker.
+    """
+
+    threads: int = min(32, 4 + (os.cpu_count() or 1))
+    workers: int = max(2, os.cpu_count() or 1)
+    worker_start: float = 60.0
+    worker_idle: float = 120.0
+    patience: float = 1.0
+    folders: tuple[str, ...] = ()
+    transform_memory: int = 1024 * 1024 * 1024
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What `status` shows: calls under way, calls waiting for a place, calls given up whose thread or
+    coroutine still lives, and workers that died or were killed.
+    """
+
+    running: int
+    queued: int
+    given_up: int
+    worker_restarts: int
+
+
+class Work:
+    """One call in its place: it begins once, is answered once, and may be given up in between."""
+
+    __slots__ = ("_done", "_timer", "begun", "call", "over", "produced", "task")
+
+    def __init__(
+        self, task: Task, call: CurrentCall, done: Callable[[Work, Outcome], None], produced: Produced
+    ) -> None:
+        self.task, self.call, self.produced = task, call, produced
+        self.begun = self.over = False
+        self._done = done
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Work], None]) -> None:
+        """The time limit runs from now, not from when the call was asked for; `expire` is told of its end."""
+        self.begun = True
+        if self.task.timeout is not None:
+            self.call.deadline = time.time() + self.task.timeout
+            self._timer = loop.call_later(self.task.timeout, expire, self)
+
+    def answer(self, outcome: Outcome) -> None:
+        """The call is over; whatever else comes of it is dropped."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self.over:
+            self.over = True
+            self._done(self, outcome)
+
+    def expired(self) -> Outcome:
+        """The outcome of a call that outlived its time limit."""
+        message = f"{self.task.action} did not come back within {self.task.timeout:g} s"
+        return Outcome(problem=Problem("timeout", message))
+
+
+class Place(Protocol):
+    """Where calls are answered. All of it is used on the loop's thread."""
+
+    @property
+    def queued(self) -> int:
+        """Calls that wait for room."""
+
+    @property
+    def given_up(self) -> int:
+        """Calls given up whose code still runs."""
+
+    def start(self, work: Work) -> None:
+        """Answer a call, now or when there is room."""
+
+    def abandon(self, work: Work) -> None:
+        """Give a call up: stop it as far as that is possible, and answer that it was abandoned."""
+
+    async def close(self) -> None:
+        """Stop everything that can be stopped; nothing is answered any more."""
+
+
+ABANDONED = Outcome(abandoned=True)

@@ -1,0 +1,111 @@
+"""Calls answered in the loop by coroutines: `async def` actions, and sources (N33, N36)."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from narval.engines.events import Problem
+from narval.runtime.executors.contract import ABANDONED, Outcome, Work
+from narval.runtime.executors.conversion import (
+    BadOutputError,
+    arguments,
+    elements,
+    file_of,
+    function_of,
+    problem,
+)
+from narval.runtime.executors.printing import end_prints
+
+
+class Coroutines:
+    """A task of the loop for each call.
+
+    A call that is to end is cancelled, and then has `patience` seconds to clean up; one that refuses is given
+    up, and counted until it ends.
+    """
+
+    queued = 0
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
+        self._loop, self._patience = loop, patience
+        self._running: dict[Work, asyncio.Task[Outcome]] = {}
+        self._verdicts: dict[Work, Outcome] = {}
+        self.given_up = 0
+
+    def start(self, work: Work) -> None:
+        """Answer a call; it begins at the loop's next round."""
+        coroutine = self._answer(work)
+        task = self._loop.create_task(
+            coroutine, name=f"narval call {work.task.call}", context=work.call.context()
+        )
+        self._running[work] = task
+        work.begin(self._loop, self._expire)
+        task.add_done_callback(partial(self._ended, work))
+
+    def abandon(self, work: Work) -> None:
+        """Cancel a call."""
+        self._stop(work, ABANDONED)
+
+    async def close(self) -> None:
+        """Cancel all that is under way, and let it clean up."""
+        for work, task in self._running.items():
+            if work not in self._verdicts:
+                task.cancel()
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=self._patience)
+
+    async def _answer(self, work: Work) -> Outcome:
+        """What a call comes to; only a cancellation and Ctrl-C pass through."""
+        try:
+            if work.task.where == "source":
+                await self._stream(work)
+                return Outcome()
+            return Outcome(elements(await function_of(work.task)(**arguments(work.task.inputs))))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            return Outcome(problem=problem(error, file_of(work.task), work.task.home))
+        finally:
+            end_prints(work.task.call)
+
+    async def _stream(self, work: Work) -> None:
+        """Hand on what a source yields; it goes on when that has been recorded."""
+        generator = function_of(work.task)(**arguments(work.task.inputs))
+        if not hasattr(generator, "__aiter__"):
+            raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")
+        try:
+            async for thing in generator:
+                if work in self._verdicts:  # it swallowed the cancellation
+                    break
+                given = elements(thing)
+                # a source that yields nothing, again and again, must not hold up the loop either
+                await (work.produced(given) if given else asyncio.sleep(0))
+        finally:
+            await generator.aclose()
+
+    def _expire(self, work: Work) -> None:
+        self._stop(work, work.expired())
+
+    def _stop(self, work: Work, verdict: Outcome) -> None:
+        if work not in self._verdicts:
+            self._verdicts[work] = verdict
+            self._running[work].cancel()
+            self._loop.call_later(self._patience, self._give_up, work)
+
+    def _give_up(self, work: Work) -> None:
+        if work in self._running and not work.over:
+            self.given_up += 1
+            work.answer(self._verdicts[work])
+
+    def _ended(self, work: Work, task: asyncio.Task[Outcome]) -> None:
+        del self._running[work]
+        verdict = self._verdicts.pop(work, None)
+        if work.over:
+            self.given_up -= 1
+        elif verdict is not None:
+            work.answer(verdict)
+        elif task.cancelled():
+            work.answer(Outcome(problem=Problem("CancelledError", "the action cancelled itself")))
+        elif task.exception() is None:
+            work.answer(task.result())

@@ -1,0 +1,143 @@
+"""What the daemon and a worker say to each other: msgpack in frames, each after its length in four bytes.
+
+A length beyond `MOST` is refused before anything is read, and every message is checked against its type.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from narval.engines.events import Problem, Raw
+from narval.errors import ActionError
+from narval.memory.element import Element
+
+MOST = 128 * 1024 * 1024
+"""The most bytes that one frame may have."""
+
+_LENGTH = struct.Struct("!I")
+
+
+class FrameError(ActionError):
+    """What came, or was to be sent, is no frame that the other side would take."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "too-large")
+
+
+class Given(msgspec.Struct, frozen=True, array_like=True):
+    """What one input is given, each element as (eid, xml, added)."""
+
+    elements: tuple[tuple[int, bytes, float], ...]
+    listed: bool
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: answer this call. `source` is the text of the file at `path`, None to read it there."""
+
+    call: str
+    run: int
+    step: str
+    action: str
+    is_transform: bool
+    path: str
+    function: str
+    source: bytes | None
+    inputs: dict[str, Given | None]
+    deadline: float | None
+    home: str | None
+    folders: tuple[str, ...]
+    memory: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: it has started."""
+
+
+class Progressed(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: how far a call is."""
+
+    call: str
+    done: float
+    total: float | None
+
+
+class Answered(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: how a call ended."""
+
+    call: str
+    elements: list[Raw]
+    problem: Problem | None
+
+
+Said = Ready | Progressed | Answered
+
+_encoder = msgspec.msgpack.Encoder()
+_asked = msgspec.msgpack.Decoder(Asked)
+_said: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
+
+
+def pack(message: Asked | Said) -> bytes:
+    """A message as a frame. Raises FrameError when it is too large."""
+    body = _encoder.encode(message)
+    if len(body) > MOST:
+        raise FrameError(
+            f"expected at most {MOST:,} bytes of elements, got {len(body):,}; keep them as files"
+        )
+    return _LENGTH.pack(len(body)) + body
+
+
+def read_asked(body: bytes) -> Asked:
+    """What the daemon asks."""
+    return _asked.decode(body)
+
+
+def read_said(body: bytes) -> Said:
+    """What a worker says. Raises FrameError."""
+    try:
+        return _said.decode(body)
+    except msgspec.MsgspecError as error:
+        raise FrameError(f"a worker sent what is no message: {error}") from None
+
+
+class FrameReader:
+    """Bytes as they come, frames as they are complete."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The bodies of the frames that these bytes complete. Raises FrameError."""
+        self._bytes += data
+        bodies, at = [], 0
+        while len(self._bytes) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._bytes, at)
+            if length > MOST:
+                raise FrameError(f"expected a frame of at most {MOST:,} bytes, got one of {length:,}")
+            end = at + _LENGTH.size + length
+            if len(self._bytes) < end:
+                break
+            bodies.append(bytes(self._bytes[at + _LENGTH.size : end]))
+            at = end
+        del self._bytes[:at]
+        return bodies
+
+
+def packed_input(value: Element | list[Element] | None) -> Given | None:
+    """What an input is given, for the way to a worker."""
+    if value is None:
+        return None
+    listed = isinstance(value, list)
+    elements = value if isinstance(value, list) else [value]
+    return Given(tuple((each.eid, each.xml, each.added) for each in elements), listed)
+
+
+def unpacked_input(sent: Given | None) -> Element | list[Element] | None:
+    """What an input is given, in the worker."""
+    if sent is None:
+        return None
+    elements = [Element(eid, xml, added) for eid, xml, added in sent.elements]
+    return elements if sent.listed else elements[0]

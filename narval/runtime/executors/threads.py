@@ -1,0 +1,112 @@
+"""Calls answered in threads (N33).
+
+The threads are daemons, so none of them keeps the program from ending. A thread cannot be stopped: one that
+outlives its time limit is given up and replaced, it is counted while it lives, and what it brings late is
+dropped. All bookkeeping is done on the loop's thread, so there are no locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from narval.engines.events import Problem
+from narval.runtime.executors.contract import ABANDONED, Outcome, Work
+from narval.runtime.executors.conversion import answer
+
+
+class _Thread:
+    """One thread, which answers what is put into its inbox until it finds None there."""
+
+    __slots__ = ("_heard", "_loop", "inbox")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[Work, Outcome], None]) -> None:
+        self.inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self._loop, self._heard = loop, heard
+        threading.Thread(target=self._live, name="narval-action", daemon=True).start()
+
+    def _live(self) -> None:
+        while (work := self.inbox.get()) is not None:
+            outcome = work.call.context().run(answer, work.task)
+            try:
+                self._loop.call_soon_threadsafe(self._heard, work, outcome)
+            except RuntimeError:  # the loop is closed: nobody listens any more
+                return
+            del work, outcome  # an idle thread holds on to nothing
+
+
+class Threads:
+    """At most `most` threads, each made when it is first needed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        self._loop, self._most = loop, most
+        self._waiting: deque[Work] = deque()
+        self._idle: list[_Thread] = []
+        self._busy: dict[Work, _Thread] = {}
+        self._given_up: set[Work] = set()
+
+    @property
+    def queued(self) -> int:
+        """Calls that wait for a thread."""
+        return len(self._waiting)
+
+    @property
+    def given_up(self) -> int:
+        """Threads given up that still live."""
+        return len(self._given_up)
+
+    def start(self, work: Work) -> None:
+        """Answer a call as soon as a thread is free."""
+        self._waiting.append(work)
+        self._hand_out()
+
+    def abandon(self, work: Work) -> None:
+        """Take a call out of the queue, or leave its thread to itself."""
+        if work in self._busy:
+            self._give_up(work, ABANDONED)
+        else:
+            self._waiting.remove(work)
+            work.answer(ABANDONED)
+
+    async def close(self) -> None:
+        """Tell the threads to end; those that are busy end with the program."""
+        self._waiting.clear()
+        for thread in (*self._idle, *self._busy.values()):
+            thread.inbox.put(None)
+        self._idle.clear()
+
+    def _hand_out(self) -> None:
+        while self._waiting and (self._idle or len(self._busy) < self._most):
+            work = self._waiting[0]
+            try:
+                thread = self._idle.pop() if self._idle else _Thread(self._loop, self._heard)
+            except RuntimeError as error:  # the system has no room for another thread
+                if self._busy:
+                    return
+                self._waiting.popleft().answer(Outcome(problem=Problem("no-thread", str(error))))
+                continue
+            self._waiting.popleft()
+            self._busy[work] = thread
+            work.begin(self._loop, self._expire)
+            thread.inbox.put(work)
+
+    def _heard(self, work: Work, outcome: Outcome) -> None:
+        thread = self._busy.pop(work, None)
+        if thread is None:
+            self._given_up.discard(work)
+            return
+        self._idle.append(thread)
+        work.answer(outcome)
+        self._hand_out()
+
+    def _expire(self, work: Work) -> None:
+        self._give_up(work, work.expired())
+
+    def _give_up(self, work: Work, outcome: Outcome) -> None:
+        self._busy.pop(work).inbox.put(None)
+        self._given_up.add(work)
+        work.answer(outcome)
+        self._hand_out()

@@ -1,0 +1,217 @@
+"""Transforms: XSLT that can neither write nor reach the network, nor read outside the folders allowed (N32).
+
+It runs in a worker, since a stylesheet can loop. What it is given: a transform with one plain input gets that
+element as its document; one with several inputs, or a list, gets a root `elements` with the elements as
+children, in the order of the inputs. Each has its `eid`. What it gives: every root of its result tree, or,
+when there is one root `elements`, the children of that. The tree counts, and not how the sheet would have it
+written: `xsl:output method="html"` makes no difference, and a result that is text alone is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from lxml import etree
+
+from narval.engines.events import Raw
+from narval.errors import ActionError, ElementError
+from narval.memory.element import MAX_BYTES, children, local_name, parse_untrusted
+from narval.runtime.executors import conversion
+from narval.runtime.executors.contract import Inputs, Outcome, Task
+
+_MOST_SHEETS = 32
+_NAMELESS = "the stylesheet"
+_NOTHING_TOLD = "unknown error"
+_DENIED = re.compile(
+    r"(?P<right>read|write|create) rights for (?:string://__STRING__XSLT__)?(?P<what>.*) denied"
+)
+
+
+class TransformError(ActionError):
+    """A stylesheet is faulty, or failed, or asked for what it may not have."""
+
+
+class _Folders(etree.Resolver):
+    """Answers every `xsl:include`, `xsl:import` and `document()`: from the folders allowed, or not at all.
+
+    lxml asks its access control about `document()` only, and reads includes whatever that says; so this
+    refuses by raising, and never leaves a question to anybody else.
+    """
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        self.folders = [Path(folder).resolve() for folder in folders]
+        self.asked = False
+
+    def resolve(self, system_url: str | None, public_id: str | None, context: Any) -> Any:
+        """The document at a place."""
+        self.asked = True
+        url = system_url or ""
+        place = urlsplit(url)
+        path = Path(unquote(place.path))
+        if place.scheme not in ("", "file") or place.netloc or not path.is_absolute():
+            raise _forbidden("read", url)
+        path = path.resolve()
+        if not any(path.is_relative_to(folder) for folder in self.folders):
+            raise _forbidden("read", url)
+        try:
+            with path.open("rb") as file:
+                text = file.read(MAX_BYTES + 1)
+            parse_untrusted(text)
+        except (OSError, ElementError) as error:
+            raise TransformError(f"{path} cannot be read: {error}", "bad-transform") from None
+        return self.resolve_string(text, context, base_url=str(path))
+
+
+class Sheets:
+    """Stylesheets compiled, by content; one that is made of several files is compiled each time."""
+
+    def __init__(self) -> None:
+        self._compiled: OrderedDict[tuple[str, str, tuple[str, ...]], etree.XSLT] = OrderedDict()
+
+    def sheet(self, path: str, text: bytes, folders: tuple[str, ...]) -> etree.XSLT:
+        """The stylesheet, compiled. Raises TransformError."""
+        key = (path, hashlib.sha256(text).hexdigest(), folders)
+        known = self._compiled.get(key)
+        if known is None:
+            resolver = _Folders(folders)
+            known = _compile(path, text, resolver)
+            if resolver.asked:
+                return known
+            self._compiled[key] = known
+            if len(self._compiled) > _MOST_SHEETS:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(key)
+        return known
+
+
+_SHEETS = Sheets()
+
+
+def answer(task: Task, folders: tuple[str, ...], memory: int) -> Outcome:
+    """Apply the stylesheet of a task to its inputs; more than so many bytes of memory it does not get."""
+    try:
+        text = Path(task.module_path).read_bytes() if task.source is None else task.source
+        source = document(task.inputs)
+        with _bounded(memory):
+            sheet = _SHEETS.sheet(task.module_path, text, folders)
+            return Outcome(_apply(sheet, source, task.module_path))
+    except Exception as error:
+        return Outcome(problem=conversion.problem(error, task.module_path, task.home))
+
+
+def document(inputs: Inputs) -> etree._Element:
+    """The document that a stylesheet is applied to."""
+    if len(inputs) == 1:
+        (only,) = inputs.values()
+        if only is not None and not isinstance(only, list):
+            return only.tree()
+    root = etree.Element("elements")
+    for given in inputs.values():
+        listed = given if isinstance(given, list) else [given]
+        root.extend(element.tree() for element in listed if element is not None)
+    return root
+
+
+def _compile(path: str, text: bytes, resolver: _Folders) -> etree.XSLT:
+    try:
+        parse_untrusted(text)
+    except ElementError as error:
+        place = f"{path or _NAMELESS}:{error.line}:{error.column}"
+        raise TransformError(f"{place}: {error}", "bad-transform") from None
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser.resolvers.add(resolver)
+    root = etree.fromstring(text, parser, base_url=path or None)
+    for child in children(root):
+        if (
+            local_name(child.tag) == "prototype"
+        ):  # narval's own; XSLT allows no such element there (table 2.18)
+            root.remove(child)
+    rights = etree.XSLTAccessControl(
+        read_file=bool(resolver.folders),
+        write_file=False,
+        create_dir=False,
+        read_network=False,
+        write_network=False,
+    )
+    try:
+        return etree.XSLT(root, access_control=rights)
+    except etree.XSLTParseError as error:
+        raise TransformError(_story(error, path), "bad-transform") from None
+
+
+def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[Raw]:
+    try:
+        result = sheet(source)
+    except etree.XSLTApplyError as error:
+        denied = _DENIED.search(str(error))
+        if denied:
+            raise _forbidden(denied["right"], denied["what"]) from None
+        raise TransformError(_story(error, path), "transform-failed") from None
+    for entry in sheet.error_log:  # what xsl:message said
+        if entry.message != _NOTHING_TOLD:
+            print(entry.message)  # noqa: T201 - it goes to the log, as all that actions print
+    roots = list(_roots(result))
+    if not roots and str(result).strip():
+        raise TransformError(
+            "expected elements, got text alone; give the text an element around it", "bad-output"
+        )
+    if len(roots) == 1 and local_name(roots[0].tag) == "elements":
+        roots = children(roots[0])
+    return conversion.elements(roots)
+
+
+def _roots(result: etree._XSLTResultTree) -> Iterator[etree._Element]:
+    """The elements at the top of a result tree, of which there may be several or none."""
+    first = result.getroot()
+    if first is None:
+        return
+    for node in (*reversed(list(first.itersiblings(preceding=True))), first, *first.itersiblings()):
+        if isinstance(node.tag, str):
+            yield node
+
+
+def _story(error: etree.LxmlError, path: str) -> str:
+    """What went wrong and where, from the log that libxslt leaves."""
+    told: dict[str, None] = {}  # in order, each once
+    for entry in error.error_log:
+        told[entry.message.partition("\n")[0]] = None
+    told.pop(_NOTHING_TOLD, None)
+    line = next((entry.line for entry in error.error_log if entry.line > 0), 1)
+    return f"{path or _NAMELESS}:{line}: " + ("; ".join(list(told)[-3:]) or str(error))
+
+
+def _forbidden(right: str, what: str) -> TransformError:
+    if right != "read":
+        return TransformError(
+            f"a transform may write nothing, and this one asks to write {what}", "forbidden"
+        )
+    return TransformError(
+        f"a transform may read only the folders that etc/narval.toml allows, and {what} is in none of them",
+        "forbidden",
+    )
+
+
+@contextlib.contextmanager
+def _bounded(memory: int) -> Iterator[None]:
+    """Let this program grow by so many bytes at most, where the system keeps count of that."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = size + memory if hard == resource.RLIM_INFINITY else min(size + memory, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

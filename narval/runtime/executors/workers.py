@@ -1,0 +1,184 @@
+"""Calls answered in child programs, and transforms, which may loop (N32, N33).
+
+A worker answers one call at a time. One that outlives its time limit, or whose call is given up, is killed
+with all that it started; the crash of one costs its call alone, and another is started when there is need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from narval.engines.events import Problem
+from narval.runtime.executors.child import Child
+from narval.runtime.executors.contract import ABANDONED, Limits, Outcome, Work
+from narval.runtime.executors.frames import (
+    Asked,
+    FrameError,
+    Progressed,
+    Ready,
+    Said,
+    pack,
+    packed_input,
+)
+from narval.runtime.executors.printing import log_print
+
+
+class Workers:
+    """At most `limits.workers` programs, each started when it is first needed."""
+
+    given_up = 0
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+        self._loop, self._limits = loop, limits
+        self._waiting: deque[Work] = deque()
+        self._starting: dict[Child, asyncio.TimerHandle] = {}
+        self._idle: dict[Child, asyncio.TimerHandle] = {}
+        self._busy: dict[Child, Work] = {}
+        self._places: dict[Work, Child] = {}
+        self._children: set[Child] = set()
+        self.restarts = 0
+
+    @property
+    def queued(self) -> int:
+        """Calls that wait for a worker."""
+        return len(self._waiting)
+
+    def start(self, work: Work) -> None:
+        """Answer a call as soon as a worker is free."""
+        self._waiting.append(work)
+        self._hand_out()
+
+    def abandon(self, work: Work) -> None:
+        """Take a call out of the queue, or kill its worker."""
+        if work in self._places:
+            self._kill(work, ABANDONED)
+        else:
+            self._waiting.remove(work)
+            work.answer(ABANDONED)
+
+    async def close(self) -> None:
+        """Kill all workers."""
+        self._waiting.clear()
+        for timer in (*self._starting.values(), *self._idle.values()):
+            timer.cancel()
+        for child in self._children:
+            child.end()
+
+    # --- giving work ----------------------------------------------------------------------------------
+
+    def _hand_out(self) -> None:
+        while self._waiting and self._idle:
+            child, timer = self._idle.popitem()
+            timer.cancel()
+            self._give(child, self._waiting.popleft())
+        while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
+            try:
+                child = Child(self._loop, self)
+            except OSError as error:
+                self._fail(Problem("no-worker", f"a worker cannot be started: {error}"))
+                continue
+            self._children.add(child)
+            limit = self._limits.worker_start
+            self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
+
+    def _give(self, child: Child, work: Work) -> None:
+        work.begin(self._loop, self._expire)
+        try:
+            frame = pack(self._asked(work))
+        except FrameError as error:
+            work.answer(Outcome(problem=Problem(error.kind, str(error))))
+            self._rest(child)
+            return
+        child.last_words.clear()
+        self._busy[child] = work
+        self._places[work] = child
+        child.send(frame)
+
+    def _asked(self, work: Work) -> Asked:
+        task = work.task
+        return Asked(
+            call=task.call,
+            run=task.run,
+            step=task.step,
+            action=task.action,
+            is_transform=task.where == "transform",
+            path=task.module_path,
+            function=task.function_name,
+            source=task.source,
+            inputs={id: packed_input(value) for id, value in task.inputs.items()},
+            deadline=work.call.deadline,
+            home=None if task.home is None else str(task.home),
+            folders=self._limits.folders,
+            memory=self._limits.transform_memory,
+        )
+
+    def _rest(self, child: Child) -> None:
+        self._idle[child] = self._loop.call_later(self._limits.worker_idle, self._retire, child)
+
+    def _retire(self, child: Child) -> None:
+        if self._idle.pop(child, None) is not None:
+            child.retire()
+
+    def _expire(self, work: Work) -> None:
+        self._kill(work, work.expired())
+
+    def _kill(self, work: Work, outcome: Outcome) -> None:
+        child = self._places.pop(work)
+        del self._busy[child]
+        self.restarts += 1
+        child.kill()
+        work.answer(outcome)
+        self._hand_out()
+
+    def _fail(self, problem: Problem) -> None:
+        """Answer the call that has waited longest: it is the one for which a worker was to be started."""
+        if self._waiting:
+            self._waiting.popleft().answer(Outcome(problem=problem))
+
+    # --- what children say ----------------------------------------------------------------------------
+
+    def child_said(self, child: Child, message: Said) -> None:
+        """A worker is ready, tells how far it is, or answers."""
+        if isinstance(message, Ready):
+            timer = self._starting.pop(child, None)
+            if timer is not None:
+                timer.cancel()
+                self._rest(child)
+                self._hand_out()
+            return
+        work = self._busy.get(child)
+        if work is None or message.call != work.task.call:
+            return
+        if isinstance(message, Progressed):
+            work.call.progressed = (message.done, message.total)
+            return
+        del self._busy[child], self._places[work]
+        self._rest(child)
+        work.answer(Outcome(message.elements, message.problem))
+        self._hand_out()
+
+    def child_printed(self, child: Child, line: str) -> None:
+        """What an action printed goes to the log."""
+        work = self._busy.get(child)
+        if work is not None:
+            log_print(line, work.task.call, work.task.run, work.task.step)
+        else:
+            log_print(line, "", 0, "")
+
+    def child_ended(self, child: Child, how: str) -> None:
+        """Who waited for a worker that died is told why; nobody else is concerned."""
+        self._children.discard(child)
+        last_words = "\n".join(child.last_words)
+        work = self._busy.pop(child, None)
+        starting, idle = self._starting.pop(child, None), self._idle.pop(child, None)
+        for timer in (starting, idle):
+            if timer is not None:
+                timer.cancel()
+        self.restarts += any(each is not None for each in (work, starting, idle))
+        if work is not None:
+            del self._places[work]
+            work.answer(Outcome(problem=Problem("crashed", f"the worker {how}", last_words)))
+        elif starting is not None:
+            self._fail(Problem("crashed", f"the worker, still starting, {how}", last_words))
+        self._hand_out()

@@ -1,0 +1,128 @@
+"""A real executor on a loop, and modules that are written for one test."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.engines.events import Raw
+from narval.memory.element import Element
+from narval.runtime.executor import Executor, Limits, Outcome, Task
+
+Given = Element | list[Element] | None
+
+
+class Module:
+    """The text of an action module, which any place can run."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+        path.write_text(text)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        namespace: dict[str, Any] = {}
+        exec(compile(self.text, str(self.path), "exec"), namespace)
+        return namespace[name]
+
+
+class Calls:
+    """Starts calls on an executor, and waits for what becomes of them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.runner = asyncio.Runner()
+        self.caught_up: list[str] = []
+        self.produced: list[list[bytes]] = []
+        self.executor = self.runner.run(self._make(limits))
+        self._numbers = itertools.count(1)
+
+    async def _make(self, limits: Limits) -> Executor:
+        return Executor(limits, on_caught_up=self.caught_up.append)
+
+    def task(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Task:
+        where = fields.pop("where", "worker" if isinstance(what, Module) else "thread")
+        target: dict[str, Any] = {"function": what}
+        if isinstance(what, bytes):
+            where, target = "transform", {"source": fields.pop("source", what)}
+        elif isinstance(what, Module):
+            target = {"module_path": str(what.path), "function_name": name}
+            if where != "worker":
+                target["function"] = what.function(name)
+        fields = {
+            "call": f"call-{next(self._numbers)}",
+            "run": 7,
+            "step": "send",
+            "action": "m.act",
+            **fields,
+        }
+        return Task(where=where, **target, **fields)
+
+    def start(self, task: Task) -> asyncio.Future[Outcome]:
+        """The call is started when this returns."""
+        return self.runner.run(self._start(task))
+
+    async def _start(self, task: Task) -> asyncio.Future[Outcome]:
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.executor.start(task, outcome.set_result, self.record)
+        return outcome
+
+    async def record(self, raws: list[Raw]) -> None:
+        self.produced.append([raw.xml for raw in raws])
+
+    def ask(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Outcome:
+        """Start a call, and wait for its outcome."""
+        return self.outcome(self.start(self.task(what, name, **fields)))
+
+    def outcome(self, future: asyncio.Future[Outcome]) -> Outcome:
+        return self.wait(asyncio.wait_for(future, None))
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        async def waiting() -> Any:
+            return await awaitable
+
+        return self.runner.run(waiting())
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        async def polling() -> None:
+            while not condition():
+                await asyncio.sleep(0.005)
+
+        self.runner.run(polling())
+
+    def close(self, grace: float = 0.0) -> None:
+        self.runner.run(self.executor.close(grace))
+
+
+@pytest.fixture
+def make_calls() -> Iterator[Callable[..., Calls]]:
+    made: list[Calls] = []
+
+    def make(**limits: Any) -> Calls:
+        made.append(Calls(Limits(**limits)))
+        return made[-1]
+
+    yield make
+    for calls in made:
+        calls.close()
+        calls.runner.close()
+
+
+@pytest.fixture
+def calls(make_calls: Callable[..., Calls]) -> Calls:
+    return make_calls(patience=0.1)
+
+
+@pytest.fixture(scope="module")
+def shared_calls() -> Iterator[Calls]:
+    """For tests that leave nothing behind: its workers are started once."""
+    calls = Calls(Limits(workers=1))
+    yield calls
+    calls.close()
+    calls.runner.close()
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Callable[[str], Module]:
+    return lambda text: Module(tmp_path / "mail.py", text)
