@@ -1,0 +1,45 @@
+"""The command line: a command asks the home's daemon, or works on the home itself when none runs."""
+
+from __future__ import annotations
+
+import click
+
+from narval import __version__
+from narval.surfaces.cli import daemon, definitions, homes, memory, runs
+from narval.surfaces.cli.command import Commands, common_options
+
+COMMANDS = (
+    homes.init,
+    daemon.run,
+    daemon.status,
+    daemon.stop,
+    homes.check,
+    memory.start,
+    memory.add,
+    memory.memory,
+    runs.runs,
+    runs.show,
+    runs.history,
+    runs.why,
+    runs.cancel,
+    definitions.definitions,
+    definitions.actions,
+    daemon.log,
+)
+"""In the order in which help shows them: that of a first day."""
+
+_HELP = """narval remembers, notices and acts.
+
+It keeps a memory of XML elements, follows recipes that say what to do about them, and can say why it did or
+did not. `narval init` makes a home, `narval run` starts its daemon, and every other command works whether a
+daemon runs or not.
+"""
+
+main = click.version_option(__version__, "--version", prog_name="narval", message="%(prog)s %(version)s")(
+    Commands(
+        name="narval",
+        commands={str(each.name): each for each in COMMANDS},
+        params=common_options(),
+        help=_HELP,
+    )
+)

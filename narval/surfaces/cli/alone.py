@@ -1,0 +1,114 @@
+"""A home opened by a command itself, as no daemon runs; imported only then: the runtime comes with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from narval.errors import DaemonGoneError, HomeHeldError
+from narval.runtime.daemon import Daemon
+from narval.runtime.home import Home
+from narval.surfaces import client
+from narval.surfaces.cli.session import PAUSE
+from narval.surfaces.control import ControlServer
+from narval.surfaces.operations import Operations
+
+
+class Alone:
+    """A home opened to be asked something: that is recorded, and left to the next daemon to act upon."""
+
+    alone = True
+
+    def __init__(self, home: Home) -> None:
+        self._runner = asyncio.Runner()
+        try:
+            self._daemon = self._runner.run(Daemon.open(home, quiet=True))
+        except BaseException:
+            self._runner.close()
+            raise
+        self._operations = Operations(self._daemon)
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to one operation. Raises NarvalError."""
+        return self._runner.run(self._operations.invoke(method, params))
+
+    def close(self) -> None:
+        """Let the home go."""
+        try:
+            self._runner.run(self._daemon.close())
+        finally:
+            self._runner.close()
+
+
+class Working:
+    """A home at work for as long as this command asks it: a daemon whose end comes with the command's."""
+
+    alone = False
+
+    def __init__(self, home: Home) -> None:
+        self._runner = asyncio.Runner()
+        self._serving = serving(home)
+        try:
+            self._daemon = self._runner.run(self._serving.__aenter__())
+        except BaseException:
+            self._runner.close()
+            raise
+        self._operations = Operations(self._daemon)
+        self._work = self._runner.get_loop().create_task(self._daemon.run())
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to one operation. Raises NarvalError."""
+        return self._runner.run(self._answer(self._operations.invoke(method, params)))
+
+    async def _answer(self, operation: Coroutine[Any, Any, Any]) -> Any:
+        asked = asyncio.ensure_future(operation)
+        await asyncio.wait([asked, self._work], return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            asked.cancel()
+            await self._work  # raises what ended it
+            raise DaemonGoneError("the work was stopped before this was answered")
+        return await asked
+
+    def close(self) -> None:
+        """Stop in good order, and let the home go."""
+        try:
+            self._runner.run(self._end())
+        finally:
+            self._runner.close()
+
+    async def _end(self) -> None:
+        self._daemon.request_stop()
+        await asyncio.wait([self._work])
+        await self._serving.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def serving(home: Home) -> AsyncIterator[Daemon]:
+    """A daemon on a home, asked through its control socket by whoever may. Raises HomeHeldError."""
+    daemon = await _opened(home)
+    try:
+        server = await ControlServer.open(home.socket(), Operations(daemon))
+        try:
+            yield daemon
+        finally:
+            await server.close()
+    finally:
+        await daemon.close()
+
+
+async def _opened(home: Home) -> Daemon:
+    """The daemon, once a command that holds the home for a moment has let it go."""
+    deadline = time.monotonic() + client.PATIENCE
+    while True:
+        try:
+            return await Daemon.open(home)
+        except HomeHeldError:
+            other = client.Client.reach(home.socket())
+            if other is not None:
+                other.close()
+            if other is not None or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(PAUSE)

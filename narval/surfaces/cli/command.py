@@ -1,0 +1,117 @@
+"""What all commands share: --home and --json, an example in each help, errors that are read, exit status.
+
+Exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it is
+held by a daemon that does not answer. click sees to 2 for arguments; `EXIT` says it for errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from narval.errors import DaemonGoneError, HomeHeldError, NarvalError, NoHomeError, PatternError
+from narval.surfaces.cli.session import Session
+from narval.surfaces.text import clean_lines
+
+NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
+
+EXIT: Mapping[type[NarvalError], int] = {
+    PatternError: WRONG_USAGE,
+    NoHomeError: NO_HOME,
+    HomeHeldError: NO_HOME,
+    DaemonGoneError: NO_HOME,
+}
+"""The exit status of an error; of any other, 1."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+class Command(click.Command):
+    """A command whose help ends with an example, and which takes --home and --json wherever they stand."""
+
+    def __init__(self, *arguments: Any, example: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.example = example
+        self.params += common_options()
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The example."""
+        lines = self.example.splitlines()
+        with formatter.section("Example" if len(lines) == 1 else "Examples"):
+            for line in lines:
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+class Commands(click.Group):
+    """All commands; an error of narval's ends any of them with a message for people and its exit status."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """In the order in which they are given."""
+        return list(self.commands)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Do what was asked, and say what went wrong."""
+        try:
+            return super().invoke(context)
+        except NarvalError as error:
+            report(error)
+            context.exit(exit_status(error))
+        except KeyboardInterrupt:
+            context.exit(INTERRUPTED)
+
+
+def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command; it is given the session, and help takes its docstring."""
+
+    def made(function: Callable[..., Any]) -> Command:
+        declare = click.command(name, cls=Command, example=example)
+        result: Command = declare(pass_session(function))
+        return result
+
+    return made
+
+
+def common_options() -> list[click.Parameter]:
+    """--home and --json, which may stand before the command's name or after it."""
+    return [
+        click.Option(
+            ["--home"],
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="The home to use, rather than NARVAL_HOME or ~/.narval.",
+            expose_value=False,
+            callback=_use_home,
+        ),
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            help="Write JSON: one object or one array.",
+            expose_value=False,
+            callback=_use_json,
+        ),
+    ]
+
+
+def _use_home(context: click.Context, _: click.Parameter, given: Path | None) -> None:
+    if given is not None:
+        context.ensure_object(Session).directory = given
+
+
+def _use_json(context: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
+        context.ensure_object(Session).as_json = True
+
+
+def report(error: NarvalError) -> None:
+    """Say what went wrong, on standard error."""
+    click.echo(f"narval: {clean_lines(str(error))}", err=True)
+
+
+def exit_status(error: NarvalError) -> int:
+    """The exit status of an error."""
+    return next((EXIT[kind] for kind in type(error).__mro__ if kind in EXIT), NOT_WELL)

@@ -1,0 +1,198 @@
+"""Commands about the daemon: run, status, stop, log."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval import __version__
+from narval.errors import DaemonGoneError
+from narval.surfaces import render
+from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
+from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
+from narval.surfaces.cli.session import Session, asking, reach
+from narval.surfaces.columns import LATER, RUNS, table
+from narval.surfaces.text import clean_lines, counted, duration
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from narval.runtime.daemon import Daemon
+    from narval.runtime.home import Home
+
+Summary = dict[str, Any]
+
+
+# --- run ------------------------------------------------------------------------------------------------
+
+
+@command("run", example="narval run\nnarval run --until-idle --timeout 60")
+@click.option(
+    "--until-idle",
+    is_flag=True,
+    help="End when nothing can go on without something from outside; the exit status is 1 if a run failed.",
+)
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="End after S seconds.")
+@click.pass_context
+def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None) -> None:
+    """The daemon, in the foreground.
+
+    SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
+    and what is left is taken up by the next start. A second SIGINT ends it at once.
+    """
+    import asyncio
+
+    home, began = session.home, time.monotonic()
+    _tell_warnings()
+    summary = asyncio.run(_work(home, _ready(session), until_idle=until_idle, timeout=timeout))
+    if summary is None:
+        context.exit(INTERRUPTED)
+    session.give(summary, lambda found: _summary(found, until_idle, time.monotonic() - began))
+    context.exit(NOT_WELL if until_idle and (summary["failed"] or not summary["idle"]) else 0)
+
+
+async def _work(
+    home: Home, ready: Callable[[Summary, int], None], *, until_idle: bool, timeout: float | None
+) -> Summary | None:
+    """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
+    import asyncio
+
+    from narval.surfaces.cli.alone import serving
+    from narval.surfaces.operations import Operations
+
+    async with serving(home) as daemon:
+        operations = Operations(daemon)
+        ready(await operations.status(), len((await operations.definitions())["definitions"]))
+        work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
+        with _signals(daemon, work):
+            await asyncio.wait([work])
+        return None if work.cancelled() else work.result()
+
+
+@contextmanager
+def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
+    """SIGTERM and SIGINT end the daemon well, a second SIGINT at once, a third without a word."""
+    loop = work.get_loop()
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.add_signal_handler(signal.SIGINT, at_once)
+        click.echo("narval is stopping; interrupt it again to stop at once", err=True)
+        daemon.request_stop()
+
+    def at_once() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        work.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, daemon.request_stop)
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+
+
+def _ready(session: Session) -> Callable[[Summary, int], None]:
+    def tell(status: Summary, definitions: int) -> None:
+        loaded = counted(definitions, "definition")
+        active = counted(status["runs"]["active"], "run")
+        click.echo(
+            f"narval {__version__} is ready: {status['home']}, {loaded}, {active} under way",
+            err=session.as_json,
+        )
+        if status["faults"]:
+            click.echo(f"{counted(len(status['faults']), 'fault')}: see `narval check`", err=True)
+
+    return tell
+
+
+def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
+    after = f"after {duration(seconds)}"
+    if until_idle:
+        click.echo(f"idle {after}" if summary["idle"] else f"not idle {after}")
+    else:
+        click.echo(f"stopped {after}")
+    if summary["failed"]:
+        click.echo(f"\n{counted(len(summary['failed']), 'run')} failed:")
+        table(RUNS, summary["failed"])
+    if summary["later"]:
+        click.echo("\nto come:")
+        table(LATER, summary["later"])
+
+
+def _tell_warnings() -> None:
+    """Have warnings and errors of the daemon's log on standard error too."""
+    import logging
+
+    class Calm(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return clean_lines(f"{record.levelname.lower()}: {super().format(record)}")
+
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(Calm())
+    logging.getLogger("narval").addHandler(handler)
+
+
+# --- status, stop, log ----------------------------------------------------------------------------------
+
+
+@command("status", example="narval status")
+def status(session: Session) -> None:
+    """Is it alive, and what does it do."""
+    session.give(session.ask("status"), render.status)
+
+
+@command("stop", example="narval stop")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=120.0, metavar="S", help="Wait at most S seconds."
+)
+def stop(session: Session, timeout: float) -> None:
+    """End the daemon well, and wait until it has ended.
+
+    Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start.
+    """
+    home = session.home
+    daemon = reach(home, lambda: _free(home))
+    if daemon is not None:
+        with daemon:
+            daemon.ask("stop")
+            if not daemon.closed(timeout):
+                raise DaemonGoneError(f"the daemon is still ending after {timeout:g} seconds")
+        another = reach(home, lambda: _free(home))
+        if another is not None:
+            another.close()
+    stopped = daemon is not None
+    session.give(
+        {"stopped": stopped}, lambda _: click.echo("stopped" if stopped else f"no daemon runs at {home.path}")
+    )
+
+
+def _free(home: Home) -> None:
+    """Make sure that nobody holds the home. Raises HomeHeldError."""
+    with home.lock():
+        return
+
+
+@command("log", example="narval log --lines 20\nnarval log --follow")
+@click.option("--follow", is_flag=True, help="Go on until interrupted.")
+@click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
+def log(session: Session, follow: bool, lines: int) -> None:
+    """The daemon's own log."""
+    with asking(session.home) as asked, session.lines(render.log_line) as write:
+        found = asked.ask("log", lines=lines)
+        write(found)
+        after = found[-1]["seq"] if found else 0
+        while follow and not asked.alone:
+            found = asked.ask("log", after=after, wait=SLICE)
+            write(found)
+            after = found[-1]["seq"] if found else after
+        if follow:
+            click.echo(NOTHING_MORE, err=True)

@@ -1,0 +1,38 @@
+"""Commands about what is loaded: definitions, actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.session import Session
+from narval.surfaces.columns import ACTIONS, DEFINITIONS, table
+from narval.surfaces.text import clean
+
+
+@command("definitions", example="narval definitions")
+def definitions(session: Session) -> None:
+    """What is loaded, from which file; what did not load.
+
+    A file with faults does not alter what is loaded from its last good version; its faults are listed.
+    """
+    session.give(session.ask("definitions"), _definitions)
+
+
+def _definitions(answer: dict[str, Any]) -> None:
+    table(DEFINITIONS, answer["definitions"])
+    if answer["faults"]:
+        click.echo("\nfaults of what did not load:")
+    for each in answer["faults"]:
+        click.echo(clean(f"{each['path']}:{each['line']}:{each['column']}: {each['message']}"))
+
+
+@command("actions", example="narval actions")
+def actions(session: Session) -> None:
+    """The actions there are: what each takes and gives.
+
+    An input in [brackets] is optional; one with … takes a list.
+    """
+    session.give(session.ask("actions"), lambda rows: table(ACTIONS, rows))

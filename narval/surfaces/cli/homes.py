@@ -1,0 +1,65 @@
+"""Commands on a home as it lies there: init, check."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.session import Session
+from narval.surfaces.text import clean, counted
+
+if TYPE_CHECKING:
+    from narval.errors import Fault
+
+
+@command("init", example="narval init ~/.narval")
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+def init(session: Session, directory: Path | None) -> None:
+    """Make a home that runs as it is.
+
+    DIR is the folder to make; without it, the home that other commands would use.
+    """
+    from narval.runtime.home import Home
+
+    chosen = directory or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
+    path = Home.create(Path(chosen)).path
+    session.give({"home": str(path)}, lambda _: click.echo(f"{path} is a home; start it: {_run(path)}"))
+
+
+def _run(path: Path) -> str:
+    chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
+    return "narval run" if path == chosen else f"narval --home {path} run"
+
+
+def _tell(faults: list[Fault]) -> None:
+    for each in faults:
+        click.echo(clean(each))
+
+
+@command("check", example="narval check\nnarval check recipes/mail.xml")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.pass_context
+def check(context: click.Context, session: Session, paths: tuple[Path, ...]) -> None:
+    """Every fault of what a home holds; nothing is run.
+
+    That is its definitions, modules, schemas, memory and settings. Each is written as
+    file:line:column: message. PATHs are files or folders; without any, all of the home is checked. The exit
+    status is 1 when there is a fault.
+    """
+    from narval.runtime.check import check_home
+
+    faults = check_home(session.home, paths)
+    form = [
+        {"path": each.path, "line": each.line, "column": each.column, "message": each.message}
+        for each in faults
+    ]
+    session.give(form, lambda _: _tell(faults))
+    if not session.as_json:
+        files = len({each.path for each in faults})
+        found = f"{counted(len(faults), 'fault')} in {counted(files, 'file')}" if faults else "no faults"
+        click.echo(found, err=True)
+    context.exit(NOT_WELL if faults else 0)

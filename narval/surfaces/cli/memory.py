@@ -1,0 +1,198 @@
+"""Commands that put elements in and look at them: start, add, memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import click
+
+from narval.errors import ElementError
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.session import Asked, Session, asking
+from narval.surfaces.columns import ELEMENTS, table
+from narval.surfaces.render import fault_of
+from narval.surfaces.text import took, xml_text
+
+SLICE = 20.0
+"""Seconds for which a daemon is asked at a time to wait for the end of a run."""
+
+ROOM = 24 * 1024 * 1024
+"""Bytes of documents that go into one request, of which all are added or none."""
+
+_START = """\
+narval start mail.triage
+echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
+
+
+@command("start", example=_START)
+@click.argument("name")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
+@click.option(
+    "--wait", is_flag=True, help="Wait until it ended; the exit status is 1 if it did not end well."
+)
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="With --wait: at most S seconds.")
+@click.pass_context
+def start(
+    context: click.Context,
+    session: Session,
+    name: str,
+    files: tuple[BinaryIO, ...],
+    wait: bool,
+    timeout: float | None,
+) -> None:
+    """Start a run of the definition NAME and print its eid.
+
+    NAME is that of a group and a definition in it, such as mail.triage. The elements in FILEs (- is standard
+    input) become its first context. When no daemon runs, the next one takes the run up; with --wait this
+    command performs it.
+    """
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    documents = _documents(files)
+    with asking(session.home, working=wait) as asked:
+        with _naming(files, documents):
+            run = asked.ask("start", name=name, elements=documents)
+        if not session.as_json:
+            click.echo(run["eid"])
+        if wait:
+            run = _ended(asked, run, timeout)
+    if session.as_json:
+        session.give(run, click.echo)
+    elif wait:
+        click.echo(_outcome(run), err=True)
+    context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
+
+
+def _ended(asked: Asked, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+    """The run once it is over, or as it is when the time has passed."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while run["phase"] == "active":
+        left = SLICE if deadline is None else min(SLICE, deadline - time.monotonic())
+        if left < 0:
+            break
+        run = asked.ask("wait", run=run["eid"], timeout=left)
+    return run
+
+
+def _outcome(run: dict[str, Any]) -> str:
+    if run["phase"] == "active":
+        return f"still {run['state']}: see `narval why {run['eid']}`"
+    after = f" after {took(run)}" if took(run) else ""
+    why = f": {fault_of(run['error'])}" if run["error"] else ""
+    return f"{run['state']}{after}{why}"
+
+
+@command("add", example="narval add mail.xml\necho '<question>Who are you?</question>' | narval add -")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
+def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
+    """Add elements to memory, and print their eids.
+
+    Of each FILE (- is standard input) the root is added, or each child of a root `memory`. When one of them
+    is refused, none is added.
+    """
+    documents = _documents(files)
+    eids: list[int] = []
+    with asking(session.home) as asked, _naming(files, documents):
+        for batch in _batches(documents):
+            added = asked.ask("add", elements=batch)["eids"]
+            eids += added
+            if not session.as_json:
+                click.echo("\n".join(map(str, added)))
+    if session.as_json:
+        session.give({"eids": eids}, click.echo)
+
+
+def _documents(files: Sequence[BinaryIO]) -> list[bytes]:
+    """What the files hold. Raises ElementError for one too large to be taken, before all is read."""
+    documents = []
+    for file in files:
+        documents.append(file.read(ROOM + 1))
+        if len(documents[-1]) > ROOM:
+            from narval.memory.element import elements_of
+
+            with _naming([file], documents[-1:]):
+                elements_of(documents[-1])
+    return documents
+
+
+def _batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The documents, as few requests as they fit in."""
+    batch: list[bytes] = []
+    size = 0
+    for document in documents:
+        if batch and size + len(document) > ROOM:
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += len(document)
+    yield batch
+
+
+@contextmanager
+def _naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[None]:
+    """Have a refusal say which file it is about."""
+    try:
+        yield
+    except ElementError as error:
+        name = _culprit(files, documents)
+        text = str(error)
+        joint = ":" if text.startswith(f"{error.line}:{error.column}:") else ": "
+        raise ElementError(error.kind, f"{name}{joint}{text}", error.line, error.column) from None
+
+
+def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
+    if len(files) > 1:
+        from narval.memory.element import elements_of
+
+        for file, document in zip(files, documents, strict=True):
+            try:
+                elements_of(document)
+            except ElementError:
+                return file.name
+        return "one of " + ", ".join(file.name for file in files)
+    return files[0].name
+
+
+@command("memory", example="narval memory \"email[@kind='ack']\"\nnarval memory --count plan")
+@click.argument("xpath", required=False)
+@click.option("--xml", "as_xml", is_flag=True, help="Write the elements as one XML document.")
+@click.option("--count", is_flag=True, help="Write how many there are.")
+@click.option("--context", "run", type=int, metavar="RUN", help="Only what the context of this run holds.")
+@click.option("--current", is_flag=True, help="Leave out what has been replaced by a newer version.")
+@click.pass_context
+def memory(
+    context: click.Context,
+    session: Session,
+    xpath: str | None,
+    as_xml: bool,
+    count: bool,
+    run: int | None,
+    current: bool,
+) -> None:
+    """The elements that match XPATH; without it, all.
+
+    XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each element by itself. The exit
+    status is 1 when a pattern is given and nothing matched.
+    """
+    if as_xml + count + session.as_json > 1 and as_xml:
+        raise click.UsageError("--xml stands alone: it excludes --json and --count")
+    found = session.ask("memory", xpath=xpath, context=run, current=current)
+    if count:
+        session.give({"count": len(found)}, lambda answer: click.echo(answer["count"]))
+    elif as_xml:
+        for line in _document(found):
+            click.echo(line.encode("utf-8"))
+    else:
+        session.give(found, lambda rows: table(ELEMENTS, rows))
+    context.exit(NOT_WELL if xpath is not None and not found else 0)
+
+
+def _document(elements: list[dict[str, Any]]) -> Iterator[str]:
+    """A document that `narval add` takes back."""
+    yield "<memory>"
+    for element in elements:
+        yield xml_text(element["xml"])
+    yield "</memory>"

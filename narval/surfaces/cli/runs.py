@@ -1,0 +1,95 @@
+"""Commands about runs: runs, show, history, why, cancel."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import click
+
+from narval.surfaces import render
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.session import Session, asking
+from narval.surfaces.columns import RUNS, table
+from narval.surfaces.text import xml_text
+
+SLICE = 20.0
+"""Seconds for which a daemon is asked at a time to wait for something to happen."""
+
+NOTHING_MORE = "no daemon runs: nothing more will come"
+
+KINDS = ("plan", "process", "automaton", "task", "dataflow")
+
+run_argument = click.argument("run", type=int)
+
+
+@command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --json")
+@click.option("--state", metavar="S", help="Only those in this state or phase: running, failed, done, …")
+@click.option("--kind", type=click.Choice(KINDS), help="Only those of this kind.")
+@click.option("--name", metavar="N", help="Only those of this definition.")
+def runs(session: Session, state: str | None, kind: str | None, name: str | None) -> None:
+    """The runs there are, newest last."""
+    found = session.ask("runs", state=state, kind=kind, name=name)
+    session.give(found, lambda rows: table(RUNS, rows))
+
+
+@command("show", example="narval show 12\nnarval show 12 --svg run.svg")
+@run_argument
+@click.option("--xml", "as_xml", is_flag=True, help="As the element that memory shows.")
+@click.option("--dot", "as_dot", is_flag=True, help="Its graph, in the language of Graphviz.")
+@click.option(
+    "--svg", type=click.File("wb"), metavar="FILE", help="Draw its graph into FILE (- is the output)."
+)
+def show(session: Session, run: int, as_xml: bool, as_dot: bool, svg: BinaryIO | None) -> None:
+    """One run: its steps, transitions, context, errors; its graph."""
+    if as_xml + as_dot + (svg is not None) > 1:
+        raise click.UsageError("--xml, --dot and --svg exclude each other")
+    if as_xml:
+        answer = session.ask("xml", run=run)
+        session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
+    elif as_dot:
+        answer = session.ask("graph", run=run)
+        session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
+    elif svg is not None:
+        from narval.surfaces.drawing import svg as drawn
+
+        svg.write(drawn(session.ask("graph", run=run)["dot"]))
+    else:
+        session.give(session.ask("show", run=run), render.run)
+
+
+@command("history", example="narval history 12\nnarval history 12 --follow")
+@run_argument
+@click.option("--follow", is_flag=True, help="Go on until the run is over.")
+def history(session: Session, run: int, follow: bool) -> None:
+    """What happened in a run, in order, with times."""
+    with asking(session.home) as asked, session.lines(render.history_line) as write:
+        after, over = 0, False
+        while not over:
+            over = not follow or asked.alone or asked.ask("wait", run=run, timeout=0)["phase"] != "active"
+            found = asked.ask("history", run=run, after=after, wait=0.0 if over else SLICE)
+            write(found)
+            after = found[-1]["seq"] if found else after
+        if follow and asked.alone and asked.ask("wait", run=run, timeout=0)["phase"] == "active":
+            click.echo(NOTHING_MORE, err=True)
+
+
+@command("why", example="narval why 12\nnarval why 12 send")
+@run_argument
+@click.argument("identifier", metavar="[ID]", required=False)
+def why(session: Session, run: int, identifier: str | None) -> None:
+    """What a run waits for, or why a part of it did not go on.
+
+    ID is that part: a step, transition, node or state. For each condition this names the nearest element,
+    the predicate that failed, and the value found there.
+    """
+    answer = session.ask("why", run=run, id=identifier)
+    session.give(answer, lambda found: click.echo("\n".join(render.why(found))))
+
+
+@command("cancel", example="narval cancel 12 --reason 'started twice'")
+@run_argument
+@click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
+def cancel(session: Session, run: int, reason: str) -> None:
+    """End a run: its calls are given up."""
+    answer = session.ask("cancel", run=run, reason=reason)
+    session.give(answer, lambda found: click.echo(f"run {found['eid']} is {found['state']}"))

@@ -1,0 +1,124 @@
+"""What one command works with: its home, its way of writing, and who answers for the home."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from narval.errors import HomeHeldError
+from narval.surfaces import client
+from narval.surfaces.text import json_bytes
+
+if TYPE_CHECKING:
+    from narval.runtime.home import Home
+    from narval.surfaces.cli.alone import Alone, Working
+
+PAUSE = 0.05
+"""Seconds between two looks at a home that another command holds for a moment."""
+
+T = TypeVar("T")
+
+
+class Asked(Protocol):
+    """Who answers: a daemon through its socket, or the home opened by this command."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether no daemon runs."""
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to one operation. Raises NarvalError."""
+
+
+@dataclass
+class Session:
+    """What one command works with."""
+
+    directory: Path | None = None
+    as_json: bool = False
+
+    @cached_property
+    def home(self) -> Home:
+        """The home. Raises NoHomeError."""
+        from narval.runtime.home import Home
+
+        return Home.find(self.directory, os.environ)
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to one operation. Raises NarvalError."""
+        with asking(self.home) as asked:
+            return asked.ask(method, **params)
+
+    @contextmanager
+    def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], None]]:
+        """Write items as they come, one a line; as JSON they are one array, whole however it ends."""
+        written = 0
+
+        def write(items: list[Any]) -> None:
+            nonlocal written
+            for item in items:
+                if self.as_json:
+                    click.echo(b",\n" if written else b"[\n", nl=False)
+                    click.echo(json_bytes(item, indent=None), nl=False)
+                else:
+                    click.echo(people(item))
+                written += 1
+
+        try:
+            yield write
+        finally:
+            if self.as_json:
+                click.echo("\n]" if written else "[]")
+
+    def give(self, value: Any, people: Callable[[Any], object]) -> None:
+        """Write a value: as JSON, or as `people` writes it."""
+        if self.as_json:
+            click.echo(json_bytes(value))
+        else:
+            people(value)
+
+
+@contextmanager
+def asking(home: Home, *, working: bool = False) -> Iterator[Asked]:
+    """Who answers for a home; without a daemon, `working` has what is asked performed, and not just recorded.
+
+    Raises HomeHeldError, or DaemonGoneError when who holds the home does not answer.
+    """
+    asked = reach(home, lambda: _opened(home, working=working))
+    try:
+        yield asked
+    finally:
+        asked.close()
+
+
+def _opened(home: Home, *, working: bool) -> Alone | Working:
+    from narval.surfaces.cli.alone import Alone, Working
+
+    return Working(home) if working else Alone(home)
+
+
+def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
+    """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
+
+    A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
+    so that is tried again until patience ends.
+    """
+    deadline = time.monotonic() + client.PATIENCE
+    while True:
+        daemon = client.Client.reach(home.socket())
+        if daemon is not None:
+            return daemon
+        try:
+            return otherwise()
+        except HomeHeldError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE)

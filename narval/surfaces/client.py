@@ -1,0 +1,159 @@
+"""The other end of the control socket: asks a daemon and waits for its answer.
+
+Synchronous and light: a socket and msgpack, so that a command which asks a daemon starts at once.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from narval.errors import DaemonGoneError
+from narval.surfaces import wire
+
+PATIENCE = 5.0
+"""Seconds within which a daemon that is alive greets who connects."""
+
+ANSWER = 60.0
+"""Seconds a daemon that has greeted may take for an answer, besides those it was asked to wait."""
+
+_NOBODY = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError)
+"""What connecting meets when no daemon listens, or one that is just ending."""
+
+
+class Client:
+    """A connection to the daemon that serves the socket at `path`. Raises DaemonGoneError."""
+
+    alone = False
+
+    def __init__(self, path: Path, *, patience: float | None = None, answer: float = ANSWER) -> None:
+        self._path, self._answer = path, answer
+        self._number = 0
+        patience = PATIENCE if patience is None else patience
+        try:
+            self._socket = _connect(path, patience)
+        except OSError as error:
+            raise DaemonGoneError(f"no daemon answers at {path}: {error.strerror or error}") from error
+        try:
+            _, _, refusal, about = self._receive(patience)
+            if refusal is not None:
+                raise wire.error_of(refusal)
+        except BaseException:
+            self._socket.close()
+            raise
+        self.about: dict[str, Any] = about if isinstance(about, dict) else {}
+
+    @classmethod
+    def reach(cls, path: Path) -> Client | None:
+        """A connection, or None when nobody listens there; a daemon that does not answer is an error."""
+        try:
+            return cls(path)
+        except DaemonGoneError as error:
+            if isinstance(error.__cause__, _NOBODY):
+                return None
+            raise
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """What the daemon answers. Raises the error it raised, or DaemonGoneError."""
+        self._number += 1
+        limit = self._answer + sum(_seconds(params.get(name)) for name in ("wait", "timeout"))
+        self._send(wire.frame(wire.REQUEST, self._number, method, params), limit)
+        items: list[Any] = []
+        while True:
+            kind, number, error, result = self._receive(limit)
+            if error is not None:
+                raise wire.error_of(error)
+            if number != self._number or kind not in (wire.PART, wire.REPLY):
+                raise self._gone("answered something that was not asked")
+            if kind == wire.PART and isinstance(result, list):
+                items += result
+            else:
+                return items + result if items else result
+
+    def closed(self, within: float) -> bool:
+        """Wait until the daemon closes the connection; False when it has not done so in that time."""
+        self._socket.settimeout(within)
+        try:
+            while self._socket.recv(4096):
+                pass
+        except TimeoutError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, data: bytes, limit: float) -> None:
+        self._socket.settimeout(limit)
+        try:
+            self._socket.sendall(data)
+        except TimeoutError:
+            raise self._gone(f"did not take the request within {limit:g} seconds") from None
+        except OSError:
+            return  # it hung up, and may have said why: that is read next
+
+    def _receive(self, limit: float) -> list[Any]:
+        try:
+            body = self._exactly(wire.length(self._exactly(wire.HEADER, limit)), limit)
+            return wire.fields(body)
+        except TimeoutError:
+            raise self._gone(f"has not answered within {limit:g} seconds") from None
+        except EOFError as error:
+            raise self._gone("ended before it answered") from error
+        except OSError as error:
+            raise self._gone(f"cannot be heard: {error.strerror or error}") from error
+        except wire.WireError as error:
+            raise self._gone(f"does not speak as a daemon does: {error}") from None
+
+    def _exactly(self, count: int, limit: float) -> bytes:
+        data = bytearray(count)
+        view, filled = memoryview(data), 0
+        self._socket.settimeout(limit)
+        while filled < count:
+            received = self._socket.recv_into(view[filled:])
+            if not received:
+                raise EOFError
+            filled += received
+        return bytes(data)
+
+    def _gone(self, what: str) -> DaemonGoneError:
+        return DaemonGoneError(f"the daemon at {self._path} {what}")
+
+
+def _connect(path: Path, patience: float) -> socket.socket:
+    """A connected socket; while the queue of a busy daemon is full, tried again until patience ends."""
+    deadline = time.monotonic() + patience
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(patience)
+        try:
+            with wire.address(path) as name:
+                connection.connect(name)
+        except BlockingIOError:
+            connection.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

@@ -1,0 +1,208 @@
+"""Tables for people: which columns each has, and how they are written.
+
+On a terminal tables are drawn by rich, with colours unless NO_COLOR is set; elsewhere they are plain text,
+and nothing is cut off.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import click
+
+from narval.surfaces.text import Row, clean, counted, moment, shortened, took
+
+SNIPPET = 100
+"""So much of an element's XML is shown in a table."""
+
+
+class Column(NamedTuple):
+    """One column of a table: its title, what a row shows there, and in which colour."""
+
+    title: str
+    cell: Callable[[Row], object]
+    right: bool = False
+    style: Callable[[Row], str] | None = None
+
+
+_PHASES = {"active": "yellow", "done": "green", "failed": "red", "cancelled": "magenta"}
+_STATES = {
+    "running": "yellow",
+    "ready": "yellow",
+    "fireable": "yellow",
+    "end": "yellow",
+    "done": "green",
+    "history": "green",
+    "fired": "green",
+    "error": "red",
+    "failed": "red",
+    "fail": "red",
+    "impossible": "dim",
+    "todo": "dim",
+}
+
+
+def _of(key: str) -> Callable[[Row], object]:
+    return lambda row: "" if row.get(key) is None else row[key]
+
+
+def _phase(row: Row) -> str:
+    return _PHASES.get(str(row.get("phase")), "")
+
+
+def _state(row: Row) -> str:
+    return _STATES.get(str(row.get("state")), "")
+
+
+def _origin(row: Row) -> str:
+    origin = row.get("origin")
+    return f"run {origin['run']} {origin['step']}".rstrip() if origin else ""
+
+
+def _uses(row: Row) -> str:
+    if row.get("outdated"):
+        return "outdated"
+    return counted(len(row["used_by"]), "use") if row["used_by"] else ""
+
+
+def _place(row: Row) -> str:
+    return f"{row['path']}:{row['line']}" if row.get("line") else str(row.get("path") or "")
+
+
+def _takes(row: Row) -> str:
+    return ", ".join(map(_parameter, row["inputs"]))
+
+
+def _gives(row: Row) -> str:
+    return ", ".join(map(_parameter, row["outputs"]))
+
+
+def _parameter(each: Row) -> str:
+    name = f"{each['id']}…" if each["list"] else str(each["id"])
+    return f"[{name}]" if each["optional"] else name
+
+
+def _error(row: Row) -> str:
+    return shortened(row["error"]["message"], 200) if row.get("error") else ""
+
+
+def _calls(row: Row) -> object:
+    calls = row.get("calls")
+    return len(calls) or "" if isinstance(calls, list) else calls or ""
+
+
+RUNS = (
+    Column("run", _of("eid"), right=True),
+    Column("name", _of("name")),
+    Column("kind", _of("kind")),
+    Column("state", _of("state"), style=_phase),
+    Column("started", lambda row: moment(row["started"])),
+    Column("took", took, right=True),
+    Column("error", _error),
+)
+STEPS = (
+    Column("step", _of("id")),
+    Column("state", _of("state"), style=_state),
+    Column("target", _of("target")),
+    Column("calls", _calls, right=True),
+)
+TRANSITIONS = (Column("transition", _of("id")), Column("state", _of("state"), style=_state))
+ELEMENTS = (
+    Column("eid", _of("eid"), right=True),
+    Column("added", lambda row: moment(row["added"])),
+    Column("from", _origin),
+    Column("used", _uses),
+    Column("element", lambda row: shortened(row["xml"], SNIPPET)),
+)
+DEFINITIONS = (
+    Column("kind", _of("kind")),
+    Column("name", _of("name")),
+    Column("file", _place),
+    Column("loaded", lambda row: moment(row["loaded"])),
+    Column("description", _of("description")),
+)
+ACTIONS = (
+    Column("action", _of("name")),
+    Column("runs", _of("runs")),
+    Column("takes", _takes),
+    Column("gives", _gives),
+    Column("description", _of("description")),
+)
+CALLS = (
+    Column("run", _of("run"), right=True),
+    Column("step", _of("step")),
+    Column("call of", _of("target")),
+    Column("progress", lambda row: " of ".join(map(str, row["progress"])) if row.get("progress") else ""),
+)
+LATER = (Column("at", lambda row: moment(row["at"])), Column("what", _of("what")))
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """Write a table; columns in which nothing stands are left out."""
+    found = list(rows)
+    cells = [[clean(column.cell(row)) for column in columns] for row in found]
+    kept = [index for index in range(len(columns)) if any(line[index] for line in cells)]
+    columns = [columns[index] for index in kept]
+    cells = [[line[index] for index in kept] for line in cells]
+    if not cells:
+        return
+    if sys.stdout.isatty():
+        styles = [[column.style(row) if column.style else "" for column in columns] for row in found]
+        _drawn(columns, cells, styles)
+    else:
+        for line in _plain(columns, cells):
+            click.echo(line)
+
+
+def fields(pairs: Iterable[tuple[str, object]]) -> None:
+    """Write names and values below each other; those without a value are left out."""
+    shown = [(name, clean(value)) for name, value in pairs if value not in (None, "", [])]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        click.echo(f"{name:<{width}}  {value}")
+
+
+def _plain(columns: Sequence[Column], cells: list[list[str]]) -> Iterator[str]:
+    lines = [[column.title for column in columns], *cells]
+    widths = [max(_width(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        padded = []
+        for column, width, cell in zip(columns, widths, line, strict=True):
+            blank = " " * (width - _width(cell))
+            padded.append(blank + cell if column.right else cell + blank)
+        yield "  ".join(padded).rstrip()
+
+
+def _drawn(columns: Sequence[Column], cells: list[list[str]], styles: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for index, column in enumerate(columns):
+        last = index == len(columns) - 1
+        drawn.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            overflow="ellipsis" if last else "fold",
+            no_wrap=last,
+        )
+    for line, style in zip(cells, styles, strict=True):
+        drawn.add_row(*(Text(cell, style=each) for cell, each in zip(line, style, strict=True)))
+    Console(highlight=False).print(drawn)
+
+
+def _width(text: str) -> int:
+    """How many columns a text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        for each in text
+    )

@@ -1,0 +1,305 @@
+"""The control socket: a daemon's operations for the programs of its own user, as frames over a Unix socket.
+
+Who may ask is decided by the system: the socket has mode 0600 in a folder of mode 0700, and the credentials
+of each peer are checked besides. Nobody who does may take the daemon down or starve the others: frames are
+bounded before they are read, a connection has so many requests under way and no more are read until one is
+answered, half a frame and an answer that nobody reads are given up after a while. `wire` has the frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from narval import __version__
+from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
+from narval.surfaces import wire
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 128
+
+
+class Answers(Protocol):
+    """What the control socket offers: `operations.Operations`."""
+
+    async def invoke(self, name: str, arguments: dict[str, Any], /) -> Any:
+        """Perform one operation. Raises NarvalError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one daemon puts up with; times in seconds."""
+
+    connections: int = 64
+    requests: int = 16
+    """under way on one connection; what follows waits in the socket"""
+    frame: float = 30.0
+    """for the rest of a frame once it has begun, and for a peer to take its answer"""
+    idle: float = 600.0
+    """without a request, until the connection is closed"""
+    grace: float = 5.0
+    """for requests of a peer that has gone: what was asked in full is done"""
+    closing: float = 0.25
+    """for requests under way when the daemon ends"""
+
+
+class ControlServer:
+    """Serves operations at a socket until it is closed. Made by `open`."""
+
+    def __init__(self, path: Path, operations: Answers, limits: Limits, uid_of: Callable[[Any], int]) -> None:
+        self._path, self._operations, self._limits, self._uid_of = path, operations, limits, uid_of
+        self._peers: dict[_Peer, asyncio.Task[None]] = {}
+        self._closing = False
+        self._server: asyncio.Server
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        operations: Answers,
+        *,
+        limits: Limits | None = None,
+        uid_of: Callable[[Any], int] | None = None,
+    ) -> ControlServer:
+        """Listen at `path`. Only who holds the home's lock may call this: a socket found there is stale."""
+        server = cls(path, operations, limits or Limits(), uid_of or peer_uid)
+        listener = _listener(path)
+        try:
+            server._server = await asyncio.start_unix_server(server._welcome, sock=listener)
+        except BaseException:
+            listener.close()
+            raise
+        return server
+
+    async def close(self) -> None:
+        """Listen no more; answer or refuse what is under way; hang up. Still within the home's lock."""
+        self._closing = True
+        self._server.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+        tasks = list(self._peers.values())
+        await asyncio.gather(*(peer.close() for peer in list(self._peers)), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = _Peer(reader, writer, self._operations, self._limits)
+        if self._closing:
+            writer.transport.abort()  # without a greeting: as if nobody listened
+            return
+        refusal = self._refusal(writer)
+        if refusal is not None:
+            await peer.refuse(refusal)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._peers[peer] = task
+        try:
+            await peer.serve()
+        finally:
+            del self._peers[peer]
+
+    def _refusal(self, writer: asyncio.StreamWriter) -> NarvalError | None:
+        """Why a program that connects is not let in, or None."""
+        own = os.geteuid()
+        uid = self._uid_of(writer.get_extra_info("socket"))
+        if uid not in (own, 0):
+            log.warning("refused a program of user %d at the control socket", uid)
+            return OperatorError(f"this daemon answers user {own} and root, not user {uid}")
+        if len(self._peers) >= self._limits.connections:
+            return DaemonGoneError(f"the daemon is busy with {len(self._peers)} programs; try again")
+        return None
+
+
+class _Peer:
+    """One connection: reads requests, has each answered by a task of its own, in whatever order they end."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        operations: Answers,
+        limits: Limits,
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._operations, self._limits = operations, limits
+        self._free = asyncio.Semaphore(limits.requests)
+        self._sending = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def refuse(self, error: NarvalError) -> None:
+        """Say why the peer is not let in, and hang up."""
+        await self._send([wire.frame(wire.GREETING, None, wire.error_form(error), None)])
+        await self._hang_up()
+
+    async def serve(self) -> None:
+        """Greet, answer until the peer goes or breaks the rules, and hang up."""
+        about = {"narval": __version__, "protocol": wire.PROTOCOL}
+        try:
+            await self._send([wire.frame(wire.GREETING, None, None, about)])
+            self._reading = asyncio.create_task(self._read())
+            await asyncio.wait([self._reading])
+            await self._settle(self._limits.grace)
+        finally:
+            await self._hang_up()
+
+    async def close(self) -> None:
+        """Make `serve` end, because the daemon does."""
+        if self._reading is not None:
+            self._reading.cancel()
+        await self._settle(self._limits.closing)
+
+    async def _settle(self, within: float) -> None:
+        """Let the requests under way end, and give up those that take longer."""
+        late = await _remaining(self._tasks, within)
+        for task in late:
+            task.cancel()
+        if await _remaining(late, self._limits.closing):
+            self._writer.transport.abort()  # the peer does not even read why
+            await _remaining(late, self._limits.frame)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                await self._free.acquire()
+                number, method, params = wire.request(await self._frame())
+                task = asyncio.create_task(self._answer(number, method, params))
+                self._tasks.add(task)
+                task.add_done_callback(self._answered)
+        except (EOFError, OSError):  # the peer has gone, or is taken for gone
+            return
+        except wire.WireError as error:
+            form = wire.error_form(RequestError(f"not understood: {error}"))
+            await self._send([wire.frame(wire.REPLY, None, form, None)])
+
+    async def _frame(self) -> bytes:
+        first = await self._first()
+        async with asyncio.timeout(self._limits.frame):
+            size = wire.length(first + await self._reader.readexactly(wire.HEADER - 1))
+            return await self._reader.readexactly(size)
+
+    async def _first(self) -> bytes:
+        """The first byte of a frame, however long that takes while a request is under way."""
+        while True:
+            try:
+                async with asyncio.timeout(self._limits.idle):
+                    first = await self._reader.read(1)
+            except TimeoutError:
+                if self._tasks:
+                    continue
+                raise
+            if not first:
+                raise EOFError
+            return first
+
+    # --- answering ------------------------------------------------------------------------------------------
+
+    async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
+        try:
+            result = await self._operations.invoke(method, params)
+        except NarvalError as error:
+            await self._send([_failure(number, error)])
+        except asyncio.CancelledError:  # by `_settle` alone: nobody else holds this task
+            gone = DaemonGoneError("the daemon did not go on with this, as it ends or you had hung up")
+            await self._send([_failure(number, gone)])
+        except Exception as error:
+            log.exception("the operation %s raised", method)
+            await self._send([_failure(number, InternalError(f"{method} raised {error!r}; see the log"))])
+        else:
+            await self._send(_success(number, result))
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._free.release()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("an answer could not be given", exc_info=task.exception())
+
+    async def _send(self, frames: Iterable[bytes]) -> None:
+        """Write frames, each once the peer has taken enough of those before it; others may come between."""
+        for data in frames:
+            async with self._sending:
+                if self._writer.is_closing():
+                    return
+                try:
+                    async with asyncio.timeout(self._limits.frame):
+                        self._writer.write(data)
+                        await self._writer.drain()
+                except OSError:  # gone, or not reading: TimeoutError is one too
+                    self._writer.transport.abort()
+                    return
+            await asyncio.sleep(0)
+
+    async def _hang_up(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(self._limits.closing):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()
+
+
+def _success(number: int, result: Any) -> Iterator[bytes]:
+    """The frames of an answer, or of what was wrong with it."""
+    try:
+        yield from wire.answer(number, result)
+    except NarvalError as error:
+        yield _failure(number, error)
+    except (TypeError, ValueError, OverflowError) as error:
+        log.exception("an answer is no plain data")
+        yield _failure(number, InternalError(f"the answer is no plain data: {error}"))
+
+
+def _failure(number: int, error: NarvalError) -> bytes:
+    return wire.frame(wire.REPLY, number, wire.error_form(error), None)
+
+
+async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[asyncio.Task[None]]:
+    """Those that have not ended after that many seconds."""
+    waiting = list(tasks)
+    return (await asyncio.wait(waiting, timeout=within))[1] if waiting else set()
+
+
+# --- the socket ---------------------------------------------------------------------------------------------
+
+
+def peer_uid(connection: Any) -> int:
+    """The user whose program is at the other end, as the system knows it.
+
+    Where the system cannot say, the mode of the folder alone keeps others out.
+    """
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return os.geteuid()
+    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", credentials)[1]
+    return uid
+
+
+def _listener(path: Path) -> socket.socket:
+    """A socket that listens at `path`, for its user alone from the first moment."""
+    folder = path.parent
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        folder.chmod(0o700)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with wire.address(path) as name:
+            listener.bind(name)
+        path.chmod(0o600)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,151 @@
+"""What operations answer, for people: a run, a daemon, its history and log, and why something waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from narval.surfaces.columns import CALLS, SNIPPET, STEPS, TRANSITIONS, fields, table
+from narval.surfaces.text import Row, clean, clean_lines, counted, moment, moment_exactly, shortened, took
+
+
+def run(shown: Row) -> None:
+    """One run with its parts, for people."""
+    parent, error = shown.get("parent"), shown.get("error")
+    fields(
+        [
+            ("run", f"{shown['eid']}, a {shown['kind']} of {shown['name']}"),
+            ("state", shown["state"]),
+            ("started", moment(shown["started"])),
+            ("ended", moment(shown["ended"])),
+            ("took", took(shown)),
+            ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
+            ("definition", shown["definition"]),
+            ("error", fault_of(error) if error else None),
+            ("context", ", ".join(map(str, shown.get("context") or ()))),
+        ]
+    )
+    for columns, key in ((STEPS, "steps"), (TRANSITIONS, "transitions")):
+        if shown.get(key):
+            click.echo()
+            table(columns, shown[key])
+
+
+def fault_of(error: Row) -> str:
+    """Why a run failed, in one sentence."""
+    where = f" in step {error['step']}" if error.get("step") else ""
+    return clean(f"{error['type']}{where}: {error['message']} (element {error['eid']})")
+
+
+def status(shown: Row) -> None:
+    """What a daemon does, for people."""
+    phases = ", ".join(f"{count} {phase}" for phase, count in shown["runs"].items())
+    executor = shown["executor"]
+    alive = shown["state"] != "stopped"
+    given_up = executor.get("given_up")
+    fields(
+        [
+            ("home", shown["home"]),
+            ("daemon", f"{shown['state']}, pid {shown['pid']}" if alive else "none runs"),
+            ("since", moment(shown["since"])),
+            ("runs", phases),
+            ("elements", f"{shown['elements']:,}; {counted(shown['waiting'], 'pattern')} waited for"),
+            ("next", moment(shown["next"])),
+            ("calls", f"{executor['running']} running, {executor['queued']} queued" if alive else None),
+            ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
+            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+        ]
+    )
+    if shown["calls"]:
+        click.echo()
+        table(CALLS, shown["calls"])
+
+
+def history_line(line: Row) -> str:
+    """One thing that happened, for people."""
+    rest = " ".join(f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD)
+    return f"{line['seq']:>6}  {moment_exactly(line['at'])}  {clean(line['what']):<16}  {rest}".rstrip()
+
+
+_LEVELS = {"debug": "bright_black", "warning": "yellow", "error": "red", "critical": "red"}
+_HEAD = ("seq", "at", "run", "what")
+
+
+def _detail(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(text, SNIPPET) if text else "''"
+
+
+def log_line(line: Row) -> str:
+    """One line of the log, for people."""
+    level = f"{clean(line['level']):<8}"
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        level = click.style(level, fg=_LEVELS.get(line["level"]))
+    head = f"{moment_exactly(line['at'])}  {level}  {clean(line['logger'])}  "
+    return head + clean_lines(line["message"]).replace("\n", "\n    ")
+
+
+# --- why ----------------------------------------------------------------------------------------------------
+
+_WAITS = {
+    "condition": "waits for {text}",
+    "time": "waits until {until}",
+    "call": "waits for {text} to come back",
+    "input": "waits for {text}",
+    "join": "waits for {text}",
+    "signal": "waits to be told {text}",
+    "person": "waits for a person: {text}",
+}
+_OTHERWISE = {
+    "condition": "an element for each condition",
+    "call": "a call",
+    "input": "an element that may be taken",
+    "join": "other steps",
+    "signal": "something",
+    "person": "work to be done",
+}
+
+
+def why(answer: Row) -> Iterator[str]:
+    """What a run waits for, as sentences."""
+    waiting, reason = answer["waiting"], answer.get("reason")
+    if reason:
+        yield f"run {answer['run']} ({answer['state']}): {clean(reason)}"
+    elif waiting:
+        yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
+    else:
+        yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
+    for wait in waiting:
+        yield from _wait(wait)
+
+
+def _wait(wait: Row) -> Iterator[str]:
+    what, until = wait["for"], moment(wait["until"])
+    text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
+    sentence = _WAITS.get(what, "waits for {what} {text}").format(what=clean(what), text=text, until=until)
+    if until and what != "time":
+        sentence += f", until {until}"
+    yield ""
+    yield f"{clean(wait['id'])} {sentence}"
+    for run_of_call in wait.get("runs", ()):
+        yield f"  it is run {run_of_call}: see `narval why {run_of_call}`"
+    for condition in wait["conditions"]:
+        yield from _condition(condition)
+
+
+def _condition(condition: Row) -> Iterator[str]:
+    pattern, nearest = clean(condition["pattern"]), condition["nearest"]
+    if condition["met"]:
+        yield f"  met      {pattern}" + (f"  by element {nearest}" if nearest else "")
+        return
+    yield f"  not met  {pattern}"
+    failed, value = clean(condition["failed"] or ""), shortened(condition["value"], 200)
+    if nearest:
+        yield f"           element {nearest} is nearest: expected {failed}, found {value}"
+    elif failed:
+        yield f"           expected {failed}, found {value}"

@@ -1,0 +1,94 @@
+"""Words and numbers for people, JSON for programs.
+
+Whatever came from outside is shown without control characters: a mail's subject must not be able to command a
+terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+
+_BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_VISIBLE |= {code: f"\\u{code:04x}" for code in _BIDIRECTIONAL}
+_BLANK = dict.fromkeys(map(ord, "\t\n\r\v\f"), " ")
+_REFERENCE = {code: f"&#x{code:x};" for code in range(0x7F, 0xA0)}
+_ESCAPE = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+def clean(value: object) -> str:
+    """A value on one line, its control characters visible."""
+    return " ".join(str(value).translate(_VISIBLE | _BLANK).split())
+
+
+def clean_lines(text: str) -> str:
+    """A text of several lines, their control characters visible."""
+    return "\n".join(line.translate(_VISIBLE) for line in text.expandtabs().splitlines())
+
+
+def shortened(value: object, most: int) -> str:
+    """A value on one line, and of so many characters at most."""
+    text = clean(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
+    """A value as JSON in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text.translate(_ESCAPE).encode("utf-8", "backslashreplace")
+
+
+def xml_text(xml: str) -> str:
+    """XML as it may be written to a terminal: the control characters that XML permits are references."""
+    return xml.translate(_REFERENCE)
+
+
+def moment(text: str | None) -> str:
+    """A moment for people: local time, to the second."""
+    if not text:
+        return ""
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def moment_exactly(text: str | None) -> str:
+    """A moment for people: local time, to the millisecond."""
+    if not text:
+        return ""
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).astimezone().isoformat(" ", "milliseconds")[:23]
+
+
+def took(run: Row) -> str:
+    """How long a run took, once it has ended."""
+    if not (run.get("started") and run.get("ended")):
+        return ""
+    from datetime import datetime
+
+    began, ended = (datetime.fromisoformat(run[key]) for key in ("started", "ended"))
+    return duration((ended - began).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the two units that matter."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def counted(count: int, thing: str, things: str | None = None) -> str:
+    """`1 fault`, `3 faults`."""
+    return f"{count} {thing if count == 1 else things or thing + 's'}"

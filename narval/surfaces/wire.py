@@ -1,0 +1,182 @@
+"""What travels over the control socket: frames, errors, and the way to a socket whose path is long.
+
+A frame is four bytes of length (big-endian) and that many bytes of msgpack, an array of four:
+
+    [GREETING, None, error, about]    the daemon speaks first: who it is, or why it will not listen
+    [REQUEST, id, method, params]     the client asks; several requests may be under way at once
+    [PART, id, None, items]           some items of an answer that is a list
+    [REPLY, id, error, result]        the answer, or its last items; `id` tells of which request
+
+`error` is None or a map that names the class of a `NarvalError`, so that it is the same error at the other
+end. Nothing here but plain data: no pickle, no extension types. This module is light, as every command that
+asks a daemon needs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+from narval import errors
+from narval.errors import DefinitionError, Fault, NarvalError, RequestError
+
+REQUEST, REPLY, PART, GREETING = range(4)
+
+PROTOCOL = 1
+"""Told in the greeting; it changes when a client of today could not talk to a daemon of tomorrow."""
+
+HEADER = 4
+MOST = 32 * 1024 * 1024
+"""The longest frame, either way: two elements of the largest size, and an answer's part is far smaller."""
+
+_PART = 256 * 1024
+_LONGEST_PATH = 100
+
+_packer = msgpack.Packer(autoreset=True, unicode_errors="backslashreplace")
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "PatternError": ("text", "message", "column"),
+    "ElementError": ("kind", "message", "line", "column"),
+    "ActionError": ("message", "kind"),
+}
+"""The arguments of the errors that have more than a message."""
+
+
+class WireError(Exception):
+    """What arrived is no frame; the message says what was expected and what came."""
+
+
+# --- frames -------------------------------------------------------------------------------------------------
+
+
+def frame(*fields: Any) -> bytes:
+    """A frame with its length before it. Raises RequestError when it is too long."""
+    body: bytes = _packer.pack(fields)
+    return _with_length(body)
+
+
+def length(header: bytes) -> int:
+    """The length that a header gives. Raises WireError before anything of that length is read."""
+    size = int.from_bytes(header, "big")
+    if not 0 < size <= MOST:
+        raise WireError(f"expected a frame of 1 to {MOST:,} bytes, got one of {size:,}")
+    return size
+
+
+def fields(body: bytes) -> list[Any]:
+    """The four fields of a frame. Raises WireError for anything else."""
+    try:
+        content = msgpack.unpackb(body, raw=False, strict_map_key=True, use_list=True)
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        raise WireError(f"expected msgpack, got something else: {error or type(error).__name__}") from None
+    if not isinstance(content, list) or len(content) != 4:
+        raise WireError(f"expected an array of 4 fields, got {_outline(content)}")
+    return content
+
+
+def request(body: bytes) -> tuple[int, str, dict[str, Any]]:
+    """The id, method and params of a request. Raises WireError for anything else."""
+    kind, number, method, params = fields(body)
+    if kind != REQUEST or isinstance(kind, bool):
+        raise WireError(f"expected a request (type {REQUEST}), got type {_outline(kind)}")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise WireError(f"expected an integer as the id of a request, got {_outline(number)}")
+    if not isinstance(method, str):
+        raise WireError(f"expected the name of an operation as method, got {_outline(method)}")
+    if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
+        raise WireError(f"expected a map with names as params, got {_outline(params)}")
+    return number, method, params
+
+
+def answer(number: int, result: Any) -> Iterator[bytes]:
+    """The frames of an answer: a long list goes in parts, each packed when the one before it has gone."""
+    if not isinstance(result, list):
+        yield frame(REPLY, number, None, result)
+        return
+    packed: list[bytes] = []
+    size = 0
+    for item in result:
+        data: bytes = _packer.pack(item)
+        if packed and size + len(data) > _PART:
+            yield _items(PART, number, packed)
+            packed, size = [], 0
+        packed.append(data)
+        size += len(data)
+    yield _items(REPLY, number, packed)
+
+
+def _items(kind: int, number: int, packed: Iterable[bytes]) -> bytes:
+    """A frame whose last field is a list of items that are packed already."""
+    items = list(packed)
+    head: list[bytes] = [
+        _packer.pack_array_header(4),
+        _packer.pack(kind),
+        _packer.pack(number),
+        _packer.pack(None),
+        _packer.pack_array_header(len(items)),
+    ]
+    return _with_length(b"".join(head + items))
+
+
+def _with_length(body: bytes) -> bytes:
+    if len(body) > MOST:
+        raise RequestError(
+            f"expected at most {MOST:,} bytes in one message, got {len(body):,}; send less or ask for less"
+        )
+    return len(body).to_bytes(HEADER, "big") + body
+
+
+def _outline(value: Any) -> str:
+    shown = repr(value)
+    return f"{type(value).__name__} {shown[:40]}{'…' if len(shown) > 40 else ''}"
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+
+def error_form(error: NarvalError) -> dict[str, Any]:
+    """An error as plain data, to be made again at the other end."""
+    form: dict[str, Any] = {"class": type(error).__name__, "message": str(error)}
+    if isinstance(error, DefinitionError):
+        form["faults"] = [[fault.path, fault.line, fault.column, fault.message] for fault in error.faults]
+    for name in _FIELDS.get(type(error).__name__, ()):
+        form[name] = getattr(error, name, str(error))
+    return form
+
+
+def error_of(form: Any) -> NarvalError:
+    """The error that plain data tells of; of a class not known here, a plain `NarvalError`."""
+    if not isinstance(form, dict):
+        return NarvalError(str(form))
+    name, message = str(form.get("class")), str(form.get("message"))
+    try:
+        if name == "DefinitionError":
+            return DefinitionError(Fault(*each) for each in form["faults"])
+        arguments = [form[field] for field in _FIELDS.get(name, ())]
+    except (KeyError, TypeError, ValueError):
+        return NarvalError(message)
+    kind = getattr(errors, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, NarvalError):
+        return NarvalError(message)
+    return kind(*(arguments or [message]))
+
+
+# --- the way to a socket ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def address(path: Path) -> Iterator[str]:
+    """A name for a socket's path that is short enough for the system, which takes 107 bytes at most."""
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

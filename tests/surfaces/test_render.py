@@ -1,0 +1,230 @@
+"""How answers are written: tables, sentences, JSON; and that nothing from outside commands a terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from narval.surfaces import render
+from narval.surfaces.columns import Column, fields, table
+from narval.surfaces.text import (
+    clean,
+    clean_lines,
+    counted,
+    duration,
+    json_bytes,
+    moment,
+    moment_exactly,
+    shortened,
+    took,
+    xml_text,
+)
+
+HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b", "\r"]
+
+
+# --- text -----------------------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_a_value_is_one_line_without_control_characters(text: str) -> None:
+    for line in (clean(text), *clean_lines(text).split("\n")):
+        assert not any(unicodedata.category(each) == "Cc" for each in line)
+        assert not any(each in line for each in "\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
+
+
+@pytest.mark.parametrize("harmful", HARMFUL)
+def test_no_control_character_reaches_a_terminal(harmful: str) -> None:
+    assert not set(clean(f"x{harmful}y")) & set("\x1b\x9b\x07\x00\x7f\u202e\u2066\r")
+    assert "\x1b" not in clean_lines(f"x{harmful}y")
+    assert "\x9b" not in xml_text(f"<a>{harmful}</a>")
+
+
+def test_control_characters_are_shown_not_dropped() -> None:
+    assert clean("a\x1b[2Jb") == "a\\x1b[2Jb"
+    assert clean("a\u202eb") == "a\\u202eb"
+    assert clean(" two\n\twords ") == "two words"
+    assert clean_lines("one\n\x1btwo") == "one\n\\x1btwo"
+
+
+def test_xml_for_a_terminal_is_the_same_xml() -> None:
+    xml = "<a t='\x9b'>é\x85 漢</a>"
+    assert etree.tostring(etree.fromstring(xml_text(xml))) == etree.tostring(etree.fromstring(xml))
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_json_says_what_it_was_given_in_utf8(value: Any) -> None:
+    written = json_bytes(value)
+    assert json.loads(written) == value
+    assert b"\x7f" not in written
+
+
+def test_json_keeps_letters_and_survives_what_is_no_unicode() -> None:
+    assert json_bytes("é漢") == '"é漢"'.encode()
+    assert json.loads(json_bytes("caf\udce9")) == "caf\udce9"
+
+
+@given(st.text(), st.integers(1, 20))
+def test_a_long_value_is_shortened(text: str, most: int) -> None:
+    assert len(shortened(text, most)) <= most
+    if len(clean(text)) <= most:
+        assert shortened(text, most) == clean(text)
+
+
+def test_moments_are_local_and_lengths_have_the_units_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert moment("2026-11-21T08:08:33.975+01:00") == "2026-11-21 07:08:33"
+    assert moment_exactly("2026-11-21T08:08:33.975+01:00") == "2026-11-21 07:08:33.975"
+    assert moment(None) == moment_exactly(None) == ""
+    lengths = (0.0124, 4.25, 59, 61, 3700, 90061)
+    assert [duration(each) for each in lengths] == [
+        "12 ms",
+        "4.2 s",
+        "59 s",
+        "1 min 1 s",
+        "1 h 1 min",
+        "1 d 1 h",
+    ]
+    run = {"started": "2026-11-21T08:08:33.000+00:00", "ended": "2026-11-21T08:09:34.000+00:00"}
+    assert took(run) == "1 min 1 s"
+    assert took({**run, "ended": None}) == ""
+    assert [counted(each, "fault") for each in (0, 1, 2)] == ["0 faults", "1 fault", "2 faults"]
+
+
+# --- tables ---------------------------------------------------------------------------------------------
+
+
+def rows_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_table_is_aligned_and_leaves_empty_columns_out(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = (
+        Column("n", lambda row: row["n"], right=True),
+        Column("empty", lambda row: ""),
+        Column("word", lambda row: row["word"]),
+    )
+    table(columns, [{"n": 1, "word": "漢字"}, {"n": 200, "word": "two\nlines"}])
+    assert rows_of(capsys) == ["  n  word", "  1  漢字", "200  two lines"]
+    table(columns, [])
+    assert rows_of(capsys) == []
+
+
+def test_what_follows_wide_and_combining_letters_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = (Column("word", lambda row: row[0]), Column("x", lambda row: row[1]))
+    table(columns, [{0: "漢字", 1: "a"}, {0: "e\u0301te", 1: "b"}])
+    assert rows_of(capsys) == ["word  x", "漢字  a", "e\u0301te   b"]
+
+
+def test_fields_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    fields([("name", "Ann"), ("nothing", None), ("no", []), ("count", 0)])
+    assert rows_of(capsys) == ["name   Ann", "count  0"]
+
+
+def test_nothing_in_a_table_is_taken_for_markup(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    table((Column("word", lambda row: row[0]),), [{0: "[bold]x[/bold] :smile: \x1b[31m"}])
+    assert "[bold]x[/bold] :smile: \\x1b[31m" in capsys.readouterr().out
+
+
+# --- one of each ----------------------------------------------------------------------------------------
+
+RUN = {
+    "eid": 12,
+    "kind": "plan",
+    "name": "mail.triage",
+    "state": "failed",
+    "phase": "failed",
+    "started": "2026-11-21T08:08:33.000+00:00",
+    "ended": "2026-11-21T08:08:34.000+00:00",
+    "parent": {"run": 3, "step": "sort"},
+    "definition": "abc",
+    "error": {"type": "timeout", "message": "too\nslow \x1b", "step": "send", "eid": 14},
+    "steps": [{"id": "send", "state": "error", "target": "mail.send", "calls": ["1.1"]}],
+    "transitions": [],
+    "context": [9, 14],
+}
+
+
+def test_a_run_is_shown_with_its_error_its_caller_and_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    render.run(RUN)
+    lines = rows_of(capsys)
+    assert "run         12, a plan of mail.triage" in lines
+    assert "error       timeout in step send: too slow \\x1b (element 14)" in lines
+    assert "parent      step sort of run 3" in lines
+    assert "context     9, 14" in lines
+    assert "send  error  mail.send      1" in lines
+
+
+def why(**answer: Any) -> list[str]:
+    return list(render.why({"run": 12, "state": "running", "waiting": [], **answer}))
+
+
+def wait(what: str, **more: Any) -> dict[str, Any]:
+    return {"id": "t", "for": what, "until": None, "conditions": [], **more}
+
+
+def test_N11_why_names_the_nearest_element_the_predicate_and_the_value() -> None:
+    conditions = [
+        {"pattern": "a[@x='1']", "met": True, "nearest": 7, "failed": None, "value": None},
+        {"pattern": "b[@y='2']", "met": False, "nearest": 8, "failed": "@y='2'", "value": "'3'"},
+        {"pattern": "c", "met": False, "nearest": None, "failed": "an element named c", "value": "none"},
+    ]
+    assert why(waiting=[wait("condition", conditions=conditions)]) == [
+        "run 12 is running and waits for 1 thing",
+        "",
+        "t waits for an element for each condition",
+        "  met      a[@x='1']  by element 7",
+        "  not met  b[@y='2']",
+        "           element 8 is nearest: expected @y='2', found '3'",
+        "  not met  c",
+        "           expected an element named c, found none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (wait("time", until="2026-11-21T08:00:00+00:00"), "t waits until 2026-11-21 "),
+        (wait("call", text="action mail.send"), "t waits for action mail.send to come back"),
+        (wait("call"), "t waits for a call to come back"),
+        (wait("call", text="x", until="2026-11-21T08:00:00+00:00"), "to come back, until 2026-11-21 "),
+        (wait("input", text="an element that another call has reserved"), "another call has reserved"),
+        (wait("join", text="steps a (running)"), "t waits for steps a (running)"),
+        (wait("signal"), "t waits to be told something"),
+        (wait("person"), "t waits for a person: work to be done"),
+        (wait("moon"), "t waits for moon"),
+        (wait("call", runs=[15]), "  it is run 15: see `narval why 15`"),
+        (wait("call", text="a {until} b"), "a {until} b"),
+    ],
+)
+def test_each_kind_of_wait_is_a_sentence(what: dict[str, Any], said: str) -> None:
+    assert any(said in line for line in why(waiting=[what])[1:])
+
+
+def test_why_of_a_part_gives_its_reason_and_of_a_run_that_waits_for_nothing_says_so() -> None:
+    assert why(state="done", reason="it is over") == ["run 12 (done): it is over"]
+    assert why() == ["run 12 is running and waits for nothing: it will go on by itself"]
+    assert "2 things" in why(waiting=[wait("call"), wait("call")])[0]
+
+
+def test_history_and_log_are_one_line_each_with_their_details() -> None:
+    at = "2026-11-21T08:08:33.975+00:00"
+    line = render.history_line(
+        {"seq": 3, "at": at, "run": 1, "what": "Call", "step": "a\x1b", "n": [1], "t": ""}
+    )
+    assert line.endswith("Call              step=a\\x1b n=[1] t=''")
+    assert "run=" not in line
+    shown = render.log_line(
+        {"seq": 1, "at": at, "level": "error", "logger": "narval.x", "message": "one\ntwo\x1b"}
+    )
+    assert shown.endswith("error     narval.x  one\n    two\\x1b")
