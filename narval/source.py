@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from xml.parsers import expat
-from xml.sax.saxutils import quoteattr
 
 from narval.errors import DefinitionError, Fault
 
@@ -209,7 +208,7 @@ class Node:
         )
         wanted = sorted((used & set(self.namespaces)) - self._declared)
         declarations = "".join(
-            f" xmlns{':' if prefix else ''}{prefix}={quoteattr(self.namespaces[prefix])}" for prefix in wanted
+            f" xmlns{':' if prefix else ''}{prefix}={_quoted(self.namespaces[prefix])}" for prefix in wanted
         )
         written = self._document.utf8[self._start : self._end]
         name = _NAME.match(written)
@@ -404,6 +403,12 @@ def _expanded(name: str) -> tuple[str, str]:
         return name, ""
     local, _, prefix = rest.partition("\x1f")
     return f"{{{uri}}}{local}", prefix
+
+
+def _quoted(value: str) -> str:
+    for plain, reference in (("&", "&amp;"), ("<", "&lt;"), ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;")):
+        value = value.replace(plain, reference)
+    return f'"{value}"'
 
 
 def _shown(tag: str) -> str:

@@ -171,7 +171,7 @@ def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple
         return f"{missing}, because {broken} did not load; set its faults right first"
     other = library.find(target)
     if other is not None:
-        return f"{missing}, but there is a {other.kind} of that name; write type={other.kind!r}"
+        return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"
     names = library.of(kind)
     if not names:
         return f"{missing}; no {kind} is loaded"
