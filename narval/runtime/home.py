@@ -1,0 +1,255 @@
+"""A home: the folder a daemon lives in (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
+
+What people write is in the first four. `var/` is the daemon's own, and nobody else's to read: store, socket,
+log, and the lock that says who holds the home.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from narval.errors import HomeHeldError, NoHomeError, OperatorError, RequestError, SurroundingsError
+
+PARTS = ("etc", "recipes", "modules", "data")
+"""The folders that make a folder a home; each may be missing, not all."""
+
+_LONGEST_SOCKET = 107
+"""Bytes in the path of a Unix socket, as Linux has it."""
+
+_NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Which program holds a home, and since when (seconds since 1970, UTC); 0 where it cannot be told."""
+
+    pid: int = 0
+    since: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "another program"
+        return f"program {self.pid} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class Home:
+    """The paths of one home; making a Home touches nothing."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(os.path.abspath(Path(path).expanduser()))
+        self.etc, self.recipes, self.modules, self.data = (self.path / part for part in PARTS)
+        self.var = self.path / "var"
+        self.settings = self.etc / "narval.toml"
+        self.schemas = self.etc / "schemas"
+        self.memory = self.data / "memory.xml"
+        self.store = self.var / "store.db"
+        self.log = self.var / "narval.log"
+
+    def __repr__(self) -> str:
+        return f"Home({str(self.path)!r})"
+
+    # --- finding and making ---------------------------------------------------------------------------
+
+    @classmethod
+    def find(cls, option: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Home:
+        """The home of `--home`, else of NARVAL_HOME, else `~/.narval`. Raises NoHomeError."""
+        chosen = option or environ.get("NARVAL_HOME") or "~/.narval"
+        home = cls(chosen)
+        if not home.exists():
+            missing = "is no home" if home.path.is_dir() else "is not there"
+            raise NoHomeError(
+                f"expected a home, but {home.path} {missing}; make one: narval init {home.path}"
+                + ("" if option else ", or name another: narval --home DIR")
+            )
+        return home
+
+    @classmethod
+    def create(cls, path: Path | str, sample: Path | None = None) -> Home:
+        """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
+
+        Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
+        """
+        home = cls(path)
+        if home.exists():
+            raise RequestError(f"{home.path} is a home already; start it: narval --home {home.path} run")
+        try:
+            home.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as scratch:
+                _copy_sample(sample or shipped(), Path(scratch))
+                for part in PARTS:  # whole or not at all, each of them
+                    Path(scratch, part).rename(home.path / part)
+            home.prepare()
+        except OSError as error:
+            raise SurroundingsError(f"cannot make a home in {home.path}: {error}") from error
+        return home
+
+    def exists(self) -> bool:
+        """Whether any of a home's folders is there."""
+        return any((self.path / part).is_dir() for part in PARTS)
+
+    def prepare(self) -> None:
+        """Have `var/`, for the owner alone. Raises OperatorError when it is somebody else's."""
+        try:
+            self.var.mkdir(mode=0o700, exist_ok=True)
+            found = self.var.stat()
+            if found.st_uid != os.getuid():
+                raise OperatorError(
+                    f"{self.var} belongs to user {found.st_uid}, not to you ({os.getuid()}); "
+                    "run as its owner, or take it over with chown"
+                )
+            if stat.S_IMODE(found.st_mode) != 0o700:
+                self.var.chmod(0o700)
+        except OSError as error:
+            raise OperatorError(f"expected a folder one may write in {self.var}: {error}") from error
+
+    @property
+    def id(self) -> str:
+        """Names this home among all others; random, made when first asked for."""
+        noted = self.var / "id"
+        with suppress(FileNotFoundError):
+            known = noted.read_text(encoding="ascii").strip()
+            if known:
+                return known
+        self.prepare()
+        _note(noted, secrets.token_hex(16))
+        return noted.read_text(encoding="ascii")
+
+    # --- one holder -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the home while inside. Raises HomeHeldError, which says who holds it.
+
+        The operating system lets go of the lock when its holder dies, however it dies.
+        """
+        self.prepare()
+        try:
+            handle = os.open(self.var / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OperatorError(f"expected a lock one may write in {self.var}: {error}") from error
+        try:
+            # Somebody who only looks holds it for a moment: see `holder`.
+            if not _take(handle, fcntl.LOCK_EX, attempts=5):
+                raise HomeHeldError(
+                    f"{self.path} is held by {_read_holder(handle)}; "
+                    "ask it (narval status), or end it (narval stop)"
+                )
+            _write(handle, msgspec.json.encode(Holder(os.getpid(), time.time())))
+            try:
+                yield
+            finally:
+                _write(handle, b"")
+        finally:
+            os.close(handle)
+
+    def holder(self) -> Holder | None:
+        """Who holds the home now; None when nobody does."""
+        try:
+            handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return None if _take(handle, fcntl.LOCK_SH) else _read_holder(handle)
+        finally:
+            os.close(handle)
+
+    # --- the control socket ---------------------------------------------------------------------------
+
+    def socket(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Where the control socket is: `var/control.sock`, or a short path when that is too long for one.
+
+        The short one is in a folder of its own, the owner's alone, under XDG_RUNTIME_DIR or the system's
+        folder for temporary files; `var/socket` says where, so that every program of this home finds it.
+        """
+        usual = self.var / "control.sock"
+        if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
+            return usual
+        noted = self.var / "socket"
+        with suppress(OSError):
+            folder = Path(os.fsdecode(noted.read_bytes()))
+            if _is_private(folder):
+                return folder / "control.sock"
+        self.prepare()
+        folder = _private_folder(environ)
+        _note(noted, str(folder))
+        return folder / "control.sock"
+
+
+def shipped() -> Path:
+    """The sample home: beside the package when it is installed, else the repository itself."""
+    package = Path(__file__).resolve().parent.parent
+    for sample in (package / "home", package.parent):
+        if (sample / "recipes").is_dir() and (sample / "modules").is_dir():
+            return sample
+    raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
+
+
+def _copy_sample(sample: Path, target: Path) -> None:
+    """What a new home begins with; of the data only `memory.xml`, the rest is for the demo."""
+    for part in PARTS:
+        if part == "data" or not (sample / part).is_dir():
+            (target / part).mkdir()
+        else:
+            shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
+    memory = sample / "data" / "memory.xml"
+    if memory.is_file():
+        shutil.copyfile(memory, target / "data" / "memory.xml")
+
+
+def _take(handle: int, how: int, attempts: int = 1) -> bool:
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(0.01)
+        try:
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise SurroundingsError(f"expected a file system with locks: {error}") from error
+        return True
+    return False
+
+
+def _read_holder(handle: int) -> Holder:
+    try:
+        return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
+    except msgspec.DecodeError:  # it has just taken the home, and not yet said who it is
+        return Holder()
+
+
+def _write(handle: int, data: bytes) -> None:
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, data, 0)
+
+
+def _note(path: Path, text: str) -> None:
+    """A small file that is there whole or not at all."""
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_bytes(os.fsencode(text))
+    scratch.replace(path)
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether it is a folder, not a link to one, that only this user may enter."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _private_folder(environ: Mapping[str, str]) -> Path:
+    """A new folder with a short path and a name nobody can guess, for this user alone."""
+    for base in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108
+        short = len(os.fsencode(base)) + len("/narval-12345678/control.sock") <= _LONGEST_SOCKET
+        if base.startswith("/") and short and os.access(base, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="narval-", dir=base))
+    raise SurroundingsError("expected a folder with a short path for the control socket; set XDG_RUNTIME_DIR")

@@ -1,0 +1,12 @@
+"""How Alembic reaches the store: on the connection, and in the transaction, of `database.migrate`."""
+
+from alembic import context
+
+from narval.runtime.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,  # SQLite alters a table by making it anew
+)
+context.run_migrations()

@@ -1,0 +1,412 @@
+"""What a daemon keeps so that nothing is lost: one writer, one commit a turn (design, "Storage", N35).
+
+A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
+Reading is for the start (what is in memory, what was under way) and for history. Two stores keep these
+promises: `narval.runtime.database` on a disk or a server, and `VolatileStore` below, which is gone when it is
+closed. What a slot of a batch takes, the reader of that name gives back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple
+
+from narval.engines.commands import Command
+from narval.engines.events import Event
+from narval.memory import change as changes
+from narval.memory.change import Added, Change
+from narval.memory.element import Element
+from narval.runtime.codec import encode_entry
+
+Durability = Literal["crash", "power"]
+"""What a commit survives: `crash`, the death of the daemon; `power`, the death of the machine too."""
+
+Advance = tuple[int, int, Event, Sequence[Any], Sequence[Command]]
+"""One advance for the journal: run, seq, the event, the changes and the commands that followed.
+
+`seq` numbers the lines of the whole home: an advance takes one for its event, and one for each change and
+command. A store that writes it down encodes it; a store in memory need not.
+"""
+
+
+class KeptElement(NamedTuple):
+    """An element as the store has it."""
+
+    element: Element
+    declared: str
+    outdated: bool
+
+
+class RunRow(NamedTuple):
+    """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
+
+    `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
+    why it failed. When it is to be forgotten stands among the moments.
+    """
+
+    eid: int
+    kind: str
+    name: str
+    digest: str
+    state: str
+    phase: str
+    started: float
+    ended: float | None = None
+    parent_run: int | None = None
+    parent_step: str = ""
+    parent_call: str = ""
+    attempt: int = 0
+    error: int | None = None
+
+
+class JournalRow(NamedTuple):
+    """An advance as the journal has it; `codec.decode_entry` and `codec.describe_entry` read `data`."""
+
+    run: int
+    seq: int
+    at: float
+    data: bytes
+
+
+class SnapshotRow(NamedTuple):
+    """The state of a run after all its entries up to `seq`."""
+
+    run: int
+    seq: int
+    data: bytes
+
+
+class QueuedRow(NamedTuple):
+    """An event that still waited at the end of a turn."""
+
+    id: int
+    run: int
+    data: bytes
+
+
+class MomentRow(NamedTuple):
+    """Something to be done at a moment."""
+
+    id: str
+    at: float
+    data: bytes
+
+
+class DefinitionRow(NamedTuple):
+    """A version of a definition; a new current one takes the place of the one before."""
+
+    digest: str
+    kind: str
+    name: str
+    path: str
+    source: bytes
+    loaded: float
+    current: bool = True
+
+
+class Batch:
+    """What one turn leaves to record. Each slot is a list of rows; within a commit all that comes is written
+    before what goes, whatever the order of filling.
+    """
+
+    __slots__ = (
+        "definitions",
+        "dequeued",
+        "elements",
+        "forgotten_elements",
+        "forgotten_runs",
+        "held",
+        "journal",
+        "keys",
+        "marks",
+        "meta",
+        "moments",
+        "moments_done",
+        "outdated",
+        "queued",
+        "runs",
+        "snapshots",
+        "undeclared",
+    )
+
+    def __init__(self) -> None:
+        self.elements: list[Added] = []
+        self.outdated: list[int] = []
+        self.undeclared: list[int] = []
+        self.held: list[tuple[int, int]] = []
+        """Run, eid."""
+        self.marks: list[tuple[str, str, str, int]] = []
+        """Definition, place, slot, eid."""
+        self.keys: list[tuple[str, str, str]] = []
+        """Name, expression, value."""
+        self.forgotten_elements: list[int] = []
+        """Their marks go with them; their keys stay (N37)."""
+        self.forgotten_runs: list[int] = []
+        """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
+        self.runs: list[RunRow] = []
+        """New runs, and runs of which something changed."""
+        self.journal: list[Advance] = []
+        self.snapshots: list[SnapshotRow] = []
+        self.queued: list[QueuedRow] = []
+        self.dequeued: list[int] = []
+        self.moments: list[MomentRow] = []
+        self.moments_done: list[str] = []
+        self.definitions: list[DefinitionRow] = []
+        self.meta: list[tuple[str, str]] = []
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, slot) for slot in self.__slots__)
+
+    def clear(self) -> None:
+        """Empty again, to be filled by the next turn."""
+        self.__init__()  # type: ignore[misc]
+
+    def take(self, change: Change) -> None:
+        """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""
+        put = _PUT.get(type(change))
+        if put is not None:
+            put(self, change)
+
+
+def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
+    batch.forgotten_elements.extend(change.eids)
+    batch.forgotten_runs.extend(change.runs)
+
+
+_PUT: dict[type, Callable[[Batch, Any], None]] = {
+    changes.Added: lambda batch, change: batch.elements.append(change),
+    changes.Held: lambda batch, change: batch.held.extend((change.run, eid) for eid in change.eids),
+    changes.Used: lambda batch, change: batch.marks.extend((*change.scope, eid) for eid in change.eids),
+    changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
+    changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
+    changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
+    changes.Forgotten: _put_forgotten,
+}
+
+
+class Store(ABC):
+    """One home's store. One thread at a time commits; others may read meanwhile and see what is committed."""
+
+    @staticmethod
+    def open(where: Path | str | None, durability: Durability = "crash", *, patience: float = 5.0) -> Store:
+        """The store at a path or URL, made or brought up to date; None: one that is never written down.
+
+        `patience` is how many seconds to wait for another program that holds it locked. Raises StoreError.
+        """
+        if where is None:
+            return VolatileStore()
+        from narval.runtime.database import open_database
+
+        return open_database(where, durability, patience)
+
+    @abstractmethod
+    def commit(self, *batches: Batch) -> None:
+        """Record the batches in order, all or nothing; whoever returns from here may perform.
+
+        Raises StoreError, and then for every later batch too: memory is ahead of a store that failed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it well. Closing twice is as good as once."""
+
+    # --- for the start --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def elements(self) -> Iterator[KeptElement]:
+        """All elements, oldest first."""
+
+    @abstractmethod
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """Run and eid, of elements and runs that are there, by run and then by age."""
+
+    @abstractmethod
+    def marks(self) -> Iterator[tuple[str, str, str, int]]:
+        """Definition, place, slot, eid, oldest element first."""
+
+    @abstractmethod
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Name, expression, value."""
+
+    @abstractmethod
+    def queue(self) -> list[QueuedRow]:
+        """The events still waiting, in order."""
+
+    @abstractmethod
+    def moments(self) -> list[MomentRow]:
+        """What is to be done later, soonest first."""
+
+    @property
+    @abstractmethod
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the home, by key, as they are now."""
+
+    # --- for the start and for history ----------------------------------------------------------------
+
+    @abstractmethod
+    def runs(
+        self,
+        *,
+        phase: str | None = None,
+        state: str | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+    ) -> list[RunRow]:
+        """The runs of that phase, state, kind and name, oldest first."""
+
+    @abstractmethod
+    def run(self, eid: int) -> RunRow | None:
+        """One run."""
+
+    @abstractmethod
+    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+        """The entries of a run that begin after a line, oldest first."""
+
+    @abstractmethod
+    def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
+        """The entries of all runs that begin after a line, oldest first, at most so many."""
+
+    @abstractmethod
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+
+    @abstractmethod
+    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+        """The current versions; all others (False); or all (None)."""
+
+    @abstractmethod
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+
+    def stored_files(self, path: str) -> list[bytes]:
+        """What the last good version of a file defined: the source of each definition in it."""
+        return [each.source for each in self.definitions(current=True) if each.path == path]
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class VolatileStore(Store):
+    """A store in memory, for a home that has no disk: quick, and gone when it is closed.
+
+    It keeps what is asked for during a life (runs, journal, snapshots, definitions) and not what is only read
+    at a start, when it is always empty.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[int, RunRow] = {}
+        self._journals: dict[int, list[Advance]] = {}
+        self._snapshots: dict[int, SnapshotRow] = {}
+        self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
+        self._meta: dict[str, str] = {}
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep what is asked for later."""
+        for batch in batches:
+            for advance in batch.journal:
+                self._journals.setdefault(advance[0], []).append(advance)
+            if batch.runs:
+                self._runs.update((row.eid, row) for row in batch.runs)
+            if batch.snapshots:
+                self._snapshots.update((row.run, row) for row in batch.snapshots)
+            if batch.meta:
+                self._meta.update(batch.meta)
+            for each in batch.definitions:
+                self._define(each)
+            for run in batch.forgotten_runs:
+                for kept in (self._runs, self._journals, self._snapshots):
+                    kept.pop(run, None)
+
+    def _define(self, new: DefinitionRow) -> None:
+        if new.current:
+            for key, old in self._definitions.items():
+                if (old.kind, old.name) == (new.kind, new.name):
+                    self._definitions[key] = old._replace(current=False)
+        self._definitions[new.digest, new.kind, new.name] = new
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def elements(self) -> Iterator[KeptElement]:
+        """None: a start is always empty; so with all readers for the start."""
+        return iter(())
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """None."""
+        return iter(())
+
+    def marks(self) -> Iterator[tuple[str, str, str, int]]:
+        """None."""
+        return iter(())
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """None."""
+        return iter(())
+
+    def queue(self) -> list[QueuedRow]:
+        """None."""
+        return []
+
+    def moments(self) -> list[MomentRow]:
+        """None."""
+        return []
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the home."""
+        return self._meta
+
+    def runs(
+        self,
+        *,
+        phase: str | None = None,
+        state: str | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+    ) -> list[RunRow]:
+        """The runs of that phase, state, kind and name."""
+        wanted = {"phase": phase, "state": state, "kind": kind, "name": name}
+        given = [(field, value) for field, value in wanted.items() if value is not None]
+        found = (
+            row for row in self._runs.values() if all(getattr(row, field) == value for field, value in given)
+        )
+        return sorted(found, key=attrgetter("eid"))
+
+    def run(self, eid: int) -> RunRow | None:
+        """One run."""
+        return self._runs.get(eid)
+
+    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        advances = self._journals.get(run, [])
+        for _, seq, event, decided, commands in advances[bisect_right(advances, after, key=itemgetter(1)) :]:
+            yield JournalRow(run, seq, event.at, encode_entry(event, decided, commands))
+
+    def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
+        """The entries of all runs."""
+        entries = merge(*(self.journal(run, after) for run in self._journals), key=attrgetter("seq"))
+        return list(islice(entries, limit))
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+        return self._snapshots.get(run)
+
+    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+        """The versions of definitions."""
+        return [each for each in self._definitions.values() if current is None or each.current == current]
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        return next((each for each in self._definitions.values() if each.digest == digest), None)
