@@ -583,7 +583,7 @@ def test_N35_killed_before_any_statement_a_turn_is_there_whole_or_not_at_all(tmp
 
 
 def test_N35_killed_at_any_moment_nothing_confirmed_is_lost(path: Path) -> None:
-    size, confirmed = 20, 0
+    size, confirmed = 10, 0
     for _ in range(2):
         said = harness(
             """
@@ -601,7 +601,7 @@ def test_N35_killed_at_any_moment_nothing_confirmed_is_lost(path: Path) -> None:
                 os.close(writer)
                 told = os.read(reader, 4)
                 import time
-                time.sleep(random.uniform(0.0, 0.05))
+                time.sleep(random.uniform(0.0, 0.02))
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 while more := os.read(reader, 1 << 16):
