@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from narval.definitions.hint import closest
+from narval.definitions.hint import closest, nearest
 from narval.errors import DefinitionError, Fault
 
 
@@ -166,13 +166,15 @@ def check_targets(
 def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple[str, str], str]) -> str:
     kind, target = reference.kind, reference.target
     missing = f"{reference.what}: there is no {kind} {target!r}"
-    broken = broken_files.get((kind, target)) or broken_files.get((kind, target.partition(".")[0]))
+    names, group = library.of(kind), target.partition(".")[0]
+    broken = broken_files.get((kind, target))
+    if broken is None and not (nearest(target, names) or "").startswith(f"{group}."):
+        broken = broken_files.get((kind, group))
     if broken is not None:
         return f"{missing}, because {broken} did not load; set its faults right first"
     other = library.find(target)
     if other is not None:
         return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"
-    names = library.of(kind)
     if not names:
         return f"{missing}; no {kind} is loaded"
     return missing + closest(target, names)

@@ -1,0 +1,184 @@
+"""Settings: `etc/narval.toml`, read whole, each fault at its place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from narval.errors import Fault, SettingsError
+from narval.runtime.settings import FILE, READERS, Settings, parse_settings, read_settings
+from narval.source import Source
+
+ROOT = Path(__file__).parents[2]
+
+
+def parsed(text: str | bytes) -> Settings:
+    settings, faults = parse_settings(
+        Source(FILE, text.encode() if isinstance(text, str) else text), Path("/home")
+    )
+    assert faults == []
+    assert settings is not None
+    return settings
+
+
+def faults_in(text: str | bytes) -> list[str]:
+    settings, faults = parse_settings(Source(FILE, text.encode() if isinstance(text, str) else text))
+    assert settings is None
+    return [str(fault).removeprefix("etc/narval.toml:") for fault in faults]
+
+
+def test_a_home_needs_no_settings(tmp_path: Path) -> None:
+    assert Settings.load(tmp_path) == Settings()
+    assert parsed("") == Settings()
+
+
+def test_every_setting_is_read() -> None:
+    settings = parsed("""
+        name = "clerk"
+        timezone = "Europe/Paris"
+        durability = "power"
+        store = "postgresql+psycopg://narval@db.example.org/narval"
+        call_timeout = "2m"
+        threads = 3
+        workers = 2
+        stop_grace = 0
+        forget_after = "30d"
+        turn_limit = 50
+        xslt_folders = ["data/sheets", "/srv/sheets"]
+        log_level = "debug"
+    """)
+    assert settings == Settings(
+        name="clerk",
+        timezone="Europe/Paris",
+        durability="power",
+        store="postgresql+psycopg://narval@db.example.org/narval",
+        call_timeout=120.0,
+        threads=3,
+        workers=2,
+        stop_grace=0.0,
+        forget_after=2592000.0,
+        turn_limit=50,
+        xslt_folders=("/home/data/sheets", "/srv/sheets"),
+        log_level="debug",
+    )
+
+
+def test_each_setting_has_a_reader_and_each_reader_a_setting() -> None:
+    assert set(READERS) == {field.name for field in msgspec.structs.fields(Settings)}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("300", 300.0),
+        ("0.5", 0.5),
+        ('"300"', 300.0),
+        ('"1.5 h"', 5400.0),
+        ('"1d 12h"', 129600.0),
+        ('"250ms"', 0.25),
+        ('"1w"', 604800.0),
+    ],
+)
+def test_durations_are_numbers_or_texts(value: str, seconds: float) -> None:
+    assert parsed(f"stop_grace = {value}").stop_grace == seconds
+
+
+@pytest.mark.parametrize(
+    "value", ["true", "-1", "inf", "nan", "1e15", '"5x"', '"m"', '""', '"5m 3"', "[5]", '"-5m"']
+)
+def test_what_is_no_duration_is_refused(value: str) -> None:
+    (told,) = faults_in(f"name = 'x'\nstop_grace = {value}")
+    assert told.startswith("2:14: stop_grace: expected a number of seconds or a text such as ")
+
+
+def test_an_empty_text_stands_for_nothing() -> None:
+    settings = parsed('timezone = ""\nstore = ""\nforget_after = ""')
+    assert (settings.timezone, settings.store, settings.forget_after) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name = 3", "1:8: name: expected a text, found 3"),
+        ("\n\ndurability = 'paper'", "3:14: durability: expected crash or power, found 'paper'"),
+        ("threads = 0", "1:11: threads: expected a whole number of 1 or more, found 0"),
+        ("threads = true", "1:11: threads: expected a whole number"),
+        ("workers = 2.5", "1:11: workers: expected a whole number"),
+        ("log_level='loud'", "1:11: log_level: expected debug or info or warning or error, found 'loud'"),
+        ("timezone = 'Mars/Olympus'", "1:12: timezone: expected the name of a time zone"),
+        ("timezone = '../../etc/passwd'", "1:12: timezone: expected the name of a time zone"),
+        ("store = 'narval.db'", "1:9: store: expected the URL of a database"),
+        ("xslt_folders = 'x'", "1:16: xslt_folders: expected a list of folders"),
+        ("xslt_folders = [3]", "1:16: xslt_folders: expected a list of folders"),
+        ("nmae = 'x'", "1:1: unknown setting 'nmae'; did you mean 'name'?"),
+        ("[web]\nport = 1", "1:2: unknown setting 'web'"),
+        ('"a b" = 1', "1:1: unknown setting 'a b'"),
+        ("stop.grace = 1", "1:1: unknown setting 'stop'"),
+    ],
+)
+def test_a_wrong_value_is_told_at_its_place(text: str, told: str) -> None:
+    (fault,) = faults_in(text)
+    assert fault.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name = ", "1:8: not TOML: Invalid value"),
+        ("name = 'x", "1:10: not TOML: "),
+        ("a = 1\na = 2", "2:"),
+        ("= 1", "1:1: not TOML: "),
+        (b"name = '\xe9'", "1:9: expected utf-8 text, found the byte 0xe9"),
+        ("name = " + "[" * 3000, "1:1: values are nested too deep"),
+    ],
+)
+def test_what_is_no_toml_is_told_at_its_place(text: str | bytes, told: str) -> None:
+    (fault,) = faults_in(text)
+    assert fault.startswith(told)
+
+
+def test_all_faults_are_told_at_once_and_raised_together(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / FILE).write_text("threads = 0\nnmae = 'x'\nstop_grace = 'soon'\n")
+    settings, faults = read_settings(tmp_path)
+    assert settings is None
+    assert [(fault.path, fault.line) for fault in faults] == [(FILE, 1), (FILE, 2), (FILE, 3)]
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(tmp_path)
+    assert str(caught.value).count("\n") == 2
+
+
+def test_settings_that_cannot_be_read_are_a_fault(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir(parents=True)
+    assert read_settings(tmp_path) == (None, [Fault(FILE, 1, 1, "cannot be read: Is a directory")])
+
+
+def test_what_the_executor_is_told() -> None:
+    limits = Settings(threads=3, xslt_folders=("/srv",)).limits
+    assert (limits.threads, limits.folders) == (3, ("/srv",))
+    assert limits.workers == Settings().limits.workers >= 1
+
+
+def test_the_sample_shows_every_setting_with_its_default() -> None:
+    text = (ROOT / FILE).read_text()
+    assert parsed(text) == Settings()
+    shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#\w+ = ", line)]
+    told = parsed("\n".join(shown))
+    usual = Settings(threads=told.threads, workers=told.workers)  # these depend on the machine
+    assert told == usual
+    assert set(tomllib.loads("\n".join(shown))) == set(READERS)
+
+
+@given(st.one_of(st.binary(max_size=80), st.text(max_size=80)))
+@examples(max_examples=200, deadline=None)
+def test_any_text_is_settings_or_faults(text: str | bytes) -> None:
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    settings, faults = parse_settings(Source(FILE, data))
+    assert (settings is None) == bool(faults)
