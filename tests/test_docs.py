@@ -1,0 +1,81 @@
+"""Whatever a user can ask, set, call or meet is documented; what the pages promise is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from narval import errors
+from narval.engines import commands, events
+from narval.runtime.loader import Loader
+from narval.runtime.settings import Settings
+from narval.surfaces.cli import COMMANDS
+from narval.surfaces.operations import OPERATIONS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [str(each.name) for each in COMMANDS])
+def test_each_command_is_on_the_page_of_the_command_line(name: str) -> None:
+    assert f"narval {name}" in page("cli.md")
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_each_operation_says_what_it_does(name: str) -> None:
+    assert OPERATIONS[name].doc.strip().endswith(".")
+
+
+@pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Settings)])
+def test_each_setting_is_in_the_sample_file(name: str) -> None:
+    assert re.search(rf"^#?\s*{name}\s*=", (ROOT / "etc/narval.toml").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [each.__name__ for each in get_args(events.Event)])
+def test_each_event_is_in_the_design(name: str) -> None:
+    assert f"`{name}`" in page("design.md")
+
+
+@pytest.mark.parametrize("name", [each.__name__ for each in get_args(commands.Command)])
+def test_each_command_of_engines_is_in_the_design(name: str) -> None:
+    assert f"`{name}`" in page("design.md")
+
+
+def test_each_error_is_in_the_tree_of_errors() -> None:
+    classes = [
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.NarvalError)
+    ]
+    assert [name for name in classes if name not in (errors.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "modules").glob("*.py")))
+def test_each_shipped_action_is_documented(module: str) -> None:
+    loaded = Loader(ROOT).load()
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    text = pages.get(module, "") + pages["mail"]
+    names = [each.name for each in loaded.library.of("action").values() if each.group == module]
+    assert names
+    assert [name for name in names if f"`{name}`" not in text and f"`{module}.{name}`" not in text] == []
+
+
+def test_the_shipped_home_has_no_faults() -> None:
+    assert [str(fault) for fault in Loader(ROOT).load().faults] == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for path in [ROOT / "README.md", *DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+\.md)[^)]*\)", path.read_text(encoding="utf-8")):
+            if not (path.parent / target).exists():
+                broken.append(f"{path.name}: {target}")
+    assert broken == []
