@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from narval.definitions.hint import closest, nearest
 from narval.errors import DefinitionError, Fault
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """A place in a definition that names another one, to be checked once all files are read (N13).
 
     `what` says for people what names it; `check` finds further faults once the other one is there.

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
+
 from narval.definitions.hint import closest
 from narval.definitions.prototype import Input, Output, Prototype
 from narval.errors import Fault, PatternError
@@ -24,8 +26,7 @@ MOST_FAULTS = 200
 """A file with more faults than this is no definition: the rest of them is not looked for."""
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True):
     """How an attribute is read: `read` raises ValueError with what was expected, and perhaps a hint."""
 
     read: Callable[[str], Any]

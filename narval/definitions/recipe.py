@@ -8,24 +8,23 @@ themselves only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+
+import msgspec
 
 from narval.definitions.library import Reference
 from narval.definitions.prototype import Narrowing, Prototype, narrow
 from narval.memory.match import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """Where to look first for elements (table 2.7): what fits one of `alternatives` is nearer (N15)."""
 
     origin: Literal["memory", "plan"]
     alternatives: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionCondition:
+class TransitionCondition(msgspec.Struct, frozen=True):
     """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once."""
 
     condition: Condition
@@ -36,8 +35,7 @@ Ranges = tuple[tuple[int, int], ...]
 """The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
+class Time(msgspec.Struct, frozen=True):
     """A date that comes again (table 2.9, N25): one fits when all its fields do."""
 
     seconds: Ranges = ()
@@ -49,11 +47,10 @@ class Time:
     yeardays: Ranges = ()
     weekdays: Ranges = ()
     missed: Literal["once", "skip"] = "once"
-    line: int = field(default=1, compare=False)
+    line: int = 1
 
 
-@dataclass(eq=False, slots=True)
-class Step:
+class Step(msgspec.Struct, eq=False):
     """One unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
@@ -75,9 +72,9 @@ class Step:
     on_restart: Literal["retry", "error"] = "retry"
     max_parallel: int | None = None
     line: int = 1
-    ins: tuple[Transition, ...] = field(default=(), repr=False)
-    outs: tuple[Transition, ...] = field(default=(), repr=False)
-    _narrowed: tuple[Prototype, Prototype] | None = field(default=None, repr=False)
+    ins: tuple[Transition, ...] = ()
+    outs: tuple[Transition, ...] = ()
+    _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:
         """The target's prototype as this step tightens it (N14). Raises DefinitionError."""
@@ -85,17 +82,18 @@ class Step:
             self._narrowed = (target, narrow(target, self.inputs, self.outputs))
         return self._narrowed[1]
 
+    def __repr__(self) -> str:
+        return f"<Step {self.id}: {self.kind} {self.target}>"
 
-@dataclass(frozen=True, slots=True)
-class In:
+
+class In(msgspec.Struct, frozen=True):
     """A step that a transition leaves (table 2.10); `on_error`: the link is for its errors (§1.5.2)."""
 
     step: Step
     on_error: bool = False
 
 
-@dataclass(eq=False, slots=True)
-class Transition:
+class Transition(msgspec.Struct, eq=False):
     """What must hold before the plan goes from some steps to others (table 2.5).
 
     `order` is the place in the file, which breaks ties of priority.
@@ -111,9 +109,11 @@ class Transition:
     times: tuple[Time, ...] = ()
     line: int = 1
 
+    def __repr__(self) -> str:
+        return f"<Transition {self.id}>"
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Recipe:
+
+class Recipe(msgspec.Struct, frozen=True, eq=False):
     """What a plan follows (table 2.3). `steps` and `transitions` are by id, in the order of the file.
 
     `xml` is the recipe alone, as memory shows it (N2) and as it can be read again; `digest` names the
@@ -126,14 +126,14 @@ class Recipe:
     name: str
     start: Step
     end: Step
-    steps: Mapping[str, Step] = field(repr=False)
-    transitions: Mapping[str, Transition] = field(repr=False)
+    steps: Mapping[str, Step]
+    transitions: Mapping[str, Transition]
     restart: bool = False
     decay: float | None = None
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    references: tuple[Reference, ...] = field(default=(), repr=False)
+    descriptions: Mapping[str, str] = {}
+    references: tuple[Reference, ...] = ()
     digest: str = ""
-    xml: bytes = field(default=b"", repr=False)
+    xml: bytes = b""
     path: str = ""
     line: int = 1
 
@@ -141,3 +141,6 @@ class Recipe:
     def full_name(self) -> str:
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<Recipe {self.full_name} {self.digest[:12]}>"

@@ -11,10 +11,12 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from narval.definitions import KINDS, SUFFIXES, XSLT, parse
 from narval.definitions.library import Definition, Library, Parsed, check_targets
@@ -29,8 +31,7 @@ Fallback = Callable[[str], Sequence[bytes]]
 """The last good version of a file as the store kept it: its bytes, or those of each definition in it."""
 
 
-@dataclass(frozen=True)
-class FileState:
+class FileState(msgspec.Struct, frozen=True):
     """A file of the home: its digest, since when what is loaded of it is (None: nothing is), its fault."""
 
     path: str
@@ -39,18 +40,17 @@ class FileState:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """What a home has: its library, the functions of its actions, and what is wrong with its files.
 
     `functions` are by the full name of an action, `sources` (the bytes of modules) by the path of the file;
     paths are relative to the home.
     """
 
-    library: Library = field(default_factory=Library)
-    modules: Mapping[str, ModuleType] = field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    sources: Mapping[str, bytes] = field(default_factory=dict)
+    library: Library = msgspec.field(default_factory=Library)
+    modules: Mapping[str, ModuleType] = {}
+    functions: Mapping[str, Callable[..., Any]] = {}
+    sources: Mapping[str, bytes] = {}
     faults: tuple[Fault, ...] = ()
     files: tuple[FileState, ...] = ()
 
@@ -72,7 +72,7 @@ class Loaded:
             if faults:
                 raise DefinitionError(faults)
         state = FileState(source.path, source.digest, time.time())
-        return replace(
+        return msgspec.structs.replace(
             self,
             library=self.library.replace(definitions),
             files=(*(each for each in self.files if each.path != source.path), state),
@@ -84,7 +84,7 @@ class Loader:
     """Reads a home, again and again; None stands for a home in memory, which has no files."""
 
     def __init__(self, home: Path | None, fallback: Fallback | None = None) -> None:
-        self._home = home.resolve() if home is not None else None
+        self._home = home
         self._fallback = fallback
         self._parsed: dict[str, tuple[str, Parsed]] = {}
         self._good: dict[str, _Good] = {}
@@ -127,7 +127,8 @@ class Loader:
             def versions(stem: str) -> Iterator[Source] | None:
                 return self._versions(modules[stem]) if stem in modules else None
 
-            self._imported = digests, import_modules(sorted(modules), versions, f"{self._home}/")
+            # file names as others make them of the home, so that a traceback is known to be of this file
+            self._imported = digests, import_modules(sorted(modules), versions, f"{self._home}{os.sep}")
         return self._imported[1]
 
     def _versions(self, source: Source) -> Iterator[Source]:
@@ -171,8 +172,7 @@ class Loader:
             yield FileState(source.path, source.digest, loaded, errors.get(source.path))
 
 
-@dataclass(frozen=True)
-class _Good:
+class _Good(msgspec.Struct, frozen=True):
     definitions: tuple[Definition, ...]
     loaded: float
     source: Source | None = None
@@ -264,7 +264,7 @@ class _Found:
     """The files of a home that may hold definitions, sorted by path, and those that cannot be read."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
+        self._home, self._inside = home, home.resolve()
         self.sources: list[Source] = []
         self.faults: list[Fault] = []
         for folder, suffixes in ((RECIPES, tuple(SUFFIXES)), (MODULES, (".py",))):
@@ -279,7 +279,7 @@ class _Found:
 
     def _take(self, path: Path) -> None:
         relative = path.relative_to(self._home).as_posix()
-        if not path.resolve().is_relative_to(self._home):
+        if not path.resolve().is_relative_to(self._inside):
             self.faults.append(
                 Fault(relative, 1, 1, "this link leads out of the home; put a copy here instead")
             )

@@ -16,9 +16,10 @@ import itertools
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from types import ModuleType, TracebackType
+
+import msgspec
 
 from narval.definitions.action import Action
 from narval.definitions.action_parser import actions_of
@@ -31,8 +32,7 @@ KEPT_PACKAGES = 16
 """So many versions of homes stay importable for calls that are under way."""
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(msgspec.Struct, frozen=True):
     """A module as it was imported, and its actions; `source` is the version that did."""
 
     source: Source
@@ -45,12 +45,11 @@ class Module:
         return {each.full_name: getattr(self.module, each.function) for each in self.actions}
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(msgspec.Struct, frozen=True):
     """What came of importing modules: those that could be, by stem, and why a version could not."""
 
-    modules: Mapping[str, Module] = field(default_factory=dict)
-    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
+    modules: Mapping[str, Module] = {}
+    faults: Mapping[str, tuple[Fault, ...]] = {}
 
 
 Versions = Callable[[str], Iterator[Source] | None]

@@ -116,8 +116,8 @@ def test_N12_a_transition_has_all_it_may_have(mail: Recipe) -> None:
 
 def test_N25_times_are_kept_as_ranges(mail: Recipe) -> None:
     assert mail.transitions["late"].times == (
-        Time(hours=((7, 9), (18, 18)), weekdays=((0, 4),)),
-        Time(monthdays=((1, 1),), missed="skip"),
+        Time(hours=((7, 9), (18, 18)), weekdays=((0, 4),), line=9),
+        Time(monthdays=((1, 1),), missed="skip", line=10),
     )
 
 
@@ -229,4 +229,6 @@ def test_steps_and_transitions_are_equal_to_themselves_only() -> None:
     assert first.start != second.start
     assert first.transitions["late"] != second.transitions["late"]
     assert {first.start: 1}[first.start] == 1
-    assert "outs" not in repr(first)
+    assert repr(first.start) == "<Step ask: action mail.ask>"
+    assert repr(first.transitions["late"]) == "<Transition late>"
+    assert repr(first).startswith("<Recipe mail.triage ")
