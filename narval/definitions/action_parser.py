@@ -20,7 +20,7 @@ from lxml import etree
 from narval.definitions import reading
 from narval.definitions.action import DECLARATION, Action, Declaration, Input, Output, Where
 from narval.definitions.hint import closest
-from narval.definitions.prototype import Prototype
+from narval.definitions.prototype import Prototype, parameter
 from narval.definitions.reading import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
 from narval.errors import DefinitionError, Fault, PatternError
 from narval.memory.element import local_name
@@ -220,16 +220,21 @@ class _Maker:
             for id, each in parameters.items()
             if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
         }
-        given = {each.id.replace("-", "_"): each.id for each in prototype.inputs}
-        for parameter, id in given.items():
-            if parameter not in by_name and not takes_any:
-                hint = closest(parameter, set(by_name) - set(given))
-                self._fault(place, f"{name}: expected a parameter {parameter!r} for the input {id!r}{hint}")
-        for parameter, each in parameters.items():
+        given: dict[str, str] = {}
+        for id in dict.fromkeys(each.id for each in prototype.inputs):
+            wanted = parameter(id)
+            if wanted in given:
+                both = f"the inputs {given[wanted]!r} and {id!r}"
+                self._fault(place, f"{name}: {both} would be one parameter, {wanted!r}; rename one")
+            elif wanted not in by_name and not takes_any:
+                hint = closest(wanted, set(by_name) - set(given))
+                self._fault(place, f"{name}: expected a parameter {wanted!r} for the input {id!r}{hint}")
+            given[wanted] = id
+        for found, each in parameters.items():
             variable = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-            if not variable and each.default is each.empty and parameter not in given:
-                hint = closest(parameter, given) or "; declare an input, or give the parameter a default"
-                self._fault(place, f"{name}: no input gives the parameter {parameter!r}{hint}")
+            if not variable and each.default is each.empty and found not in given:
+                hint = closest(found, given) or "; declare an input, or give the parameter a default"
+                self._fault(place, f"{name}: no input gives the parameter {found!r}{hint}")
 
     def _where(self, function: Any, runs: str | None, source: bool, place: Place) -> Where:
         generator, coroutine = inspect.isasyncgenfunction(function), inspect.iscoroutinefunction(function)

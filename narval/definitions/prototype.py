@@ -6,6 +6,8 @@ asked for, so that declaring costs nothing.
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -131,6 +133,16 @@ class Narrowing:
         """That this node, or one of its attributes, is wrong."""
         line, column = self.places.get(attribute or "", (self.line, self.column))
         return Fault(self.path, line, column, message)
+
+
+def parameter(id: str) -> str:
+    """The name of the Python parameter that gets an input: "in-reply-to" is `in_reply_to`, "from" is `from_`,
+    "2nd" is `_2nd`.
+    """
+    name = re.sub(r"\W", "_", id)
+    if keyword.iskeyword(name):
+        return name + "_"
+    return name if name.isidentifier() else "_" + name
 
 
 INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": True}

@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `name`: how the agent is called. `timezone`: the zone of its calendar (IANA; None: that of the machine).
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
-    of its database (None: SQLite in `var/narval.db`). `call_timeout`: how long a call may take that says
+    of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
     nothing of its own. `threads`, `workers`: how many calls run at once there (None: as the machine has
     processors). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used is kept (None: for ever). `turn_limit`: how many events a turn takes.

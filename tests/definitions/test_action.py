@@ -168,6 +168,11 @@ def test_a_wrapped_function_is_taken_as_what_it_wraps() -> None:
     assert found.line == 5
 
 
+def test_an_input_whose_id_is_no_name_has_a_parameter_near_to_it() -> None:
+    inputs = ", ".join(f'Input("{id}", "x")' for id in ("in-reply-to", "from", "2nd", "a.b"))
+    actions_in(HEAD + f"@action(inputs=[{inputs}])\ndef f(in_reply_to, from_, _2nd, a_b): ...")
+
+
 def test_a_function_may_take_anything_by_name() -> None:
     assert actions_in(HEAD + '@action(inputs=[Input("2nd", "a")])\ndef f(*rest, other=1, **given): ...')
 
@@ -264,6 +269,10 @@ def test_N30_a_module_xml_that_is_none_is_told_so(text: str, told: str) -> None:
         (
             '@action(inputs=[Input("in-reply", "x")])\ndef f(in_repy): ...',
             "3:1: f: expected a parameter 'in_reply'",
+        ),
+        (
+            '@action(inputs=[Input("a-b", "x"), Input("a_b", "y")])\ndef f(a_b): ...',
+            "3:1: f: the inputs 'a-b' and 'a_b' would be one parameter, 'a_b'; rename one",
         ),
         ("@action\ndef f(mail): ...", "3:1: f: no input gives the parameter 'mail'; declare an input"),
         ('@action(inputs=[Input("a", "x")])\ndef f(a, /): ...', "3:1: f: expected a parameter 'a'"),
