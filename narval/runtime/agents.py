@@ -1,4 +1,7 @@
-"""An agent: a memory, its runs, and who waits for what. The unit of consistency (§ "Growing past one machine")."""
+"""An agent: a memory, its runs, and who waits for what.
+
+It is the unit of consistency (§ "Growing past one machine").
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,28 @@ class Run:
     """
 
     __slots__ = (
-        "abandoned", "attempt", "calls", "caller", "definition", "digest", "eid", "ended", "engine", "entries",
-        "error", "name", "phase", "reserved", "saved", "shown", "started", "state", "version", "wakes", "watches", "word",
+        "abandoned",
+        "attempt",
+        "caller",
+        "calls",
+        "definition",
+        "digest",
+        "eid",
+        "ended",
+        "engine",
+        "entries",
+        "error",
+        "name",
+        "phase",
+        "reserved",
+        "saved",
+        "shown",
+        "started",
+        "state",
+        "version",
+        "wakes",
+        "watches",
+        "word",
     )  # fmt: skip
 
     def __init__(
@@ -79,12 +102,12 @@ class Agent:
         self.active: dict[int, Run] = {}
         self.by_call: dict[str, int] = {}
         """The run that answers a call: call id to eid, while it is active."""
-        self.children: dict[int, list[int]] = {}
+        self.children: dict[int, dict[int, None]] = {}
         self.index: Index[WatchKey] = Index()
         self.moments: Moments[tuple[int, str], Deed | None] = Moments()
         """By run and wake; those of no run (0) have a deed."""
         self.queue: deque[tuple[int, int, Event]] = deque()
-        """Events of the turn still to be told: the row they are stored under (0: none), the run, the event."""
+        """Events still to be told: the row they are stored under (0: none), the run, the event."""
         self.idle: Idle | None = None
         """Since when elements are idle, where the home forgets such."""
         self.sequence = 0
@@ -96,16 +119,16 @@ class Agent:
         due = self.moments.next()
         return due if idle is None else idle if due is None else min(due, idle)
 
-    def enlist(self, run: Run, render: Callable[[Run], Element]) -> None:
+    def enlist(self, run: Run, render: Callable[[], Element]) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""
         self.runs[run.eid] = run
         if run.active:
             self.active[run.eid] = run
         if run.caller is not None:
-            self.children.setdefault(run.caller.run, []).append(run.eid)
+            self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
                 self.by_call[run.caller.call] = run.eid
-        self.memory.show_run(run.eid, run.kind, lambda: render(run))
+        self.memory.show_run(run.eid, run.kind, render)
 
     def retire(self, run: Run) -> None:
         """A run is over: it waits for nothing any more."""
@@ -133,15 +156,25 @@ class Agent:
         self.memory.hide_run(eid, run.kind)
         self.children.pop(eid, None)
         if run.caller is not None:
-            siblings = self.children.get(run.caller.run)
-            if siblings is not None:
-                siblings.remove(eid)
+            siblings = self.children.get(run.caller.run, {})
+            siblings.pop(eid, None)
+            if not siblings:
+                self.children.pop(run.caller.run, None)
 
     def family(self, eid: int) -> Iterator[int]:
         """A run and all that it called, directly or not."""
-        yield eid
-        for child in self.children.get(eid, ()):
-            yield from self.family(child)
+        pending = [eid]
+        while pending:
+            found = pending.pop()
+            yield found
+            pending.extend(self.children.get(found, ()))
+
+    def awaited(self, run: Run) -> bool:
+        """Whether somebody waits for the run: a top-level run belongs to itself."""
+        if run.caller is None:
+            return True
+        caller = self.active.get(run.caller.run)
+        return caller is not None and run.caller.call in caller.calls
 
 
 def origin_of(run: Run) -> Origin | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from narval.engines import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.element import local_name
+from narval.runtime.declared import SHOWN, refused
 from narval.runtime.home import Home
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.schemas import Schemas
@@ -15,11 +16,9 @@ from narval.runtime.settings import read_settings
 from narval.runtime.turn import START_PLAN
 from narval.source import Source, read_xml
 
-MEMORY = "data/memory.xml"
-
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
-    """The faults of definitions, modules, schemas, memory and settings; of some files or folders alone, if given.
+    """The faults of definitions, modules, schemas, memory and settings; of some files or folders, if given.
 
     A file outside the home is checked as if it were added to it.
     """
@@ -59,24 +58,21 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Fault]:
     """What `data/memory.xml` declares must be XML, fit its schemas, and start definitions that there are."""
     try:
-        source = Source(MEMORY, home.memory.read_bytes())
+        source = Source(SHOWN, home.memory.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as error:
-        return [Fault(MEMORY, 1, 1, f"cannot be read: {error.strerror}")]
+        return [Fault(SHOWN, 1, 1, f"cannot be read: {error.strerror}")]
     try:
         root = read_xml(source)
     except DefinitionError as error:
         return list(error.faults)
-    if local_name(root.tag) != "memory":
-        return [source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)]
-    faults = []
+    faults = list(refused(root, source, schemas))
     for child in root.children:
-        refusal = schemas.refusal(child.xml)
-        if refusal is not None:
-            faults.append(source.fault(f"refused by its schema: {refusal}", child.line, child.column))
         name = child.attributes.get("recipe", "")
         if local_name(child.tag) == START_PLAN and runnable(loaded.library, name) is None:
-            line, column = child.place("recipe") if "recipe" in child.attributes else (child.line, child.column)
+            line, column = (
+                child.place("recipe") if "recipe" in child.attributes else (child.line, child.column)
+            )
             faults.append(source.fault(f"there is no definition {name!r} to start", line, column))
     return faults

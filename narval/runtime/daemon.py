@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from narval.errors import Fault, RequestError, StoreError
+from narval.errors import DaemonGoneError, Fault, InternalError, NarvalError, RequestError, StoreError
 from narval.memory.decay import Idle
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
+from narval.runtime.declared import declare_library, declare_memory, read_memory, start_declared
 from narval.runtime.deeds import Deed, Forgetting
-from narval.runtime.declared import declare_library, declare_memory, read_memory_file, start_declared
 from narval.runtime.executor import Executor
+from narval.runtime.executors.printing import capture_output
 from narval.runtime.home import Home
-from narval.runtime.loader import Fallback, Loaded, Loader
+from narval.runtime.loader import Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
 from narval.runtime.perform import Performer
@@ -27,12 +30,18 @@ from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.schemas import Schemas
 from narval.runtime.settings import Settings
 from narval.runtime.store import Store, VolatileStore
-from narval.runtime.turn import Turn
+from narval.runtime.turn import ACTED, Turn
 
 log = logging.getLogger("narval.daemon")
 
 BREATH = 0.005
 """Seconds the loop works at most before it looks at sockets and finished calls."""
+
+LAST_TURNS = 1.0
+"""Seconds for recording what came of the calls that a stop has waited for."""
+
+FAILED_KEPT = 1000
+"""So many failed runs are remembered for the summary of a time of work."""
 
 
 class Summary(NamedTuple):
@@ -47,8 +56,8 @@ class Summary(NamedTuple):
 class Daemon:
     """A home at work: one agent, its loop, its executor, its store.
 
-    `quiet` opens a home to ask it something: what is asked is recorded, but no call is performed and no run is
-    told anything; the next daemon takes that up.
+    `quiet` opens a home to ask it something: what is asked is recorded, but no call is performed and no run
+    is told anything; the next daemon takes that up.
     """
 
     def __init__(
@@ -87,12 +96,14 @@ class Daemon:
         )
         self._bell = asyncio.Event()
         self._pumping = False
-        self._stopping: float | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._latest = 0.0
         self._writer = ThreadPoolExecutor(1, "narval-writer") if settings.durability == "power" else None
-        self._failed: list[Run] = []
+        self._commit: asyncio.Future[None] | None = None
+        self._failed: deque[Run] = deque(maxlen=FAILED_KEPT)
         self._over: dict[int, list[asyncio.Future[None]]] = {}
         self._turned: list[asyncio.Future[None]] = []
-        self._lock: AbstractContextManager[Any] | None = None
+        self._ends = ExitStack()
 
     # --- opening and closing --------------------------------------------------------------------------
 
@@ -102,16 +113,11 @@ class Daemon:
 
         Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
         """
-        lock = home.lock() if home is not None else None
-        if lock is not None:
-            lock.__enter__()
-        try:
-            daemon = cls._assembled(home, clock or SystemClock(), quiet=quiet)
-        except BaseException:
-            if lock is not None:
-                lock.__exit__(None, None, None)
-            raise
-        daemon._lock = lock
+        with ExitStack() as ends:
+            if home is not None:
+                ends.enter_context(home.lock())
+            daemon = cls._assembled(home, clock or SystemClock(), ends, quiet=quiet)
+            daemon._ends = ends.pop_all()
         try:
             await daemon._wake_up()
         except BaseException:
@@ -120,37 +126,38 @@ class Daemon:
         return daemon
 
     @classmethod
-    def _assembled(cls, home: Home | None, clock: Clock, *, quiet: bool) -> Daemon:
+    def _assembled(cls, home: Home | None, clock: Clock, ends: ExitStack, *, quiet: bool) -> Daemon:
         if home is None:
-            settings = Settings()
-            return cls(None, VolatileStore(), settings, Loader(None).load(), clock=clock, quiet=quiet)
+            return cls(None, VolatileStore(), Settings(), Loader(None).load(), clock=clock, quiet=quiet)
         settings = Settings.load(home.path)
-        store = Store.open(settings.store or home.store, settings.durability)
-        try:
-            loaded = Loader(home.path, _kept_of(store)).load()
-            return cls(home, store, settings, loaded, clock=clock, quiet=quiet)
-        except BaseException:
-            store.close()
-            raise
+        store = ends.enter_context(Store.open(settings.store or home.store, settings.durability))
+        loaded = Loader(home.path, store.stored_files).load()
+        return cls(home, store, settings, loaded, clock=clock, quiet=quiet)
 
     async def _wake_up(self) -> None:
         """Bring memory in line with what declares it, then take up what was under way."""
+        if self._writer is not None:
+            self._ends.callback(self._writer.shutdown)
         self.logbook.attach()
-        restore_runs(self.agent, self.store, lambda run: self._render(run))
+        self._ends.callback(self.logbook.detach)
+        if not self.quiet:
+            self._ends.callback(capture_output())
+        restore_runs(self.agent, self.store)
         self._use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:
-            declared, faults = read_memory_file(self.home.memory)
+            declared, faults = read_memory(self.home.memory, self.schemas)
             self.faults += faults
         if not self.quiet:
             self.performer.resume()
-        await self.submit(lambda turn: self._declare(turn, declared))
+        await self.submit(lambda turn: self._declare(turn, declared, at_start=not self.quiet))
 
-    def _declare(self, turn: Turn, declared: list[bytes] | None) -> None:
+    def _declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
+        acted = frozenset(turn.memory.marks.get(ACTED, ())) if at_start else frozenset()
         declare_library(turn, self.agent.library, self.loaded.sources)
         if declared is not None:
             declare_memory(turn, declared)
-        start_declared(turn, at_start=not self.quiet)
+        start_declared(turn, acted)
 
     def _use(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -160,14 +167,11 @@ class Daemon:
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
-        await self.executor.close(0.0)
-        self.logbook.detach()
-        if self._writer is not None:
-            self._writer.shutdown()
-        self.store.close()
-        if self._lock is not None:
-            self._lock.__exit__(None, None, None)
-            self._lock = None
+        with self._ends:
+            self._tell_all(DaemonGoneError("the daemon has ended"))
+            if self._stopping is not None:
+                self._stopping.cancel()
+            await self.executor.close(0.0)
 
     # --- running --------------------------------------------------------------------------------------
 
@@ -178,31 +182,30 @@ class Daemon:
 
     async def submit(self, work: Callable[[Turn], Any]) -> Any:
         """Do something within a turn; its result once the turn is recorded."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        self.post(Request(work, settle))
+        future = _future()
+        self.post(Request(work, partial(_settle, future)))
         if not self._pumping:
             await self._pump(future.done)
         return await future
 
     def request_stop(self) -> None:
-        """Stop in good order: calls under way have `stop_grace` seconds, then they are left to recovery (N34)."""
+        """Stop in good order: calls under way have `stop_grace` seconds, then recovery has them (N34).
+
+        Sources are let go at once, and nothing more is begun.
+        """
         if self._stopping is None:
-            self._stopping = time.monotonic()
             self.performer.stopping = True
-            self._ring()
+            self._latest = time.monotonic() + self.settings.stop_grace + LAST_TURNS
+            self._stopping = asyncio.get_running_loop().create_task(
+                self.executor.close(self.settings.stop_grace)
+            )
+            self._stopping.add_done_callback(lambda _: self._ring())
 
     def idle(self) -> bool:
         """Whether nothing can go on without something from outside (surfaces, `--until-idle`)."""
-        return not self.loop.has_work() and not self.performer.busy()
+        if self.loop.has_work():
+            return False
+        return not self.performer.busy() if self._stopping is None else self._stopping.done()
 
     async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
         """Work until stopped, or idle, or out of time; then say what happened. Raises StoreError."""
@@ -219,8 +222,8 @@ class Daemon:
         return Summary(idle, not idle and _past(deadline), list(self._failed), later)
 
     async def until_idle(self) -> None:
-        """Work until nothing can go on by itself."""
-        await self._pump(self.idle)
+        """Work until nothing can go on by itself, or the daemon is stopped."""
+        await self._pump(lambda: self._stopped() or self.idle())
 
     async def elapse(self, seconds: float) -> None:
         """Let simulated time pass: each moment on the way comes in order."""
@@ -239,21 +242,30 @@ class Daemon:
         """Wait until a run is over, or for so many seconds."""
         if not run.active:
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future = _future()
         self._over.setdefault(run.eid, []).append(future)
         if self._pumping:
             await asyncio.wait([future], timeout=timeout)
         else:
             deadline = time.monotonic() + timeout if timeout is not None else None
-            await self._pump(lambda: future.done() or _past(deadline), deadline=deadline)
+            await self._pump(lambda: future.done() or self._stopped() or _past(deadline), deadline=deadline)
+        if future.done():
+            future.result()
 
     async def turned(self, wait: float) -> float:
         """Wait for the next turn; the seconds that are left of `wait`."""
         began = time.monotonic()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future = _future()
         self._turned.append(future)
         await asyncio.wait([future], timeout=wait)
         return max(0.0, wait - (time.monotonic() - began))
+
+    async def recorded(self) -> None:
+        """Wait until what memory shows is recorded; raises what came of a commit that failed."""
+        if self._commit is not None:
+            await asyncio.wait([self._commit])
+        if isinstance(self.loop.gone, StoreError):
+            raise self.loop.gone
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
         """Let a function take the place of an action, for tests and dry runs."""
@@ -265,7 +277,7 @@ class Daemon:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
         loaded = self.loaded.with_definitions(what)
         self._use(loaded)
-        await self.submit(lambda turn: self._declare(turn, None))
+        await self.submit(lambda turn: self._declare(turn, None, at_start=False))
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -290,38 +302,66 @@ class Daemon:
             self._pumping = False
 
     async def _turn(self) -> None:
-        decided = self.loop.decide()
+        """One turn; when it breaks down there is none after it, for memory may be ahead of the store."""
         try:
-            if self._writer is None:
-                self.loop.commit(decided)
-            else:
-                await asyncio.get_running_loop().run_in_executor(self._writer, self.loop.commit, decided)
-        except StoreError:
-            self._stopping = 0.0
-            self.performer.stopping = True
-            raise
-        self.loop.perform(decided)
-        for run in decided.turn.ended:
+            turn = self.loop.decide()
+            await self._record(turn)
+            self.loop.perform(turn)
+        except BaseException as error:
+            raise self._broken_down(error) from error
+        for run in turn.ended:
+            run.state = run.definition = None  # from now on the journal has it
             if run.phase == "failed":
                 self._failed.append(run)
             for future in self._over.pop(run.eid, ()):
-                _resolve(future)
-        turned, self._turned = self._turned, []
-        for future in turned:
-            _resolve(future)
-        if decided.turn.quit:
+                _settle(future)
+        self._tell_turned()
+        if turn.quit:
             self.request_stop()
 
+    async def _record(self, turn: Turn) -> None:
+        if self._writer is None:
+            self.loop.commit(turn)
+            return
+        self._commit = asyncio.get_running_loop().run_in_executor(self._writer, self.loop.commit, turn)
+        try:
+            await self._commit
+        finally:
+            self._commit = None
+
+    def _broken_down(self, error: BaseException) -> BaseException:
+        """The error to end with: nothing of the turn is performed, and all who wait are told why."""
+        self.performer.stopping = True
+        if isinstance(error, StoreError):
+            told: NarvalError = error
+        elif isinstance(error, Exception):
+            told = InternalError(f"the daemon broke down: {error!r}; its log says where")
+        else:
+            told = DaemonGoneError("the daemon was stopped at once")
+        log.critical("%s", told, exc_info=None if isinstance(error, StoreError) else error)
+        self._tell_all(told)
+        return told if isinstance(error, Exception) else error
+
+    def _tell_all(self, error: NarvalError) -> None:
+        self.loop.give_up(error)
+        for futures in self._over.values():
+            for future in futures:
+                _settle(future, None, error)
+        self._over.clear()
+        self._tell_turned()
+
+    def _tell_turned(self) -> None:
+        turned, self._turned = self._turned, []
+        for future in turned:
+            _settle(future)
+
     async def _sleep(self, deadline: float | None) -> None:
-        """Until the bell rings, or the next moment, the deadline or the end of the grace comes."""
-        now = time.monotonic()
-        until = [] if deadline is None else [deadline - now]
+        """Until the bell rings, or the next moment, or the deadline comes."""
+        until = [] if deadline is None else [deadline - time.monotonic()]
         if not isinstance(self.clock, SimulatedClock) and not self.quiet:
             due = self.agent.next_moment()
             if due is not None:
                 until.append(due - self.clock.now())
-        if self._stopping is not None:
-            until.append(self._stopping + self.settings.stop_grace - now)
         timeout = max(0.0, min(until)) if until else None
         try:
             await asyncio.wait_for(self._bell.wait(), timeout)
@@ -329,29 +369,30 @@ class Daemon:
             return
 
     def _stopped(self) -> bool:
-        if self._stopping is None:
+        """Whether calls have had their time, and what came of them is recorded."""
+        if self._stopping is None or not self._stopping.done():
             return False
-        if time.monotonic() - self._stopping >= self.settings.stop_grace:
-            return True
-        return self.idle()
+        return not self.loop.has_work() or time.monotonic() >= self._latest
 
     def _ring(self) -> None:
         self._bell.set()
 
-    def _render(self, run: Run) -> Any:
-        return Turn(self.agent, self.store, self.schemas, self.since).render(run)
+
+def _future() -> asyncio.Future[Any]:
+    """A future whose error may go unheard: who waits for it may be gone."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
 
 
-def _kept_of(store: Store) -> Fallback:
-    """The last good version of a file as the store has it: its bytes, or those of each definition in it."""
-    return lambda path: [row.source for row in store.definitions() if row.path == path]
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _settle(future: asyncio.Future[Any], result: Any = None, error: BaseException | None = None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 def _past(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() >= deadline
-

@@ -1,21 +1,28 @@
-"""What declares elements: the library (N2) and `data/memory.xml` (N4). Each is compared with memory when it is
-read; what it declares is never forgotten, what it dropped loses its protection."""
+"""What declares elements: the library (N2) and `data/memory.xml` (N4).
+
+Each is compared with memory when it is read; what it declares is never forgotten, what it dropped loses its
+protection. A dropped `start-plan` with at="start" is outdated besides: it would go on to act.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from narval.definitions.library import Library
 from narval.engines import runnable
-from narval.errors import ElementError, Fault
+from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory import change as changes
-from narval.memory.element import CONTROL, elements_of, parse
+from narval.memory.element import CONTROL, elements_of, local_name, parse
+from narval.runtime.schemas import Schemas
 from narval.runtime.store import DefinitionRow
 from narval.runtime.turn import ACTED, START_PLAN, Turn
+from narval.source import Node, Source, read_xml
 
 LIBRARY, MEMORY = "library", "memory.xml"
+SHOWN = "data/memory.xml"
+"""How faults name the file of declarations."""
 
 
 def declare_library(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
@@ -28,7 +35,7 @@ def declare_library(turn: Turn, library: Library, sources: Mapping[str, bytes]) 
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
-    """The store keeps each version that a run may need, and what to fall back on when a file goes bad (N13)."""
+    """The store keeps each version that a run may need, and what to fall back on for a bad file (N13)."""
     wanted = {
         (each.kind, each.full_name, each.digest): (each.path, each.xml)
         for each in library
@@ -54,42 +61,73 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
         while key in wanted:
             key += "+"
         wanted[key] = xml
-    _compare(turn, MEMORY, wanted)
+    gone = _compare(turn, MEMORY, wanted)
+    starts = tuple(eid for eid in gone if _acts_at_start(turn, eid))
+    if starts:
+        turn.change(changes.Outdated(starts))
 
 
-def read_memory_file(path: Path) -> tuple[list[bytes] | None, list[Fault]]:
-    """The elements a `memory.xml` declares, or None when it has faults."""
+def _acts_at_start(turn: Turn, eid: int) -> bool:
+    """Whether an element would go on to start plans, though it is declared no more."""
+    element = turn.memory.element(eid)
+    if element is None or local_name(element.name) != START_PLAN:
+        return False
+    return parse(element.xml).get("at") == "start"
+
+
+def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[Fault]]:
+    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands."""
     try:
-        data = path.read_bytes()
-        return elements_of(data), []
+        source = Source(SHOWN, path.read_bytes())
+        faults = list(refused(read_xml(source), source, schemas))
+        return (None, faults) if faults else (elements_of(source.data), [])
     except FileNotFoundError:
         return [], []
     except OSError as error:
-        return None, [Fault("data/memory.xml", 1, 1, f"cannot be read: {error.strerror}")]
+        return None, [Fault(SHOWN, 1, 1, f"cannot be read: {error.strerror}")]
+    except DefinitionError as error:
+        return None, list(error.faults)
     except ElementError as error:
-        return None, [Fault("data/memory.xml", error.line, error.column, error.message)]
+        return None, [Fault(SHOWN, error.line, error.column, error.message)]
 
 
-def start_declared(turn: Turn, *, at_start: bool) -> None:
-    """Act on `start-plan` elements: those that could not be obeyed yet, and at a start those that ask for it."""
+def refused(root: Node, source: Source, schemas: Schemas) -> Iterator[Fault]:
+    """The declarations that cannot be in memory, and why: the root is `memory`, schemas are kept (N7)."""
+    if local_name(root.tag) != "memory":
+        yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
+        return
+    for child in root.children:
+        refusal = schemas.refusal(child.xml())
+        if refusal is not None:
+            yield source.fault(f"refused by its schema: {refusal}", child.line, child.column)
+
+
+def start_declared(turn: Turn, again: Container[int]) -> None:
+    """Act on `start-plan` elements that could not be obeyed yet (N4).
+
+    Those of `again` that say at="start" act once more.
+    """
     names = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
-    acted = turn.memory.marks.get(ACTED, set())
+    acted: Container[int] = turn.memory.marks.get(ACTED, ())
     for eid in list(turn.memory.named(names)):
         element = turn.memory.element(eid)
         if element is None or eid in turn.memory.outdated:
             continue
         root = parse(element.xml)
-        if eid in acted:
-            if at_start and root.get("at") == "start":
-                turn.obey(element)
-        elif runnable(turn.agent.library, root.get("recipe", "")) is not None:
+        if eid not in acted:
+            due = runnable(turn.agent.library, root.get("recipe", "")) is not None
+        else:
+            due = eid in again and root.get("at") == "start"
+        if due:
             turn.obey(element)
 
 
 def _compare(turn: Turn, who: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:
     """Add what is declared and not there yet; give back the eids of what is declared no more."""
     there = {
-        key.partition(":")[2]: eid for eid, key in turn.memory.declared.items() if key.partition(":")[0] == who
+        key.partition(":")[2]: eid
+        for eid, key in turn.memory.declared.items()
+        if key.partition(":")[0] == who
     }
     gone = tuple(eid for key, eid in there.items() if key not in wanted)
     if gone:
@@ -98,4 +136,3 @@ def _compare(turn: Turn, who: str, wanted: Mapping[str, bytes]) -> tuple[int, ..
         if key not in there:
             turn.add(xml, declared=f"{who}:{key}")
     return gone
-

@@ -34,7 +34,9 @@ class Logbook(logging.Handler):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._file: RotatingFileHandler | None = None
         if path is not None and writes:
-            self._file = RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True)
+            self._file = RotatingFileHandler(
+                path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True
+            )
 
     def attach(self) -> None:
         """Begin to collect, for the loop that runs now."""
@@ -49,6 +51,7 @@ class Logbook(logging.Handler):
         """Collect no more."""
         logger = logging.getLogger("narval")
         logger.removeHandler(self)
+        self._loop = None
         if not logger.handlers:
             logger.propagate = True
         if self._file is not None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from narval.engines.commands import Outer
 from narval.engines.events import Event, Woken
-from narval.errors import NarvalError
-from narval.memory.decay import forget_runs
+from narval.errors import InternalError, NarvalError, StoreError
 from narval.runtime import codec
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import Clock
-from narval.runtime.deeds import Deed, Forgetting, Starting
+from narval.runtime.effects import do
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import QueuedRow, Store
 from narval.runtime.turn import Turn
@@ -28,29 +28,26 @@ log = logging.getLogger("narval.loop")
 SEQUENCE_BLOCK = 4096
 """How many journal numbers are set aside at once; after a crash numbering goes on behind them."""
 
-Settle = Callable[[Any, BaseException | None], None]
+SLICE = 0.005
+"""Seconds that a turn takes events for, once it has begun: those who ask something are not kept waiting."""
+
+Answer = Callable[[BaseException | None], None]
+"""Told None once a turn is recorded, and else why it was not."""
 
 
 class Delivery(NamedTuple):
-    """An event from outside for a run; `recorded` is called once it is committed."""
+    """An event from outside for a run; `recorded` is told once it is committed."""
 
     run: int
     event: Event
-    recorded: Callable[[], None] | None = None
+    recorded: Answer | None = None
 
 
 class Request(NamedTuple):
     """Something to do within a turn; `settle` is told the result, or the error, once it is committed."""
 
     work: Callable[[Turn], Any]
-    settle: Settle
-
-
-class Decided(NamedTuple):
-    """A turn to be committed, and whom to tell then."""
-
-    turn: Turn
-    answers: list[Callable[[], None]]
+    settle: Callable[[Any, BaseException | None], None]
 
 
 class Loop:
@@ -72,13 +69,19 @@ class Loop:
         self.asleep = asleep
         """Asleep, a loop records what it is asked and tells no run: that is left to the next daemon."""
         self.turns = 0
+        self.gone: NarvalError | None = None
+        """Why there will be no more turns."""
         self._perform = perform
         self._inbox: deque[Delivery | Request] = deque()
+        self._answers: list[Answer] = []
         self._set_aside = agent.sequence
 
     def post(self, item: Delivery | Request) -> None:
         """Something for the next turn."""
-        self._inbox.append(item)
+        if self.gone is not None:
+            _refuse(item, self.gone)
+        else:
+            self._inbox.append(item)
 
     def has_work(self) -> bool:
         """Whether a turn would do anything now."""
@@ -91,48 +94,65 @@ class Loop:
         due = self.agent.next_moment()
         return due is not None and due <= self.clock.now()
 
-    def decide(self) -> Decided:
-        """Tell the runs all that waits, up to the limit; nothing outside is touched."""
-        turn = Turn(self.agent, self.store, self.schemas, self.clock.now())
-        answers: list[Callable[[], None]] = []
-        if not self.asleep:
+    def decide(self) -> Turn:
+        """Tell the runs what waits, up to the limit; nothing outside is touched. Raises StoreError."""
+        turn = Turn(self.agent, self.store, self.schemas, self.clock.now(), asleep=self.asleep)
+        if self.asleep:
+            self._take_in(turn, _Room(self.limit))
+        else:
+            self._drain(turn, _Room(self.limit))
             self._take_due(turn)
-        room = self.limit
-        while room and self._inbox:
-            room -= 1
-            item = self._inbox.popleft()
-            if isinstance(item, Request):
-                answers.append(_done(item, turn))
-            else:
-                turn.tell(item.run, item.event)
-                if item.recorded is not None:
-                    answers.append(item.recorded)
-        if not self.asleep:
-            self._drain(turn, self.limit)
+            room = _Room(self.limit)
+            self._take_in(turn, room)
+            self._drain(turn, room)
         self._keep_waiting(turn)
         self._number(turn)
         self.turns += 1
-        return Decided(turn, answers)
+        return turn
 
-    def commit(self, decided: Decided) -> None:
+    def commit(self, turn: Turn) -> None:
         """Record the turn, whole or not at all. Raises StoreError: then nothing of it may be performed."""
-        if decided.turn.batch:
-            self.store.commit(decided.turn.batch)
+        if turn.batch:
+            self.store.commit(turn.batch)
 
-    def perform(self, decided: Decided) -> None:
+    def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer who waited for it."""
         if not self.asleep:
-            for run, command in decided.turn.outer:
+            for run, command in turn.outer:
                 self._perform(run, command)
-        for answer in decided.answers:
-            answer()
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer(None)
+
+    def give_up(self, error: NarvalError) -> None:
+        """There will be no more turns: all who wait for one are told why."""
+        if self.gone is not None:
+            return
+        self.gone = error
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer(error)
+        while self._inbox:
+            _refuse(self._inbox.popleft(), error)
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _drain(self, turn: Turn, room: int) -> None:
+    def _take_in(self, turn: Turn, room: _Room) -> None:
+        """Do what has come from outside since the last turn."""
+        while self._inbox and room.take():
+            item = self._inbox[0]  # until it is done, so that it is told if the turn breaks down
+            if isinstance(item, Request):
+                self._answers.append(_done(item, turn))
+            else:
+                turn.tell(item.run, item.event)
+                if item.recorded is not None:
+                    self._answers.append(item.recorded)
+            self._inbox.popleft()
+
+    def _drain(self, turn: Turn, room: _Room) -> None:
+        """Tell what is queued: what the last turn left, what this one has woken."""
         queue = self.agent.queue
-        while queue and room:
-            room -= 1
+        while queue and room.take():
             row, run, event = queue.popleft()
             if row:
                 turn.batch.dequeued.append(row)
@@ -141,14 +161,14 @@ class Loop:
     def _keep_waiting(self, turn: Turn) -> None:
         """What is still queued is recorded with the turn, and taken first next time, after a crash too."""
         queue = self.agent.queue
-        if not queue or all(row for row, _, _ in queue):
-            return
-        for at, (row, run, event) in enumerate(queue):
-            if not row:
-                self.agent.sequence += 1
-                number = self.agent.sequence
-                queue[at] = (number, run, event)
-                turn.batch.queued.append(QueuedRow(number, run, codec.encode_event(event)))
+        at = len(queue)
+        while at and not queue[at - 1][0]:  # what was recorded before stands in front
+            at -= 1
+        for place in range(at, len(queue)):
+            _, run, event = queue[place]
+            self.agent.sequence += 1
+            queue[place] = (self.agent.sequence, run, event)
+            turn.batch.queued.append(QueuedRow(self.agent.sequence, run, codec.encode_event(event)))
 
     def _number(self, turn: Turn) -> None:
         """Set numbers aside in blocks, so that a turn need not record how far numbering has come."""
@@ -157,42 +177,53 @@ class Loop:
             turn.batch.meta.append(("sequence", str(self._set_aside)))
 
     def _take_due(self, turn: Turn) -> None:
+        """Do what its moment has come for."""
         for _, (run, identifier), deed in self.agent.moments.due(turn.at):
-            if run:
+            if deed is None:
                 turn.wake(run, Woken(0, 0.0, identifier))
             else:
                 turn.batch.moments_done.append(identifier)
-                _DO[type(deed)](turn, deed)
+                do(turn, deed)
         if self.agent.idle is not None:
             gone = self.agent.idle.due(self.agent.memory, turn.at, self.agent.active.__contains__)
             if gone.eids:
                 turn.forget(gone)
 
 
-def _done(request: Request, turn: Turn) -> Callable[[], None]:
+class _Room:
+    """How much a turn still takes: so many events, and none once its time is over; but always one."""
+
+    def __init__(self, events: int) -> None:
+        self._left, self._until = events, 0.0
+
+    def take(self) -> bool:
+        """Whether there is room for one more."""
+        now = perf_counter()
+        if not self._until:
+            self._until = now + SLICE
+        elif now > self._until:
+            return False
+        self._left -= 1
+        return self._left >= 0
+
+
+def _done(request: Request, turn: Turn) -> Answer:
     """Do what was asked within the turn; the answer is for after the commit."""
+    result, refusal = None, None
     try:
         result = request.work(turn)
+    except StoreError:
+        raise
     except NarvalError as error:
-        refusal: BaseException = error
-        return lambda: request.settle(None, refusal)
-    return lambda: request.settle(result, None)
+        refusal = error
+    except Exception as error:
+        log.exception("what was asked for broke down")
+        refusal = InternalError(f"narval failed while it did what was asked: {error!r}")
+    return lambda failure: request.settle(result, failure if refusal is None else refusal)
 
 
-def _forget(turn: Turn, deed: Deed) -> None:
-    assert isinstance(deed, Forgetting)
-    run = turn.agent.runs.get(deed.run)
-    if run is None or run.active:
-        return
-    family = tuple(eid for eid in turn.agent.family(deed.run) if not turn.agent.runs[eid].active)
-    turn.forget(forget_runs(turn.memory, family))
-
-
-def _start(turn: Turn, deed: Deed) -> None:
-    assert isinstance(deed, Starting)
-    there = tuple(eid for eid in deed.elements if eid in turn.memory)
-    if turn.start(deed.name, there, attempt=deed.attempt) is None:
-        log.warning("%s was to start again, but no such definition is loaded", deed.name)
-
-
-_DO: dict[type, Callable[[Turn, Deed], None]] = {Forgetting: _forget, Starting: _start}
+def _refuse(item: Delivery | Request, error: NarvalError) -> None:
+    if isinstance(item, Request):
+        item.settle(None, error)
+    elif item.recorded is not None:
+        item.recorded(error)

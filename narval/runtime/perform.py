@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from narval.definitions.library import Library
 from narval.definitions.transform import Transform
 from narval.engines import ENGINES
 from narval.engines.commands import Abandon, Answer, Call, Outer
-from narval.engines.events import Cancelled, Caller, Problem, Produced, Raw, Returned
+from narval.engines.events import Caller, Cancelled, Problem, Produced, Raw, Returned
 from narval.memory.element import Element
 from narval.runtime.agents import Agent, Run
 from narval.runtime.executor import Executor
@@ -22,8 +23,12 @@ from narval.runtime.executors.contract import Outcome, Task, Where
 from narval.runtime.loop import Delivery, Request
 from narval.runtime.turn import Turn
 
+log = logging.getLogger("narval.perform")
+
 Post = Callable[[Delivery | Request], None]
-INTERRUPTED = Problem("interrupted", "the daemon stopped while the call was under way, and it is not to be repeated")
+INTERRUPTED = Problem(
+    "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated"
+)
 
 
 class Performer:
@@ -34,14 +39,21 @@ class Performer:
     """
 
     def __init__(
-        self, agent: Agent, executor: Executor, post: Post, *, home: Path | None, prefix: str, timeout: float | None
+        self,
+        agent: Agent,
+        executor: Executor,
+        post: Post,
+        *,
+        home: Path | None,
+        prefix: str,
+        timeout: float | None,
     ) -> None:
         self.agent, self.executor = agent, executor
         self.functions: Mapping[str, Callable[..., Any]] = {}
         self.sources: Mapping[str, bytes] = {}
         self.stubs: dict[str, Callable[..., Any]] = {}
         self.answers: dict[str, Callable[[Any, Any], None]] = {}
-        self.flying: set[str] = set()
+        self._flying: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
         self.stopping = False
         self._post, self._home, self._prefix, self._timeout = post, home, prefix, timeout
@@ -53,29 +65,48 @@ class Performer:
 
     def __call__(self, run: Run, command: Outer) -> None:
         """Perform a command; when the daemon is stopping, leave it to the next one (N34)."""
-        if not self.stopping:
+        if self.stopping:
+            return
+        try:
             self._perform[type(command)](run, command)
+        except Exception as error:
+            log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
+            if isinstance(command, Call):
+                self._refuse(
+                    run, command, Problem("internal-error", f"narval could not make the call: {error!r}")
+                )
 
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29)."""
+        answered = {event.call for _, _, event in self.agent.queue if isinstance(event, Returned)}
         for run in list(self.agent.active.values()):
+            if not self.agent.awaited(run):
+                self._cancel(run.eid, "its caller is over")
             for call in list(run.calls.values()):
-                if call.call in run.abandoned:
-                    self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
-                elif call.call in self.agent.by_call:
-                    continue
-                elif call.on_restart == "error":
-                    self._post(Delivery(run.eid, Returned(0, 0.0, call.call, problem=INTERRUPTED)))
-                else:
-                    self._call(run, call)
+                if call.call not in answered:
+                    self._resume_call(run, call)
+
+    def _resume_call(self, run: Run, call: Call) -> None:
+        child = self.agent.by_call.get(call.call)
+        if call.call in run.abandoned:
+            if child is not None:
+                self._cancel(child, f"run {run.eid} gave it up")
+            else:
+                self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
+        elif child is not None:
+            return  # it goes on by itself
+        elif call.on_restart == "error" and call.kind not in ENGINES:
+            self._refuse(run, call, INTERRUPTED)
+        else:
+            self(run, call)
 
     def outside_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, unique across homes."""
         return f"{self._prefix}.{call}"
 
     def busy(self) -> bool:
-        """Whether some call may yet go on by itself: a source that has caught up waits for the world (N36)."""
-        return not all(self.executor.caught_up(call) for call in self.flying)
+        """Whether some call may yet go on by itself: a source that has caught up waits for the world."""
+        return not all(self.executor.caught_up(call) for call in self._flying)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -88,22 +119,30 @@ class Performer:
         inputs, gone = self._inputs(call)
         if gone or not isinstance(definition, Action | Transform):
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
-            self._refuse(run, call, Problem("unknown-target", what))
+            self._refuse(run, call, Problem("forgotten" if gone else "unknown-target", what))
             return
         task = self._task(run, call, definition, inputs)
-        self.flying.add(task.call)
         done, produced = partial(self._done, run.eid, call.call), partial(self._produced, run.eid, call.call)
-        self.executor.start(task, done, produced)
+        self._flying.add(task.call)
+        try:
+            self.executor.start(task, done, produced)
+        except Exception:
+            self._flying.discard(task.call)
+            raise
 
     def _task(
-        self, run: Run, call: Call, definition: Action | Transform, inputs: dict[str, Element | list[Element] | None]
+        self,
+        run: Run,
+        call: Call,
+        definition: Action | Transform,
+        inputs: dict[str, Element | list[Element] | None],
     ) -> Task:
-        function, where, source, function_name = None, "transform", definition.xml, ""
-        stub = self.stubs.get(call.name)
+        where: Where = "transform"
+        function, source, function_name = None, definition.xml, ""
         if isinstance(definition, Action):
-            function = self.functions.get(call.name)
+            function, function_name = self.functions.get(call.name), definition.function
             where, source = definition.where, self.sources.get(definition.path, b"")
-            function_name = definition.function
+        stub = self.stubs.get(call.name)
         if stub is not None:
             function, where = stub, _where_of(stub)
         timeout = call.timeout if call.timeout is not None else self._timeout
@@ -112,7 +151,7 @@ class Performer:
             run=run.eid,
             step=call.step,
             action=call.name,
-            where=_known(where),
+            where=where,
             function=function,
             module_path=str(self._home / definition.path) if self._home is not None else definition.path,
             function_name=function_name,
@@ -137,14 +176,16 @@ class Performer:
                     return given, eid
                 elements.append(element)
             # A step may have tightened a list to one element (N14): the function still gets a list.
-            given[slot] = elements if slot in call.listed or isinstance(given.get(slot), list) else elements[0]
+            given[slot] = (
+                elements if slot in call.listed or isinstance(given.get(slot), list) else elements[0]
+            )
         return given, 0
 
     def _refuse(self, run: Run, call: Call, problem: Problem) -> None:
         self._post(Delivery(run.eid, Returned(0, 0.0, call.call, problem=problem)))
 
     def _done(self, run: int, call: str, outcome: Outcome) -> None:
-        self.flying.discard(self.outside_id(call))
+        self._flying.discard(self.outside_id(call))
         event = Returned(
             0,
             0.0,
@@ -167,47 +208,45 @@ class Performer:
     def _abandon(self, run: Run, command: Abandon) -> None:
         child = self.agent.by_call.get(command.call)
         if child is not None:
-            self._post(Delivery(child, Cancelled(0, 0.0, f"run {run.eid} gave it up")))
+            self._cancel(child, f"run {run.eid} gave it up")
         else:
             self.executor.abandon(self.outside_id(command.call))
+
+    def _cancel(self, run: int, reason: str) -> None:
+        self._post(Delivery(run, Cancelled(0, 0.0, reason)))
 
     def _answer(self, run: Run, command: Answer) -> None:
         self.answers.pop(command.signal, _ignore)(command.value, command.problem)
 
 
 def _begin(run: Run, call: Call, turn: Turn) -> None:
-    """The run that answers a call begins, unless it has begun already or its caller is over."""
+    """The run that answers a call begins, unless it has begun already, or nobody waits for it any more."""
     if call.call in turn.agent.by_call or call.call not in run.calls:
         return
+    if call.call in run.abandoned:
+        turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
+        return
     caller = Caller(run.eid, call.step, call.call, call.near)
-    definition = turn.agent.library.get(call.kind, call.name)
-    if definition is None or turn.start(call.name, call.elements, kind=call.kind, caller=caller) is None:
+    if turn.start(call.name, call.elements, kind=call.kind, caller=caller) is None:
         problem = Problem("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
 
 
-def _settle(recorded: asyncio.Future[None]) -> None:
-    if not recorded.done():
+def _settle(recorded: asyncio.Future[None], error: BaseException | None) -> None:
+    if recorded.done():
+        return
+    if error is None:
         recorded.set_result(None)
+    else:
+        recorded.set_exception(error)
 
 
 def _ignore(value: Any, error: Any) -> None:
     """Nobody waits for this answer."""
 
 
-def _where_of(function: Callable[..., Any]) -> str:
+def _where_of(function: Callable[..., Any]) -> Where:
+    """Where a stub runs: in the loop itself, in one way or another."""
     if inspect.isasyncgenfunction(function):
         return "source"
     return "async" if inspect.iscoroutinefunction(function) else "inline"
-
-
-def _known(where: str) -> Where:
-    places: dict[str, Where] = {
-        "thread": "thread",
-        "worker": "worker",
-        "inline": "inline",
-        "async": "async",
-        "source": "source",
-        "transform": "transform",
-    }
-    return places[where]

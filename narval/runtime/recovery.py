@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -12,8 +15,9 @@ from narval.engines.commands import Abandon, Call, Release, Reserve, Unwake, Unw
 from narval.engines.events import Caller
 from narval.errors import StoreError
 from narval.memory import change as changes
+from narval.memory.element import Element
 from narval.runtime import codec
-from narval.runtime.agents import Agent, Run
+from narval.runtime.agents import Agent, Run, origin_of
 from narval.runtime.deeds import decode_deed
 from narval.runtime.loader import read_definition
 from narval.runtime.store import Advance, RunRow, Store
@@ -28,8 +32,8 @@ def restore(agent: Agent, store: Store) -> None:
             memory.outdated.add(element.eid)
         if agent.idle is not None:
             agent.idle.added(element.eid, element.added)
-    for run, eid in store.contexts():
-        memory.contexts.join(run, (eid,))
+    for run, held in groupby(store.contexts(), key=itemgetter(0)):
+        memory.contexts.join(run, [eid for _, eid in held])
     for definition, place, slot, eid in store.marks():
         memory.marks.setdefault((definition, place, slot), set()).add(eid)
     memory.keys.update(store.keys())
@@ -37,18 +41,19 @@ def restore(agent: Agent, store: Store) -> None:
     agent.sequence = int(store.meta.get("sequence", "0"))
 
 
-def restore_runs(agent: Agent, store: Store, render: Any) -> None:
+def restore_runs(agent: Agent, store: Store) -> None:
     """Bring the runs back: those under way whole, those that are over by their row alone."""
     for row in store.runs():
-        agent.enlist(_run_of(row), render)
+        run = _run_of(row)
+        agent.enlist(run, partial(render, agent, store, run))
         if agent.idle is not None and row.ended is not None:
             agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
     for run in agent.active.values():
         rebuild(agent, store, run, ())
     for run in agent.active.values():
         _nest(agent, run)
-    for row, run_eid, data in store.queue():
-        agent.queue.append((row, run_eid, codec.decode_event(data)))
+    for number, run_eid, data in store.queue():
+        agent.queue.append((number, run_eid, codec.decode_event(data)))
     for identifier, at, data in store.moments():
         agent.moments.push(at, (0, identifier), decode_deed(data))
 
@@ -61,6 +66,8 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
         replay.follow(type(event).__name__, msgspec.structs.asdict(event), decided, wished)
     run.state, run.entries, run.saved = replay.state, replay.entries, 0
     run.word = run.engine.word(run.state)
+    run.reserved.clear()
+    run.version += 1
     for command in replay.force.values():
         if isinstance(command, Call):
             run.calls[command.call] = command
@@ -75,8 +82,17 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
             run.abandoned.add(command.call)
         elif isinstance(command, Reserve):
             kept = (eid for eid in command.eids if eid not in agent.memory.outdated)
-            run.reserved = dict.fromkeys(kept)
+            run.reserved.update(dict.fromkeys(kept))
             agent.memory.reserved.update(run.reserved)
+
+
+def render(agent: Agent, store: Store, run: Run) -> Element:
+    """A run as an element of memory, rendered once for each version of its state (N2)."""
+    if run.shown is None or run.shown[0] != run.version:
+        state, definition = state_of(agent, store, run), definition_of(agent, store, run)
+        xml = run.engine.render(definition, state, agent.memory.contexts.of(run.eid))
+        run.shown = (run.version, Element(run.eid, xml, run.started, origin_of(run)))
+    return run.shown[1]
 
 
 def state_of(agent: Agent, store: Store, run: Run) -> Any:
@@ -95,7 +111,9 @@ def definition_of(agent: Agent, store: Store, run: Run) -> Any:
         return current
     stored = store.definition(run.digest)
     if stored is None:
-        raise StoreError(f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows")
+        raise StoreError(
+            f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows"
+        )
     return read_definition(stored.kind, stored.path, stored.source)
 
 
@@ -127,7 +145,9 @@ class _Replay:
             entry = codec.decode_entry(row.data, run.engine.changes, lookup)
             self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
 
-    def follow(self, what: str, event: dict[str, Any], changes: Iterable[Any], commands: Iterable[Any]) -> None:
+    def follow(
+        self, what: str, event: dict[str, Any], changes: Iterable[Any], commands: Iterable[Any]
+    ) -> None:
         """One entry more."""
         self.entries += 1
         if what == "Returned":
@@ -182,4 +202,3 @@ def _run_of(row: RunRow) -> Run:
     run = Run(row.eid, engine, row.name, row.digest, row.started or 0.0, caller, row.attempt)
     run.word, run.phase, run.ended, run.error = row.state, row.phase, row.ended, row.error
     return run
-

@@ -1,30 +1,33 @@
 """One turn of an agent, before it is recorded: events are told, inner commands take effect (§ "One turn").
 
-A turn is what the engines read (`View`) and where their inner commands take effect. Everything it does is kept
-twice: in memory at once, and as rows of the batch that will be committed. Nothing outside is touched.
+A turn is what the engines read (`View`) and where their inner commands take effect. Everything it does is
+kept twice: in memory at once, and as rows of the batch that will be committed. Nothing outside is touched.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from narval.engines import ENGINES, commands, runnable
 from narval.engines.commands import Command
-from narval.engines.events import Caller, Event, Matched, Problem, Returned, Started, Woken
+from narval.engines.events import Caller, Event, Matched, Produced, Returned, Started, Woken
+from narval.errors import StoreError
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
 from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin, canonical, children, local_name, parse
 from narval.memory.match import Bound
-from narval.memory.trouble import make_error, read_error
+from narval.memory.trouble import make_error
 from narval.runtime import codec
-from narval.runtime.agents import Agent, Run, origin_of
-from narval.runtime.deeds import Deed, Forgetting, Starting, encode_deed
-from narval.runtime.recovery import definition_of, in_force, rebuild, state_of
+from narval.runtime.agents import Agent, Run
+from narval.runtime.deeds import Deed, encode_deed
+from narval.runtime.effects import AFTERWARDS, AT_ONCE
+from narval.runtime.recovery import in_force, rebuild, render
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import Batch, MomentRow, RunRow, SnapshotRow, Store
 
@@ -41,8 +44,12 @@ SNAPSHOT_AFTER = 1024
 class Turn:
     """What happens between two commits."""
 
-    def __init__(self, agent: Agent, store: Store, schemas: Schemas, at: float) -> None:
+    def __init__(
+        self, agent: Agent, store: Store, schemas: Schemas, at: float, *, asleep: bool = False
+    ) -> None:
         self.agent, self.store, self.schemas, self.at = agent, store, schemas, at
+        self.asleep = asleep
+        """Nothing is told and nothing performed: what is asked is recorded for the next daemon."""
         self.memory = agent.memory
         self.batch = Batch()
         self.outer: list[tuple[Run, commands.Outer]] = []
@@ -104,7 +111,7 @@ class Turn:
     # --- events ---------------------------------------------------------------------------------------
 
     def tell(self, run_eid: int, event: Event) -> None:
-        """Tell a run one event, and let take effect what follows from it."""
+        """Tell a run one event, and let take effect what follows from it. Raises StoreError."""
         run = self.agent.active.get(run_eid)
         if run is None or not self._still_true(run, event):
             return
@@ -112,16 +119,21 @@ class Turn:
         self._run = run
         try:
             decided, wished = run.engine.advance(run.definition, run.state, event, self)
+        except StoreError:
+            raise
         except Exception as error:
+            self._run = None
             log.exception("run %d of %s broke down", run.eid, run.name)
             self._take_back(run)
             self._break(run, event, error)
         else:
+            self._run = None
             self._record(run, event, decided, wished)
-        self._run = None
 
     def _still_true(self, run: Run, event: Event) -> bool:
-        """Whether a match still stands: another run may have taken the element meanwhile."""
+        """Whether an event still says something: the element may be taken, the call may be back."""
+        if isinstance(event, Returned | Produced):
+            return event.call in run.calls
         if not isinstance(event, Matched):
             return True
         watch = run.watches.get(event.watch)
@@ -137,11 +149,12 @@ class Turn:
             run.calls.pop(event.call, None)
             run.abandoned.discard(event.call)
         for command in wished:
-            effect = _EFFECTS.get(type(command))
+            effect = AFTERWARDS.get(type(command))
             if effect is not None:
                 effect(self, run, command)
         if decided:
             self._changed(run)
+        self._flush()
         if run.active and run.entries - run.saved >= max(SNAPSHOT_AFTER, run.saved):
             run.saved = run.entries
             data = codec.encode_snapshot(run.state, in_force(run))
@@ -172,154 +185,33 @@ class Turn:
 
     def _break(self, run: Run, event: Event, error: Exception) -> None:
         """The run fails where it stands; the others go on."""
-        kind, message = "internal-error", f"narval failed while it followed {run.name}: {error}"
+        kind, message = "internal-error", f"narval failed while it followed {run.name}: {error!r}"
         eid = self.add(make_error(kind, message, plan=run.eid, recipe=run.name), Origin(run.eid), held=run)
         decided = run.engine.broken(run.state, self.at, eid)
         for change in decided:
             run.engine.apply(run.state, change)
         wished: list[Command] = [commands.Abandon(call) for call in run.calls]
-        if run.reserved:
-            self.take(commands.Release(tuple(run.reserved)))
         wished.append(commands.Finish(run.engine.word(run.state), "failed", (eid,), eid))
         self._record(run, event, decided, wished)
 
-    # --- inner commands -------------------------------------------------------------------------------
+    # --- what takes effect ----------------------------------------------------------------------------
 
     def take(self, command: Command) -> None:
-        """An inner command takes effect; those that no decision of the same advance can see wait for its end."""
-        effect = _AT_ONCE.get(type(command))
+        """An inner command takes effect; those that no decision of this advance can see wait for its end."""
+        effect = AT_ONCE.get(type(command))
         if effect is not None and self._run is not None:
             effect(self, self._run, command)
 
-    def _fact(self, fact: Change) -> None:
+    def fact(self, fact: Change) -> None:
+        """Something happens to memory; it stands once the advance does."""
         self.memory.apply(fact)
         self._facts.append(fact)
 
-    def _flush(self) -> None:
-        """What an advance did to memory stands: it becomes rows, and wakes whom it concerns."""
-        for fact in self._facts:
-            self.batch.take(fact)
-            if self.agent.idle is not None:
-                _note_use(self.agent.idle, fact, self.at)
-        self._facts.clear()
-        for run, event in self._woken:
-            self.agent.queue.append((0, run, event))
-        self._woken.clear()
-        controls, self._controls = self._controls, []
-        for element in controls:
-            self.obey(element)
-
-    def _take_add(self, run: Run, command: commands.Add) -> None:
-        self._enter(command.element, "", run if command.held else None)
-
-    def _take_hold(self, run: Run, command: commands.Hold) -> None:
-        self._hold(run, command.eids)
-
-    def _hold(self, run: Run, eids: Iterable[int]) -> None:
-        new = tuple(eid for eid in eids if eid in self.memory and not self.memory.contexts.holds(run.eid, eid))
-        if new:
-            self._fact(changes.Held(run.eid, new))
-
-    def _take_mark(self, run: Run, command: commands.Mark) -> None:
-        marked = self.memory.marks.get(command.scope, ())
-        new = tuple(eid for eid in command.eids if eid not in marked)
-        if new:
-            self._fact(changes.Used(command.scope, new))
-
-    def _take_reserve(self, run: Run, command: commands.Reserve) -> None:
-        self._fact(changes.Reserved(tuple(eid for eid in command.eids if eid not in self.memory.reserved)))
-        run.reserved.update(dict.fromkeys(command.eids))
-
-    def _take_release(self, run: Run, command: commands.Release) -> None:
-        self._free(run, command.eids)
-        for eid in command.eids:
-            element = self.memory.element(eid)
-            if element is not None:
-                self.offer(element)
-
-    def _take_outdate(self, run: Run, command: commands.Outdate) -> None:
-        self._free(run, command.eids)
-        self._fact(changes.Outdated(tuple(eid for eid in command.eids if eid not in self.memory.outdated)))
-
-    def _free(self, run: Run, eids: tuple[int, ...]) -> None:
-        self._fact(changes.Released(tuple(eid for eid in eids if eid in self.memory.reserved)))
-        for eid in eids:
-            run.reserved.pop(eid, None)
-
-    def _take_key(self, run: Run, command: commands.Key) -> None:
-        key = (command.name, command.expression, command.value)
-        if key not in self.memory.keys:
-            self._fact(changes.Keyed(*key))
-
-    def _take_watch(self, run: Run, command: commands.Watch) -> None:
-        run.watches[command.watch] = command
-        for bound in command.conditions:
-            self.agent.index.add((run.eid, command.watch), bound)
-
-    def _take_unwatch(self, run: Run, command: commands.Unwatch) -> None:
-        if run.watches.pop(command.watch, None) is not None:
-            self.agent.index.discard((run.eid, command.watch))
-
-    # --- commands that take effect when the advance is over -------------------------------------------
-
-    def _wake(self, run: Run, command: commands.Wake) -> None:
-        run.wakes[command.wake] = command
-        self.agent.moments.push(command.at, (run.eid, command.wake), None)
-
-    def _unwake(self, run: Run, command: commands.Unwake) -> None:
-        if run.wakes.pop(command.wake, None) is not None:
-            self.agent.moments.discard((run.eid, command.wake))
-
-    def _forget(self, run: Run, command: commands.Forget) -> None:
-        self.later(command.at, Forgetting(run.eid))
-
-    def _start(self, run: Run, command: commands.Start) -> None:
-        if command.at is None:
-            self.start(command.name, command.elements, attempt=command.attempt)
-        else:
-            self.later(command.at, Starting(command.name, command.elements, command.attempt))
-
-    def _finish(self, run: Run, command: commands.Finish) -> None:
-        run.phase, run.ended, run.error = command.phase, self.at, command.error
-        self.agent.retire(run)
-        self.ended.append(run)
-        if run.caller is not None:
-            problem = None if command.phase == "done" else self._problem_of(run)
-            back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem)
-            self.agent.queue.append((0, run.caller.run, back))
-
-    def _problem_of(self, run: Run) -> Problem:
-        element = self.memory.element(run.error) if run.error is not None else None
-        if element is None:
-            return Problem(f"run-{run.phase}", f"run {run.eid} of {run.name} was {run.phase}")
-        kind, message, _ = read_error(element)
-        return Problem(kind, message)
-
-    def _call(self, run: Run, command: commands.Call) -> None:
-        run.calls[command.call] = command
-        self.outer.append((run, command))
-
-    def _abandon(self, run: Run, command: commands.Abandon) -> None:
-        run.abandoned.add(command.call)
-        self.outer.append((run, command))
-
-    def _answer(self, run: Run, command: commands.Answer) -> None:
-        self.outer.append((run, command))
-
-    # --- what the loop and the surfaces do in a turn --------------------------------------------------
-
-    def add(self, xml: bytes, origin: Origin | None = None, declared: str = "", held: Run | None = None) -> int:
-        """An element enters memory from outside an engine; its eid."""
-        eid = self.memory.next_eid
-        self._enter(Element(eid, xml, self.at, origin), declared, held)
-        if self._run is None or held is not None:
-            self._flush()
-        return eid
-
-    def _enter(self, element: Element, declared: str, held: Run | None) -> None:
-        self._fact(changes.Added(element, declared))
+    def enter(self, element: Element, declared: str = "", held: Run | None = None) -> None:
+        """An element enters memory, and is offered to those who wait."""
+        self.fact(changes.Added(element, declared))
         if held is not None:
-            self._fact(changes.Held(held.eid, (element.eid,)))
+            self.fact(changes.Held(held.eid, (element.eid,)))
         self.offer(element)
         if local_name(element.name) in (START_PLAN, QUIT):
             self._controls.append(element)
@@ -330,8 +222,35 @@ class Turn:
         if len(index) and index.interested(element.name):
             for run, watch in index.wakes(self.memory.tree(element)):
                 self._woken.append((run, Matched(0, 0.0, watch, element.eid)))
-            if self._run is None:
-                self._flush()
+
+    def _flush(self) -> None:
+        """What happened to memory stands: it becomes rows, wakes whom it concerns, and is obeyed."""
+        for fact in self._facts:
+            self.batch.take(fact)
+            if self.agent.idle is not None:
+                _note_use(self.agent.idle, fact, self.at)
+        self._facts.clear()
+        self.agent.queue.extend((0, run, event) for run, event in self._woken)
+        self._woken.clear()
+        controls, self._controls = self._controls, []
+        for element in controls:
+            self.obey(element)
+
+    # --- what the loop and the surfaces do in a turn --------------------------------------------------
+
+    def add(
+        self, xml: bytes, origin: Origin | None = None, declared: str = "", held: Run | None = None
+    ) -> int:
+        """An element enters memory from outside an engine; its eid."""
+        eid = self.memory.next_eid
+        self.enter(Element(eid, xml, self.at, origin), declared, held)
+        self._flush()
+        return eid
+
+    def change(self, fact: Change) -> None:
+        """A change of memory that no engine asked for: forgetting, declaring."""
+        self.fact(fact)
+        self._flush()
 
     def wake(self, run_eid: int, event: Woken) -> None:
         """A moment has come for a run."""
@@ -346,26 +265,28 @@ class Turn:
             self.agent.dismiss(run)
         self.batch.meta.append(("next_eid", str(self.memory.next_eid)))
 
-    def change(self, fact: Change) -> None:
-        """A change of memory that no engine asked for: forgetting, declaring."""
-        self._fact(fact)
-        self._flush()
-
     def obey(self, element: Element) -> None:
         """Do what a control element says: `start-plan` (N4), `quit` (N34)."""
         if local_name(element.name) == QUIT:
             self.quit = True
             return
         root = parse(element.xml)
+        if self.asleep and root.get("at") == "start":
+            return  # the next daemon's start is the one it means
         name = root.get("recipe", "")
+        first = [canonical(child) for child in children(root)]
         if runnable(self.agent.library, name) is None:
-            message = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
-            self.add(make_error("unknown-target", message, start=str(element.eid)))
+            why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
+            self.add(make_error("unknown-target", why, start=element.eid), element.origin)
             return
         if element.eid not in self.memory.marks.get(ACTED, ()):
-            self._fact(changes.Used(ACTED, (element.eid,)))
-        first = tuple(self.add(child) for child in _children_of(element))
-        self.start(name, first)
+            self.change(changes.Used(ACTED, (element.eid,)))
+        refusal = next(filter(None, map(self.schema_fault, first)), None)
+        if refusal is not None:
+            why = f"start-plan of {name} holds an element that its schema refuses: {refusal}"
+            self.add(make_error("invalid", why, start=element.eid), element.origin)
+            return
+        self.start(name, tuple(self.add(child, element.origin) for child in first))
 
     def start(
         self,
@@ -385,7 +306,7 @@ class Turn:
         run = Run(self.memory.next_eid, engine, name, definition.digest, self.at, caller, attempt)
         run.definition = definition
         run.state = engine.begin(run.eid, definition)
-        self.agent.enlist(run, self.render)
+        self.agent.enlist(run, partial(render, self.agent, self.store, run))
         self.batch.runs.append(row_of(run))
         self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt)))
         return run
@@ -396,16 +317,6 @@ class Turn:
         identifier = str(self.agent.sequence)
         self.batch.moments.append(MomentRow(identifier, at, encode_deed(deed)))
         self.agent.moments.push(at, (0, identifier), deed)
-
-    def render(self, run: Run) -> Element:
-        """A run as an element of memory, rendered once for each version of its state (N2)."""
-        if run.shown is None or run.shown[0] != run.version:
-            state, definition = state_of(self.agent, self.store, run), definition_of(self.agent, self.store, run)
-            xml = run.engine.render(definition, state, self.memory.contexts.of(run.eid))
-            run.shown = (run.version, Element(run.eid, xml, run.started, origin_of(run)))
-            if not run.active:
-                run.state = run.definition = None
-        return run.shown[1]
 
 
 def _note_use(idle: Idle, fact: Change, at: float) -> None:
@@ -437,26 +348,3 @@ def row_of(run: Run) -> RunRow:
 
 def _children_of(element: Element) -> list[bytes]:
     return [canonical(child) for child in children(parse(element.xml))]
-
-
-_AT_ONCE: dict[type, Any] = {
-    commands.Add: Turn._take_add,
-    commands.Hold: Turn._take_hold,
-    commands.Mark: Turn._take_mark,
-    commands.Reserve: Turn._take_reserve,
-    commands.Release: Turn._take_release,
-    commands.Outdate: Turn._take_outdate,
-    commands.Key: Turn._take_key,
-    commands.Watch: Turn._take_watch,
-    commands.Unwatch: Turn._take_unwatch,
-}
-_EFFECTS: dict[type, Any] = {
-    commands.Wake: Turn._wake,
-    commands.Unwake: Turn._unwake,
-    commands.Forget: Turn._forget,
-    commands.Start: Turn._start,
-    commands.Finish: Turn._finish,
-    commands.Call: Turn._call,
-    commands.Abandon: Turn._abandon,
-    commands.Answer: Turn._answer,
-}

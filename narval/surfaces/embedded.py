@@ -29,7 +29,7 @@ def open(home: str | Path | None = None, *, clock: Clock | None = None) -> Agent
 
 
 class Agent:
-    """A home at work within this program. Things go on while one of its methods waits: `until_idle`, `wait`."""
+    """A home at work within this program: things go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None) -> None:
         self._runner = asyncio.Runner()
@@ -77,7 +77,9 @@ class Agent:
         answer = self._runner.run(self._operations.add([_bytes(each) for each in elements]))
         return list(answer["eids"])
 
-    def memory(self, xpath: str | None = None, *, context: int | None = None, current: bool = False) -> list[Element]:
+    def memory(
+        self, xpath: str | None = None, *, context: int | None = None, current: bool = False
+    ) -> list[Element]:
         """The elements that match a pattern (N9); `current` leaves out those that have been replaced."""
         return self._operations.elements(xpath, context, current)
 
@@ -100,7 +102,9 @@ class Agent:
         """Work until a run is over, or for so many seconds; the run."""
         return dict(self._runner.run(self._operations.wait(run, timeout)))
 
-    def elapse(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0) -> None:
+    def elapse(
+        self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
+    ) -> None:
         """Let simulated time pass; whatever is due on the way happens, in order."""
         self._runner.run(self.daemon.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
 

@@ -24,13 +24,17 @@ def dot(definition: Any, state: Any) -> str:
         run = state.step(step.id)
         marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
         label = f"{marks.get(step.id, '')}{step.id}\n{step.target}\n{run.state}"
-        lines.append(f"  {_quoted('s:' + step.id)} [shape=box, label={_quoted(label)}, fillcolor={_fill(run.state)}];")
+        lines.append(
+            f"  {_quoted('s:' + step.id)} [shape=box, label={_quoted(label)}, fillcolor={_fill(run.state)}];"
+        )
     for transition in definition.transitions.values():
         found = state.transition(transition.id).state
         texts = [" and ".join(one.text for one in each.condition.patterns) for each in transition.conditions]
         label = "\n".join([transition.id, *texts])
         node = _quoted("t:" + transition.id)
-        lines.append(f"  {node} [shape=box, height=0.2, fontsize=9, label={_quoted(label)}, fillcolor={_fill(found)}];")
+        lines.append(
+            f"  {node} [shape=box, height=0.2, fontsize=9, label={_quoted(label)}, fillcolor={_fill(found)}];"
+        )
         for link in transition.ins:
             style = ' [style=dashed, label="on error"]' if link.on_error else ""
             lines.append(f"  {_quoted('s:' + link.step.id)} -> {node}{style};")

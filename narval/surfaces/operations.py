@@ -45,15 +45,16 @@ class Operations:
         self.agent = daemon.agent
 
     async def invoke(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do an operation by name. Raises RequestError for one that there is not, or arguments it does not take."""
+        """Do an operation by name. Raises RequestError where there is none, or it takes no such arguments."""
         operation = OPERATIONS.get(name)
         if operation is None:
             raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
         _check(operation, arguments)
+        await self.daemon.recorded()  # nobody is shown what is not recorded yet
         return await getattr(self, name)(**arguments)
 
     async def work(self, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
-        """Be the daemon: work until stopped, or idle, or out of time; what happened, in the form of `narval run`."""
+        """Be the daemon until stopped, or idle, or out of time; what happened, as `narval run` says it."""
         summary = await self.daemon.run(until_idle=until_idle, timeout=timeout)
         return {
             "idle": summary.idle,
@@ -76,7 +77,12 @@ class Operations:
         for run in agent.active.values():
             for call in run.calls.values():
                 done = progress.get(daemon.performer.outside_id(call.call))
-                line = {"call": call.call, "run": run.eid, "step": call.step, "target": f"{call.kind} {call.name}"}
+                line = {
+                    "call": call.call,
+                    "run": run.eid,
+                    "step": call.step,
+                    "target": f"{call.kind} {call.name}",
+                }
                 calls.append({**line, "progress": list(done) if done is not None else None})
         phases: dict[str, int] = dict.fromkeys(("active", "done", "failed", "cancelled"), 0)
         for run in agent.runs.values():
@@ -104,7 +110,7 @@ class Operations:
         }
 
     async def stop(self) -> dict[str, Any]:
-        """End the daemon well: calls under way have `stop_grace` seconds, the rest is left to the next start."""
+        """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
         self.daemon.request_stop()
         return {"stopping": True}
 
@@ -122,14 +128,7 @@ class Operations:
         """Add elements: of each document the root, or each child of a root `memory`."""
         found = [each for document in elements for each in _elements(document)]
 
-        def work(turn: Turn) -> list[int]:
-            for each in found:
-                refusal = turn.schema_fault(each)
-                if refusal is not None:
-                    raise ElementError("invalid", f"refused by its schema: {refusal}")
-            return [turn.add(each) for each in found]
-
-        return {"eids": await self.daemon.submit(work)}
+        return {"eids": await self.daemon.submit(lambda turn: _admitted(turn, found))}
 
     async def memory(
         self, xpath: str | None = None, context: int | None = None, current: bool = False
@@ -162,8 +161,7 @@ class Operations:
         def work(turn: Turn) -> Run:
             if runnable(turn.agent.library, name) is None:
                 raise RequestError(_unknown(name, turn.agent.library))
-            first = tuple(turn.add(each) for each in found)
-            run = turn.start(name, first)
+            run = turn.start(name, tuple(_admitted(turn, found)))
             assert run is not None, name
             return run
 
@@ -201,7 +199,7 @@ class Operations:
         return {"dot": graph.dot(definition, state)}
 
     async def history(self, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
-        """What happened in a run, in order; `wait` seconds for something after `after` if there is nothing yet."""
+        """What happened in a run behind a number, in order; `wait` seconds for it if there is nothing yet."""
         found = self.run_of(run)
         lines = journal_lines.lines(self.daemon.store, found.eid, after)
         while not lines and wait > 0 and found.active:
@@ -268,6 +266,15 @@ class Operations:
         return state_of(self.agent, store, run), definition_of(self.agent, store, run)
 
 
+def _admitted(turn: Turn, elements: list[bytes]) -> list[int]:
+    """The eids of elements from outside, all or none of them in memory (N7)."""
+    for each in elements:
+        refusal = turn.schema_fault(each)
+        if refusal is not None:
+            raise ElementError("invalid", f"refused by its schema: {refusal}")
+    return [turn.add(each) for each in elements]
+
+
 def _nothing(turn: Turn) -> None:
     """A turn, so that what was posted before it has been told."""
 
@@ -281,7 +288,9 @@ def _elements(document: bytes) -> list[bytes]:
     try:
         return elements_of(document)
     except ElementError as error:
-        raise ElementError(error.kind, f"{error.line}:{error.column}: {error}", error.line, error.column) from None
+        raise ElementError(
+            error.kind, f"{error.line}:{error.column}: {error}", error.line, error.column
+        ) from None
 
 
 def _unknown(name: str, library: Library) -> str:
@@ -322,8 +331,9 @@ def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
             if parameter.default is inspect.Parameter.empty:
                 raise RequestError(f"{operation.name} needs the argument {name!r}")
         elif not _is_a(arguments[name], operation.types[name]):
+            wanted = operation.types[name]
             raise RequestError(
-                f"{operation.name}: expected {name} to be {operation.types[name]}, got {arguments[name]!r:.80}"
+                f"{operation.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Why a run waits, and for what: each condition, the nearest element, and the predicate that failed there (N11)."""
+"""Why a run waits, and for what: each condition, the nearest element, the predicate that fails there (N11)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
         _condition(agent.memory, bound, scope)
         for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
     ]
-    line = {"id": wait.id, "for": wait.what, "until": moment(wait.until), "conditions": conditions}
+    line: dict[str, Any] = {
+        "id": wait.id,
+        "for": wait.what,
+        "until": moment(wait.until),
+        "conditions": conditions,
+    }
     if wait.text:
         line["text"] = wait.text
     children = [child for call in wait.calls if (child := agent.by_call.get(call)) is not None]
@@ -50,7 +55,13 @@ def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
 
 
 def _condition(memory: Memory, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    line: dict[str, Any] = {"pattern": bound.text, "met": False, "nearest": None, "failed": None, "value": None}
+    line: dict[str, Any] = {
+        "pattern": bound.text,
+        "met": False,
+        "nearest": None,
+        "failed": None,
+        "value": None,
+    }
     found = next(memory.matching(bound, scope), None)
     if found is not None:
         return {**line, "met": True, "nearest": found}

@@ -1,0 +1,205 @@
+"""What each inner command does to an agent (§ "One turn").
+
+`AT_ONCE` are those that a later decision of the same advance may see: their effect is undone when the advance
+raises. `AFTERWARDS` are those that none can see: they wait until the advance stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from narval.engines import commands
+from narval.engines.events import Problem, Returned
+from narval.memory import change as changes
+from narval.memory.decay import forget_runs
+from narval.memory.trouble import read_error
+from narval.runtime.agents import Run
+from narval.runtime.deeds import Deed, Forgetting, Starting
+
+if TYPE_CHECKING:
+    from narval.runtime.turn import Turn
+
+log = logging.getLogger("narval.turn")
+
+Effect = Callable[["Turn", Run, Any], None]
+
+
+# --- at once --------------------------------------------------------------------------------------------
+
+
+def _add(turn: Turn, run: Run, command: commands.Add) -> None:
+    turn.enter(command.element, held=run if command.held else None)
+
+
+def _hold(turn: Turn, run: Run, command: commands.Hold) -> None:
+    holds = turn.memory.contexts.holds
+    new = tuple(eid for eid in command.eids if eid in turn.memory and not holds(run.eid, eid))
+    if new:
+        turn.fact(changes.Held(run.eid, new))
+
+
+def _mark(turn: Turn, run: Run, command: commands.Mark) -> None:
+    marked = turn.memory.marks.get(command.scope, ())
+    new = tuple(eid for eid in command.eids if eid not in marked)
+    if new:
+        turn.fact(changes.Used(command.scope, new))
+
+
+def _reserve(turn: Turn, run: Run, command: commands.Reserve) -> None:
+    turn.fact(changes.Reserved(tuple(eid for eid in command.eids if eid not in turn.memory.reserved)))
+    run.reserved.update(dict.fromkeys(command.eids))
+
+
+def _release(turn: Turn, run: Run, command: commands.Release) -> None:
+    _let_go(turn, run, command.eids)
+    for eid in command.eids:
+        element = turn.memory.element(eid)
+        if element is not None:
+            turn.offer(element)
+
+
+def _outdate(turn: Turn, run: Run, command: commands.Outdate) -> None:
+    _let_go(turn, run, command.eids)
+    turn.fact(changes.Outdated(tuple(eid for eid in command.eids if eid not in turn.memory.outdated)))
+
+
+def _let_go(turn: Turn, run: Run, eids: tuple[int, ...]) -> None:
+    turn.fact(changes.Released(tuple(eid for eid in eids if eid in turn.memory.reserved)))
+    for eid in eids:
+        run.reserved.pop(eid, None)
+
+
+def _key(turn: Turn, run: Run, command: commands.Key) -> None:
+    key = (command.name, command.expression, command.value)
+    if key not in turn.memory.keys:
+        turn.fact(changes.Keyed(*key))
+
+
+def _watch(turn: Turn, run: Run, command: commands.Watch) -> None:
+    run.watches[command.watch] = command
+    for bound in command.conditions:
+        turn.agent.index.add((run.eid, command.watch), bound)
+
+
+def _unwatch(turn: Turn, run: Run, command: commands.Unwatch) -> None:
+    if run.watches.pop(command.watch, None) is not None:
+        turn.agent.index.discard((run.eid, command.watch))
+
+
+# --- afterwards -----------------------------------------------------------------------------------------
+
+
+def _wake(turn: Turn, run: Run, command: commands.Wake) -> None:
+    run.wakes[command.wake] = command
+    turn.agent.moments.push(command.at, (run.eid, command.wake), None)
+
+
+def _unwake(turn: Turn, run: Run, command: commands.Unwake) -> None:
+    if run.wakes.pop(command.wake, None) is not None:
+        turn.agent.moments.discard((run.eid, command.wake))
+
+
+def _forget(turn: Turn, run: Run, command: commands.Forget) -> None:
+    turn.later(command.at, Forgetting(run.eid))
+
+
+def _start(turn: Turn, run: Run, command: commands.Start) -> None:
+    deed = Starting(command.name, command.elements, command.attempt)
+    if command.at is None:
+        _start_run(turn, deed)
+    else:
+        turn.later(command.at, deed)
+
+
+def _finish(turn: Turn, run: Run, command: commands.Finish) -> None:
+    run.phase, run.ended, run.error = command.phase, turn.at, command.error
+    if run.reserved:  # a run that is over keeps nothing from others
+        _release(turn, run, commands.Release(tuple(run.reserved)))
+    turn.agent.retire(run)
+    turn.ended.append(run)
+    if run.caller is not None:
+        caller = turn.agent.active.get(run.caller.run)
+        given_up = caller is not None and run.caller.call in caller.abandoned
+        problem = None if command.phase == "done" else _problem_of(turn, run)
+        back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem, abandoned=given_up)
+        turn.agent.queue.append((0, run.caller.run, back))
+
+
+def _problem_of(turn: Turn, run: Run) -> Problem:
+    element = turn.memory.element(run.error) if run.error is not None else None
+    if element is None:
+        return Problem(f"run-{run.phase}", f"run {run.eid} of {run.name} was {run.phase}")
+    kind, message, _ = read_error(element)
+    return Problem(kind, message)
+
+
+def _call(turn: Turn, run: Run, command: commands.Call) -> None:
+    run.calls[command.call] = command
+    turn.outer.append((run, command))
+
+
+def _abandon(turn: Turn, run: Run, command: commands.Abandon) -> None:
+    run.abandoned.add(command.call)
+    turn.outer.append((run, command))
+
+
+def _answer(turn: Turn, run: Run, command: commands.Answer) -> None:
+    turn.outer.append((run, command))
+
+
+# --- at a moment ----------------------------------------------------------------------------------------
+
+
+def do(turn: Turn, deed: Deed) -> None:
+    """Do what was to be done at a moment that has come."""
+    _DEEDS[type(deed)](turn, deed)
+
+
+def _forget_run(turn: Turn, deed: Forgetting) -> None:
+    agent = turn.agent
+    run = agent.runs.get(deed.run)
+    if run is None or run.active:
+        return
+    family = tuple(eid for eid in agent.family(deed.run) if not agent.runs[eid].active)
+    turn.forget(forget_runs(agent.memory, family))
+
+
+def _start_run(turn: Turn, deed: Starting) -> None:
+    there = tuple(eid for eid in deed.elements if eid in turn.memory)
+    if turn.start(deed.name, there, attempt=deed.attempt) is None:
+        log.warning("%s was to start again, but no such definition is loaded", deed.name)
+
+
+# --- the tables -----------------------------------------------------------------------------------------
+
+AT_ONCE: Mapping[type, Effect] = MappingProxyType(
+    {
+        commands.Add: _add,
+        commands.Hold: _hold,
+        commands.Mark: _mark,
+        commands.Reserve: _reserve,
+        commands.Release: _release,
+        commands.Outdate: _outdate,
+        commands.Key: _key,
+        commands.Watch: _watch,
+        commands.Unwatch: _unwatch,
+    }
+)
+AFTERWARDS: Mapping[type, Effect] = MappingProxyType(
+    {
+        commands.Wake: _wake,
+        commands.Unwake: _unwake,
+        commands.Forget: _forget,
+        commands.Start: _start,
+        commands.Finish: _finish,
+        commands.Call: _call,
+        commands.Abandon: _abandon,
+        commands.Answer: _answer,
+    }
+)
+_DEEDS: Mapping[type, Callable[[Turn, Any], None]] = MappingProxyType(
+    {Forgetting: _forget_run, Starting: _start_run}
+)
