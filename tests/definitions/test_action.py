@@ -277,6 +277,7 @@ def test_N30_a_module_xml_that_is_none_is_told_so(text: str, told: str) -> None:
         ("@action\ndef f(mail): ...", "3:1: f: no input gives the parameter 'mail'; declare an input"),
         ('@action(inputs=[Input("a", "x")])\ndef f(a, /): ...', "3:1: f: expected a parameter 'a'"),
         ('@action(name="a.b")\ndef f(): ...', "3:1: @action: expected a name without dots"),
+        ('@action(name="a\\x01")\ndef f(): ...', "3:1: action 'a\\x01' cannot be written as XML"),
         ("@action(name=3)\ndef f(): ...", "3:1: @action: expected a name without dots"),
         (
             '@action(name="f")\ndef g(): ...\n@action\ndef f(): ...',

@@ -316,6 +316,12 @@ def test_N14_a_recipe_has_no_prototype_to_tighten() -> None:
     )
 
 
+def test_a_prefix_means_one_thing_within_an_input() -> None:
+    text = step("""><input id="mail"><match xmlns:a="urn:a">a:x</match>
+      §<match xmlns:a="urn:b">a:y</match></input>""")
+    assert fault_in(text) == "the prefix 'a' means something else here; use another prefix"
+
+
 def test_two_input_nodes_for_one_input_are_a_fault() -> None:
     assert "found 'mail' of line 2 again" in fault_in(step('><input id="mail"/><input id="§mail"/>'))
 
