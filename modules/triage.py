@@ -18,10 +18,10 @@ from narval.errors import ActionError
     description="What the first rule that fits says of a mail.",
 )
 def judge(mail: Element, rules: list[Element]) -> etree._Element:
-    """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; without a rule that fits the verdict is leave.
+    """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; where no rule fits, the verdict is leave.
 
-    Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern: it is tried
-    on the mail alone, as `email[@list]` would be in a recipe.
+    Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
+    the mail alone, as `email[@list]` would be in a recipe.
     """
     made = etree.Element("triage", mail=str(mail.eid))
     for name in ("from", "subject", "message-id"):
@@ -51,7 +51,7 @@ def _order(rule: Element) -> tuple[float, int]:
 
 
 def _fits(mail: Element, rule: Element) -> bool:
-    """Whether the rule's pattern matches, as patterns do: a node, a text, a number that is not zero, or true."""
+    """Whether the rule's pattern matches, as patterns do: true, a node, a text, a number but zero (N9)."""
     pattern = rule.attributes["when"]
     try:
         found = mail.xpath(pattern)

@@ -36,7 +36,9 @@ def test_each_operation_says_what_it_does(name: str) -> None:
 
 @pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Settings)])
 def test_each_setting_is_in_the_sample_file(name: str) -> None:
-    assert re.search(rf"^#?\s*{name}\s*=", (ROOT / "etc/narval.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.search(
+        rf"^#?\s*{name}\s*=", (ROOT / "etc/narval.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("name", [each.__name__ for each in get_args(events.Event)])

@@ -1,4 +1,4 @@
-"""`make demo`: the assistant at work on a scratch copy of the shipped home, told as a person would want to see it."""
+"""`make demo`: the assistant at work on a scratch copy of the shipped home, told as a person wants it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ from narval.runtime.home import PARTS, Home, shipped
 from narval.surfaces.cli.alone import serving
 
 SCRATCH = Path(".demo")
+EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
 NOTHING_MORE = 3600.0
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
-@click.option("--maildir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A Maildir of yours.")
-@click.option("--scratch", type=click.Path(path_type=Path), default=SCRATCH, help="Where the copy of the home goes.")
+@click.option(
+    "--maildir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A Maildir of yours."
+)
+@click.option(
+    "--scratch", type=click.Path(path_type=Path), default=SCRATCH, help="Where the copy of the home goes."
+)
 def main(once: bool, maildir: Path | None, scratch: Path) -> None:
     """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours."""
     try:
@@ -65,7 +70,9 @@ async def _demo(home: Home, *, once: bool) -> None:
         if not once:
             _say_what_next(console, home, daemon)
             work = asyncio.create_task(daemon.run())
-            await asyncio.wait([work, asyncio.create_task(_follow(console, daemon))], return_when="FIRST_COMPLETED")
+            await asyncio.wait(
+                [work, asyncio.create_task(_follow(console, daemon))], return_when="FIRST_COMPLETED"
+            )
     sys.stdout.flush()
 
 
@@ -75,7 +82,9 @@ async def _demo(home: Home, *, once: bool) -> None:
 def _report(console: Console, home: Home, daemon: Daemon) -> None:
     mails, verdicts, sent = _of(daemon, "email[@mailbox]"), _of(daemon, "triage"), _of(daemon, "sent")
     items, troubles = _of(daemon, "item"), _of(daemon, "error")
-    left = Counter(each.attributes.get("why", "") for each in verdicts if each.attributes["verdict"] == "leave")
+    left = Counter(
+        each.attributes.get("why", "") for each in verdicts if each.attributes["verdict"] == "leave"
+    )
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right", style="bold")
     table.add_column()
@@ -88,7 +97,8 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
     if unread:
         table.add_row(str(len(unread)), "could not be read, and were kept as files")
     feeds = Counter(each.attributes["feed"] for each in items)
-    table.add_row(str(len(items)), f"feed items came in [dim]({', '.join(f'{n} {name}' for name, n in feeds.items())})[/]")
+    by_feed = ", ".join(f"{count} {name}" for name, count in feeds.items())
+    table.add_row(str(len(items)), f"feed items came in [dim]({by_feed})[/]")
     others = [each for each in troubles if each not in unread]
     if others:
         table.add_row(str(len(others)), "errors [dim](narval memory error)[/]")
