@@ -19,8 +19,9 @@ Bindings = Mapping[str, Sequence[Element]]
 class Surroundings:
     """What lies around one step or transition of a run.
 
-    `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node, which
-    promotes what it selects to rank 1; `near` are the eids of the ranks between that and the run's own context.
+    `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node,
+    which promotes what it selects to rank 1; `near` are the eids of the ranks between that and the run's own
+    context.
     """
 
     __slots__ = ("_alternatives", "arguments", "context", "near", "run", "view")
@@ -61,10 +62,9 @@ class Surroundings:
 
         return ranks
 
-    def promoted(self) -> Iterator[int]:
-        """All that the `context` node selects."""
-        for bound in self._alternatives:
-            yield from self._place(bound, None)
+    def promoted(self) -> tuple[int, ...]:
+        """All that the `context` node selects, oldest first."""
+        return tuple(sorted({eid for bound in self._alternatives for eid in self._place(bound, None)}))
 
     def _first(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         for argument in self.arguments:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
+from types import MappingProxyType
 
 import msgspec
 from lxml import etree
@@ -10,13 +12,14 @@ from lxml import etree
 from narval.definitions.prototype import Output, Prototype
 from narval.engines.engine import View
 from narval.engines.events import Raw
+from narval.engines.inputs import Bindings
 from narval.memory.element import Element, Tree
 
 ERROR = "error"
 
 
 class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An element that may enter memory, and the key its output's `unique` gives it: (name, expression, value)."""
+    """An element that may enter memory; `key` is what `unique` gives: name, expression, value."""
 
     xml: bytes
     key: tuple[str, str, str] | None = None
@@ -31,42 +34,52 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     output: str = ""
 
 
-def judge(prototype: Prototype, raws: tuple[Raw, ...], view: View, *, complete: bool = True) -> Verdict:
+def judge(
+    prototype: Prototype,
+    raws: tuple[Raw, ...],
+    view: View,
+    bindings: Bindings = MappingProxyType({}),
+    *,
+    complete: bool = True,
+) -> Verdict:
     """Each element fits exactly one output, none is missing, only a list has several (N20).
 
-    `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements need
-    no declaration, and when there is one nothing counts as missing.
+    `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
+    need no declaration and are never outputs (N26); when there is one nothing counts as missing.
     """
+    bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
     errors: list[bytes] = []
     accepted: list[Accepted] = []
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for raw in raws:
         element = Element(0, raw.xml)
         refusal = view.schema_fault(raw.xml)
         if refusal is not None:
-            return Verdict(fault=f"a {element.name} element is refused by its schema: {refusal}", output=raw.output or "")
-        fitting = [output for output in prototype.outputs if view.fits(element, output.condition.bind({}))]
-        if not fitting and element.name == ERROR:
+            fault = f"a {element.name} element is refused by its schema: {refusal}"
+            return Verdict(fault=fault, output=raw.output or "")
+        if element.name == ERROR:
             errors.append(raw.xml)
             continue
-        fault = _misfit(prototype, raw, element, fitting)
+        tree = Tree(element)
+        fitting = [output for output, bound in bounds if bound.test(tree)]
+        fault, key = _misfit(prototype, raw, element, fitting), None
+        if not fault:
+            counts[fitting[0].id] += 1
+            fault, key = _key(fitting[0], tree)
         if fault:
-            return Verdict(fault=fault, output=raw.output or (fitting[0].id if fitting else ""))
-        output = fitting[0]
-        counts[output.id] = counts.get(output.id, 0) + 1
-        if counts[output.id] > 1 and not output.list and complete:
-            return Verdict(fault=f"output {output.id} takes one element, got several", output=output.id)
-        accepted.append(Accepted(raw.xml, _key(output, element)))
-    if complete and not errors:
+            return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
+        accepted.append(Accepted(raw.xml, key))
+    if complete:
         for output in prototype.outputs:
-            if not output.optional and output.id not in counts:
-                return Verdict(fault=f"output {output.id} ({_wanted(output)}) is missing", output=output.id)
+            fault = _miscount(output, counts[output.id], bool(errors))
+            if fault:
+                return Verdict(fault=fault, output=output.id)
     return Verdict(accepted=tuple(accepted), errors=tuple(errors))
 
 
 def _misfit(prototype: Prototype, raw: Raw, element: Element, fitting: list[Output]) -> str:
     if not fitting:
-        wanted = ", ".join(f"{output.id} ({_wanted(output)})" for output in prototype.outputs) or "none"
+        wanted = ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
         return f"a {element.name} element fits no output; declared: {wanted}"
     if len(fitting) > 1:
         return f"a {element.name} element fits several outputs: {', '.join(output.id for output in fitting)}"
@@ -75,17 +88,25 @@ def _misfit(prototype: Prototype, raw: Raw, element: Element, fitting: list[Outp
     return ""
 
 
-def _wanted(output: Output) -> str:
-    return " and ".join(pattern.text for pattern in output.condition.patterns)
+def _miscount(output: Output, count: int, erred: bool) -> str:
+    if count > 1 and not output.list:
+        return f"output {output.id} takes one element, got {count}"
+    if count == 0 and not output.optional and not erred:
+        return f"output {output.id} ({output.condition.text}) is missing"
+    return ""
 
 
-def _key(output: Output, element: Element) -> tuple[str, str, str] | None:
+def _key(output: Output, tree: Tree) -> tuple[str, tuple[str, str, str] | None]:
+    """What is wrong with `unique`, and the key it gives; an empty value is no key (N37)."""
     if output.unique is None:
-        return None
-    value = _string_of(output.unique)(Tree(element).root)
-    return (element.name, output.unique, str(value)) if value else None
+        return "", None
+    try:
+        value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)
+    except etree.XPathError as error:
+        return f"the unique expression {output.unique!r} cannot be evaluated: {error}", None
+    return "", (str(tree.root.tag), output.unique, str(value)) if value else None
 
 
 @lru_cache(maxsize=1024)
-def _string_of(expression: str) -> etree.XPath:
-    return etree.XPath(f"string({expression})")
+def _string_of(expression: str, namespaces: tuple[tuple[str, str], ...]) -> etree.XPath:
+    return etree.XPath(f"string({expression})", namespaces=dict(namespaces) or None)

@@ -49,7 +49,9 @@ class Contexts:
         held = self._held.setdefault(run, {})
         last = next(reversed(held), 0)
         for eid in eids:
-            if eid < last and eid not in held:
+            if eid in held:
+                continue
+            if eid < last:
                 self._unsorted.add(run)
             last = eid
             held[eid] = None

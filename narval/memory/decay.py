@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from narval.memory.change import Forgotten
 from narval.memory.tree import Memory
 
 
-def forget_runs(memory: Memory, runs: tuple[int, ...]) -> Forgotten:
+def forget_runs(memory: Memory, runs: tuple[int, ...], in_use: Container[int] = ()) -> Forgotten:
     """What goes with runs that have ended: themselves, and each element that they alone hold.
 
-    What memory.xml or the library declares stays, and so does what a call under way has reserved.
+    What memory.xml or the library declares stays, and so does what a call under way was given: `in_use`, and
+    what it has reserved.
     """
     going = set(runs)
     eids = dict.fromkeys(
         eid
         for run in runs
         for eid in memory.contexts.of(run)
-        if not memory.is_run(eid) and _free(memory, eid) and going.issuperset(memory.contexts.holders(eid))
+        if not memory.is_run(eid)
+        and eid not in in_use
+        and _free(memory, eid)
+        and going.issuperset(memory.contexts.holders(eid))
     )
     return Forgotten(eids=tuple(eids), runs=runs)
 
@@ -27,8 +31,8 @@ def forget_runs(memory: Memory, runs: tuple[int, ...]) -> Forgotten:
 class Idle:
     """Since when nobody has used each element, for a home that forgets what is idle (`forget_after`, N5).
 
-    `after` is in seconds. A use only notes the moment; the heap learns of it when the element's turn comes, so
-    using costs a dictionary entry and nothing ever scans memory.
+    `after` is in seconds. A use only notes the moment; the heap learns of it when the element's turn comes,
+    so using costs a dictionary entry and nothing ever scans memory.
     """
 
     __slots__ = ("_after", "_heap", "_touched")
@@ -51,8 +55,11 @@ class Idle:
         """The moment to look again."""
         return self._heap[0][0] if self._heap else None
 
-    def due(self, memory: Memory, now: float, is_active: Callable[[int], bool]) -> Forgotten:
-        """What has been idle long enough: no live context holds it, and nothing protects it."""
+    def due(
+        self, memory: Memory, now: float, is_active: Callable[[int], bool], in_use: Container[int] = ()
+    ) -> Forgotten:
+        """What has been idle long enough: no live context holds it, no call under way has it (`in_use`), and
+        nothing protects it."""
         gone = []
         while self._heap and self._heap[0][0] <= now:
             _, eid = heapq.heappop(self._heap)
@@ -62,11 +69,15 @@ class Idle:
             until = self._touched.pop(eid, 0.0) + self._after
             if until > now:
                 heapq.heappush(self._heap, (until, eid))
-            elif any(is_active(run) for run in memory.contexts.holders(eid)) or not _free(memory, eid):
+            elif _needed(memory, eid, is_active) or eid in in_use:
                 heapq.heappush(self._heap, (now + self._after, eid))
             else:
                 gone.append(eid)
         return Forgotten(eids=tuple(gone))
+
+
+def _needed(memory: Memory, eid: int, is_active: Callable[[int], bool]) -> bool:
+    return not _free(memory, eid) or any(is_active(run) for run in memory.contexts.holders(eid))
 
 
 def _free(memory: Memory, eid: int) -> bool:

@@ -33,8 +33,11 @@ class Memory:
         self.reserved: set[int] = set()
         self._elements: dict[int, Element] = {}
         self._rendered: dict[int, Callable[[], Element]] = {}
+        self._run_names: set[str] = set()
+        """Runs change, so the attributes of elements of these names are not indexed."""
         self._by_name: dict[str, dict[int, None]] = {}
-        self._by_value: dict[tuple[str, str], dict[str, dict[int, None]]] = {}
+        self._by_value: dict[str, dict[str, dict[str, dict[int, None]]]] = {}
+        """Root name to attribute to value to eids: of attributes that a pattern has asked for."""
         self._trees = Trees()
 
     # --- reading --------------------------------------------------------------------------------------
@@ -120,6 +123,7 @@ class Memory:
     def show_run(self, eid: int, name: str, render: Callable[[], Element]) -> None:
         """A run begins to be seen as an element."""
         self._rendered[eid] = render
+        self._run_names.add(name)
         self._by_name.setdefault(name, {})[eid] = None
         self.next_eid = max(self.next_eid, eid + 1)
 
@@ -148,7 +152,7 @@ class Memory:
     def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
         """The smallest indexed set that holds every element of that name with these attribute values."""
         best = self._by_name.get(name, {})
-        if len(best) < _WORTH_INDEXING or name in _RENDERED_NAMES:
+        if len(best) < _WORTH_INDEXING or name in self._run_names:
             return best
         for attribute, value in equalities:
             bucket = self._values(name, attribute).get(value, {})
@@ -157,24 +161,29 @@ class Memory:
         return best
 
     def _values(self, name: str, attribute: str) -> dict[str, dict[int, None]]:
-        index = self._by_value.get((name, attribute))
+        indexes = self._by_value.setdefault(name, {})
+        index = indexes.get(attribute)
         if index is None:
-            index = self._by_value[name, attribute] = {}
+            index = indexes[attribute] = {}
             for eid in self._by_name.get(name, ()):
                 value = self._trees.of(self._elements[eid]).root.get(attribute)
                 if value is not None:
                     index.setdefault(str(value), {})[eid] = None
         return index
 
+    def _indexed(self, element: Element) -> Iterator[tuple[dict[str, dict[int, None]], str]]:
+        """The indexes an element belongs into, each with its value there."""
+        for attribute, index in self._by_value.get(element.name, {}).items():
+            value = self._trees.of(element).root.get(attribute)
+            if value is not None:
+                yield index, str(value)
+
     def _add(self, change: changes.Added) -> None:
         element = change.element
         self._elements[element.eid] = element
         self._by_name.setdefault(element.name, {})[element.eid] = None
-        for (name, attribute), index in self._by_value.items():
-            if name == element.name:
-                value = self._trees.of(element).root.get(attribute)
-                if value is not None:
-                    index.setdefault(str(value), {})[element.eid] = None
+        for index, value in self._indexed(element):
+            index.setdefault(value, {})[element.eid] = None
         if change.declared:
             self.declared[element.eid] = change.declared
         self.next_eid = max(self.next_eid, element.eid + 1)
@@ -183,11 +192,11 @@ class Memory:
         element = self._elements.pop(eid, None)
         if element is None:
             return
-        for (name, attribute), index in self._by_value.items():
-            if name == element.name:
-                value = self._trees.of(element).root.get(attribute)
-                if value is not None:
-                    index.get(str(value), {}).pop(eid, None)
+        for index, value in self._indexed(element):
+            bucket = index[value]
+            del bucket[eid]
+            if not bucket:
+                del index[value]
         self._by_name[element.name].pop(eid, None)
         self._trees.drop(eid)
         self.declared.pop(eid, None)
@@ -217,10 +226,6 @@ class Memory:
         self._remove(change.element.eid)
         if change.element.eid == self.next_eid - 1:
             self.next_eid -= 1
-
-
-_RENDERED_NAMES = frozenset({"plan", "process", "automaton", "task", "dataflow"})
-"""Runs change, so their attributes are not indexed."""
 
 
 def _distinct(eids: Iterable[int]) -> Iterator[int]:

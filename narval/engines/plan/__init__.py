@@ -1,7 +1,8 @@
 """The plan engine: follows a recipe (N21–N28).
 
-`state.py` has the tables of what may follow what; `steps.py` runs steps, `transitions.py` evaluates transitions,
-`story.py` tells how far a plan has come.
+`state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
+finds their inputs, `returns.py` takes what their calls gave back, `transitions.py` evaluates transitions,
+`story.py` tells how far a plan has come, and `deciding.py` is what they share.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import View
 from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Started
+from narval.engines.plan import returns, steps, story, transitions
 from narval.engines.plan import state as states
-from narval.engines.plan import steps, story, transitions
+from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import PHASES, PlanChange, PlanMoved, PlanStarted, PlanState
+from narval.engines.plan.state import PHASES, PlanState
 
 kind = "plan"
 definition_kind = "recipe"
@@ -31,6 +33,8 @@ reason = story.reason
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
+_DOUBLINGS = 9
+"""So many reach it; more would only grow the number."""
 
 
 def begin(run: int, definition: Recipe) -> PlanState:
@@ -62,6 +66,8 @@ def advance(
 
 
 def _started(plan: Deciding, event: Started) -> None:
+    if plan.state.state != "ready":
+        return
     plan.record.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
         plan.record.command(commands.Hold(event.elements))
@@ -70,12 +76,12 @@ def _started(plan: Deciding, event: Started) -> None:
 
 def _returned(plan: Deciding, event: Returned) -> None:
     if event.call in plan.state.calls:
-        steps.returned(plan, event)
+        returns.returned(plan, event)
 
 
 def _produced(plan: Deciding, event: Produced) -> None:
     if event.call in plan.state.calls:
-        steps.produced(plan, event)
+        returns.produced(plan, event)
 
 
 def _matched(plan: Deciding, event: Matched) -> None:
@@ -89,22 +95,21 @@ def _matched(plan: Deciding, event: Matched) -> None:
 
 def _cancelled(plan: Deciding, event: Cancelled) -> None:
     """Calls under way are given up and what they reserved is free again; the plan is over at once."""
-    state = plan.state
-    for call, identifier in state.calls.items():
-        run = state.step(identifier)
-        reserved = run.calls[call].reserved
-        if reserved:
-            plan.record.command(commands.Release(reserved))
+    plan.stop_waiting()
+    reserved = _reserved(plan.state)
+    if reserved:
+        plan.record.command(commands.Release(reserved))
+    for call in plan.state.calls:
         plan.record.command(commands.Abandon(call))
-    shared = [eid for run in state.steps.values() if run.state == "running" for eid in run.reserved]
-    if shared:
-        plan.record.command(commands.Release(tuple(shared)))
-    for transition in state.asleep:
-        plan.record.command(commands.Unwatch(state.transition(transition).watch))
-    for identifier in state.held_back:
-        plan.record.command(commands.Unwatch(state.step(identifier).watch))
     plan.record.change(PlanMoved("cancelled", event.at))
     _finish(plan)
+
+
+def _reserved(state: PlanState) -> tuple[int, ...]:
+    """What running steps and their calls have reserved."""
+    running = [run for run in state.steps.values() if run.state == "running"]
+    shared = [eid for run in running if run.each is not None for eid in run.each.reserved]
+    return (*shared, *(eid for run in running for call in run.calls.values() for eid in call.reserved))
 
 
 _ON: dict[type, Callable[[Deciding, Any], None]] = {
@@ -119,10 +124,10 @@ _ON: dict[type, Callable[[Deciding, Any], None]] = {
 def _settle(plan: Deciding) -> None:
     """Go on until nothing is left to decide, then see whether the plan is over."""
     while plan.to_run or plan.to_judge:
-        if plan.to_judge:
-            transitions.judge(plan, plan.to_judge.popleft())
-        else:
+        if plan.to_run:
             steps.run(plan, plan.to_run.popleft())
+        else:
+            transitions.judge(plan, plan.to_judge.popleft())
     transitions.check(plan)
     if plan.state.state in ("end", "failed-end") and not plan.state.calls:
         plan.record.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
@@ -132,21 +137,24 @@ def _settle(plan: Deciding) -> None:
 def _finish(plan: Deciding) -> None:
     """The plan is over: tell its caller, start again (N28), be forgotten in time (N5)."""
     state, recipe = plan.state, plan.recipe
-    if state.state == "failed":
-        eids = tuple(eid for run in state.steps.values() for eid in run.errors) or (state.error or 0,)
-    else:
-        eids = tuple(eid for run in state.steps.values() for eid in run.produced)
-    plan.record.command(commands.Finish(state.state, PHASES[state.state], eids, state.error))
+    plan.record.command(commands.Finish(state.state, PHASES[state.state], _result(state), state.error))
     if recipe.decay is not None:
         plan.record.command(commands.Forget(plan.event.at + recipe.decay))
-    if recipe.restart and state.state != "cancelled":
-        failed = state.state == "failed"
-        wait = min(LONGEST_BACK_OFF, 2.0**state.attempt) if failed else 0.0
+    if recipe.restart and state.state == "done":
+        plan.record.command(commands.Start(recipe.full_name, state.first))
+    elif recipe.restart and state.state == "failed":
+        wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
         plan.record.command(
-            commands.Start(
-                recipe.full_name,
-                state.first,
-                plan.event.at + wait if failed else None,
-                state.attempt + 1 if failed else 0,
-            )
+            commands.Start(recipe.full_name, state.first, plan.event.at + wait, state.attempt + 1)
         )
+
+
+def _result(state: PlanState) -> tuple[int, ...]:
+    """What the caller gets: all that the steps produced (N3); of a failed plan, its error elements (N26)."""
+    if state.state == "done":
+        return tuple(eid for run in state.steps.values() for eid in run.produced)
+    if state.state == "cancelled" or state.error is None:
+        return ()
+    unhandled = (eid for step in state.in_error for eid in state.step(step).errors)
+    faults = (run.fault for run in state.steps.values() if run.fault is not None)
+    return tuple(dict.fromkeys((state.error, *unhandled, *faults)))

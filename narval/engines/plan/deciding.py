@@ -9,7 +9,8 @@ from narval.engines import commands
 from narval.engines.engine import Recorder, View
 from narval.engines.events import Event
 from narval.engines.inputs import Bindings, Surroundings
-from narval.engines.plan.state import PlanChange, PlanMoved, PlanState, apply
+from narval.engines.plan.changes import PlanChange, PlanMoved
+from narval.engines.plan.state import PlanState, apply
 from narval.memory.element import Element, Origin
 from narval.memory.trouble import make_error
 
@@ -36,17 +37,28 @@ class Deciding:
         self.record.command(commands.Add(element, held))
         return element.eid
 
-    def add_error(self, kind: str, message: str, step: Step | None = None, detail: str = "", **where: str) -> int:
+    def add_error(
+        self,
+        kind: str,
+        message: str,
+        step: Step | None = None,
+        *,
+        detail: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        input: str = "",
+        output: str = "",
+    ) -> int:
         """An error element that names plan, recipe, step and target (N17); its eid."""
         places: dict[str, str | int | None] = {"plan": self.state.run, "recipe": self.recipe.full_name}
         if step is not None:
             places["step"] = step.id
-            places[step.kind] = step.target
-        xml = make_error(kind, message, detail, **places, **where)
-        return self.add(xml, step.id if step is not None else "")
+            places[step.kind if step.kind != "recipe" else "target"] = step.target
+        xml = make_error(kind, message, detail, **places, call=call, input=input, output=output)
+        return self.add(xml, step.id if step is not None else "", call, inputs)
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
-        """What the variables of a pattern stand for: `$STEPID` its products, `$plan` the plan element (N10)."""
+        """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
         bound: dict[str, tuple[Element, ...]] = {}
         for name in variables:
             if name in self.recipe.steps:
@@ -58,11 +70,7 @@ class Deciding:
         return bound
 
     def surroundings(
-        self,
-        transition: Transition | None,
-        context: Context | None,
-        near: tuple[tuple[int, ...], ...],
-        arguments: tuple[Element, ...] = (),
+        self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()
     ) -> Surroundings:
         """Where a step or transition looks for elements, nearest first."""
         bindings = None
@@ -72,7 +80,7 @@ class Deciding:
         return Surroundings(self.view, self.state.run, near, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
-        """What the in-steps of a transition produced, oldest first: their errors too, where the link takes them."""
+        """What the in-steps of a transition produced, oldest first; errors too where the link takes them."""
         eids: list[int] = []
         for link in transition.ins:
             run = self.state.step(link.step.id)
@@ -83,24 +91,28 @@ class Deciding:
 
     # --- the end --------------------------------------------------------------------------------------
 
-    def fail(self, kind: str, message: str, error: int | None = None) -> None:
-        """The plan fails, once its running steps have ended (N27)."""
-        if self.state.state != "running":
-            return
-        if error is None:
-            error = self.add_error(kind, message)
-        self._wind_up("failed-end", error)
+    def fail(self, error: int) -> None:
+        """The plan fails, once its running steps have ended (N27); `error` is the element that says why."""
+        if self.state.state == "running":
+            self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:
         """The end step is done; side branches may still run (N27)."""
         self._wind_up("end", None)
 
-    def _wind_up(self, to: str, error: int | None) -> None:
-        """Nothing further fires: watches go, steps held back are not run."""
+    def stop_waiting(self) -> None:
+        """Nothing further fires: watches go, and steps that are ready do not run."""
         self.to_run.clear()
         self.to_judge.clear()
         for transition in self.state.asleep:
             self.record.command(commands.Unwatch(self.state.transition(transition).watch))
         for step in self.state.held_back:
             self.record.command(commands.Unwatch(self.state.step(step).watch))
+
+    def _wind_up(self, to: str, error: int | None) -> None:
+        """Running steps end by themselves; sources would go on for ever, and are given up (N36)."""
+        self.stop_waiting()
+        for call, step in self.state.calls.items():
+            if self.state.step(step).calls[call].source:
+                self.record.command(commands.Abandon(call))
         self.record.change(PlanMoved(to, self.event.at, error))

@@ -1,9 +1,10 @@
-"""The state of a plan, the facts that change it, and the tables of what may follow what (N21).
+"""The state of a plan, how facts change it, and the tables of what may follow what (N21).
 
 A step        todo → ready → running → end → done → history
               todo → impossible      end → error → history      ready, end → failed
 A transition  wait-step → wait-condition → fireable → fired, or at once from wait-step to fireable
-              wait-step, wait-condition → impossible            wait-step → fail: an error link that does not hold
+              wait-step, wait-condition → impossible        wait-step → fail: an error link that does not hold
+              wait-condition → wait-condition: it waits for something else, a variable having got its elements
 A plan        ready → running → end → done      running → failed-end → failed
               any that is not over → cancelled, and failed when narval itself broke down
 """
@@ -16,6 +17,25 @@ from typing import Any
 import msgspec
 
 from narval.engines.events import Caller
+from narval.engines.plan.changes import (
+    CallBack,
+    CallMade,
+    CallsDropped,
+    Each,
+    MadeImpossible,
+    PlanChange,
+    PlanMoved,
+    PlanStarted,
+    StepDone,
+    StepErred,
+    StepFailed,
+    StepHeldBack,
+    StepReady,
+    StepRunning,
+    TransitionAsleep,
+    TransitionFailed,
+    TransitionFired,
+)
 from narval.errors import InternalError
 
 STEP_MOVES: dict[str, frozenset[str]] = {
@@ -28,7 +48,7 @@ STEP_MOVES: dict[str, frozenset[str]] = {
 }
 TRANSITION_MOVES: dict[str, frozenset[str]] = {
     "wait-step": frozenset({"wait-condition", "fireable", "impossible", "fail"}),
-    "wait-condition": frozenset({"fireable", "impossible"}),
+    "wait-condition": frozenset({"wait-condition", "fireable", "impossible"}),
     "fireable": frozenset({"fired"}),
 }
 PLAN_MOVES: dict[str, frozenset[str]] = {
@@ -37,29 +57,14 @@ PLAN_MOVES: dict[str, frozenset[str]] = {
     "end": frozenset({"done", "cancelled", "failed"}),
     "failed-end": frozenset({"failed", "cancelled"}),
 }
+NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
+"""Steps in these states have still to end."""
 PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 """The phase of a plan that is over; any other state is active."""
 
 
-class Each(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the calls of a `foreach` have in common (N19).
-
-    `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
-    `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
-    outdates when all its calls are back.
-    """
-
-    input: str = ""
-    use: bool = False
-    outdates: bool = False
-    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    listed: tuple[str, ...] = ()
-    arguments: tuple[int, ...] = ()
-    reserved: tuple[int, ...] = ()
-
-
 class CallRun(msgspec.Struct, omit_defaults=True):
-    """A call under way: the elements it was given, those of them it has reserved, and whether it is a source's."""
+    """A call under way: the elements it was given, which of them it reserved, whether it is a source's."""
 
     inputs: tuple[int, ...] = ()
     reserved: tuple[int, ...] = ()
@@ -133,143 +138,6 @@ _TODO = StepRun()
 _WAITING = TransitionRun()
 
 
-# --- changes: the facts decided -------------------------------------------------------------------------
-
-
-class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The plan began; `elements` are its first context."""
-
-    at: float
-    elements: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
-
-
-class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The step is to run: it is the first one, or `via` led to it."""
-
-    step: str
-    via: str = ""
-
-
-class StepHeldBack(msgspec.Struct, frozen=True, tag=True):
-    """The step waits: a call elsewhere has reserved the only elements it could take."""
-
-    step: str
-    watch: str
-
-
-class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The step has its inputs; with `foreach`, `later` are the elements it will make a call for."""
-
-    step: str
-    each: Each | None = None
-    later: tuple[int, ...] = ()
-
-
-class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A call went out for the step: for the element `given`, where it has a `foreach`."""
-
-    step: str
-    call: str
-    inputs: tuple[int, ...] = ()
-    reserved: tuple[int, ...] = ()
-    given: int | None = None
-    source: bool = False
-
-
-class CallsDropped(msgspec.Struct, frozen=True, tag=True):
-    """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
-
-    step: str
-    elements: tuple[int, ...]
-
-
-class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A call came back: with what it produced, the errors it left, or a fault of its outputs (N20)."""
-
-    call: str
-    produced: tuple[int, ...] = ()
-    errors: tuple[int, ...] = ()
-    fault: int | None = None
-
-
-class StepDone(msgspec.Struct, frozen=True, tag=True):
-    """All calls of the step did their work."""
-
-    step: str
-
-
-class StepErred(msgspec.Struct, frozen=True, tag=True):
-    """A call of the step ended in error: an error link may take it up (N26)."""
-
-    step: str
-
-
-class StepFailed(msgspec.Struct, frozen=True, tag=True):
-    """The engine could not run the step (N17, N20); `error` is the element that says why."""
-
-    step: str
-    error: int
-
-
-class TransitionAsleep(msgspec.Struct, frozen=True, tag=True):
-    """The in-steps are there, the conditions not yet: a watch is set (N24)."""
-
-    transition: str
-    watch: str
-
-
-class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the in-steps,
-    which are history now; `starts` the out-steps that no other transition had led to before."""
-
-    transition: str
-    took: tuple[int, ...] = ()
-    ends: tuple[str, ...] = ()
-    starts: tuple[str, ...] = ()
-
-
-class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
-
-    transitions: tuple[str, ...] = ()
-    steps: tuple[str, ...] = ()
-
-
-class TransitionFailed(msgspec.Struct, frozen=True, tag=True):
-    """An error link's conditions do not hold (N26)."""
-
-    transition: str
-
-
-class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The plan went on to another state; `error` says why it fails."""
-
-    to: str
-    at: float
-    error: int | None = None
-
-
-PlanChange = (
-    PlanStarted
-    | StepReady
-    | StepHeldBack
-    | StepRunning
-    | CallMade
-    | CallsDropped
-    | CallBack
-    | StepDone
-    | StepErred
-    | StepFailed
-    | TransitionAsleep
-    | TransitionFired
-    | MadeImpossible
-    | TransitionFailed
-    | PlanMoved
-)
-
-
 # --- apply ----------------------------------------------------------------------------------------------
 
 
@@ -309,8 +177,8 @@ def _illegal(state: PlanState, what: str, identifier: str, found: str, to: str) 
     moved: list[tuple[str, StepRun | TransitionRun]] = [*state.steps.items(), *state.transitions.items()]
     story = ", ".join(f"{name} {run.state}" for name, run in moved)
     return InternalError(
-        f"plan {state.run} of {state.recipe} ({state.state}): {what} {identifier} cannot go from {found} to {to}; "
-        f"so far: {story or 'nothing'}"
+        f"plan {state.run} of {state.recipe} ({state.state}): {what} {identifier} cannot go "
+        f"from {found} to {to}; so far: {story or 'nothing'}"
     )
 
 
@@ -344,8 +212,8 @@ def _call_made(state: PlanState, change: CallMade) -> None:
 
 
 def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
-    run = state.steps[change.step]
-    run.later = [eid for eid in run.later if eid not in change.elements]
+    run, dropped = state.steps[change.step], frozenset(change.elements)
+    run.later = [eid for eid in run.later if eid not in dropped]
 
 
 def _call_back(state: PlanState, change: CallBack) -> None:

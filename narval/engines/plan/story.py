@@ -10,11 +10,11 @@ from lxml import etree
 from narval.definitions.recipe import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Wait
-from narval.engines.plan.state import PlanState
+from narval.engines.plan.state import NOT_ENDED, PlanState
 
 
 def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> bytes:
-    """The `plan` element: the recipe's steps and transitions with their states, and the context by reference."""
+    """The `plan` element: the recipe's steps and transitions with their states, the context by reference."""
     root = etree.Element(
         "plan",
         recipename=definition.full_name,
@@ -69,7 +69,7 @@ def _joins(definition: Recipe, state: PlanState) -> Iterator[Wait]:
             continue
         states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
         ended = [step for step, word in states.items() if word in ("done", "error")]
-        lacking = [f"{step} ({word})" for step, word in states.items() if word not in ("done", "error", "history")]
+        lacking = [f"{step} ({word})" for step, word in states.items() if word in NOT_ENDED]
         if ended and lacking:
             yield Wait(transition.id, "join", f"steps {', '.join(lacking)}")
 
@@ -106,7 +106,8 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
             for step in definition.steps.values()
         ],
         "transitions": [
-            {"id": each.id, "state": state.transition(each.id).state} for each in definition.transitions.values()
+            {"id": each.id, "state": state.transition(each.id).state}
+            for each in definition.transitions.values()
         ],
     }
 
@@ -124,9 +125,10 @@ def _reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
     run = state.step(step.id)
     led = ", ".join(f"{each.id} ({state.transition(each.id).state})" for each in step.ins)
     over = f"; the plan is {state.state}" if state.state != "running" else ""
+    reserved = "it waits for an element that another call has reserved"
     texts = {
         "todo": f"no transition has led to it yet: {led or 'none does'}{over}",
-        "ready": "it waits for an element that another call has reserved",
+        "ready": reserved if step.id in state.held_back else f"it was not run{over}",
         "running": f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back",
         "done": "it did its work",
         "history": "it did its work and the plan has gone on" if not run.errors else "its error was handled",
@@ -151,6 +153,14 @@ def _reason_of_transition(state: PlanState, transition: Transition) -> str:
         "fail": f"its conditions did not hold when its in-steps had ended: {ins}",
     }
     return f"transition {transition.id} is {word}: {texts.get(word, '')}"
+
+
+def dead_ends(definition: Recipe, state: PlanState) -> Iterator[str]:
+    """Why a stuck plan did not go on: each transition that has not fired though an in-step has ended."""
+    for transition in definition.transitions.values():
+        ended = any(state.step(link.step.id).state in ("done", "error") for link in transition.ins)
+        if ended and state.transition(transition.id).state != "fired":
+            yield _reason_of_transition(state, transition)
 
 
 def _listed(eids: Iterable[int]) -> str:

@@ -1,7 +1,8 @@
 """Evaluating transitions: which may fire, which waits, which never will (N22, N23, N24, N26; §2.4).
 
 A transition is *impossible* when an in-step can no longer end as its link wants, *undetermined* while one has
-yet to end, and *potential* otherwise: then its conditions decide.
+yet to end, and *potential* otherwise: then its conditions decide. Transitions that share an in-step are
+*rivals*: one of them fires at most.
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ from collections.abc import Iterable
 from narval.definitions.recipe import Step, Transition
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
+from narval.engines.plan import story
+from narval.engines.plan.changes import MadeImpossible, TransitionAsleep, TransitionFailed, TransitionFired
 from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import (
-    MadeImpossible,
-    TransitionAsleep,
-    TransitionFailed,
-    TransitionFired,
-)
+from narval.engines.plan.state import NOT_ENDED
 from narval.memory.change import MarkScope
 from narval.memory.match import Bound
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
-_NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
 _OPEN = frozenset({"wait-step", "wait-condition"})
+
+Wanted = list[tuple[Bound, MarkScope | None]]
+"""The conditions of a transition with their variables resolved, and where what they use is marked (N18)."""
 
 
 def judge(plan: Deciding, step: Step) -> None:
@@ -33,17 +33,16 @@ def judge(plan: Deciding, step: Step) -> None:
     if step is plan.recipe.end and plan.state.step(step.id).state == "done":
         plan.end_reached()
         return
-    _choose(plan, step.outs)
+    _choose(plan, _rivals(each for each in step.outs if _is_potential(plan, each)))
     _spread(plan, step.outs)
+    _wait_for_more(plan, step)
 
 
 def matched(plan: Deciding, watch: str) -> None:
-    """An element came that a sleeping transition may take: try it, and those it competes with."""
-    for transition in plan.state.asleep:
-        if plan.state.transition(transition).watch == watch:
-            rivals = {id(each): each for link in plan.recipe.transitions[transition].ins for each in link.step.outs}
-            asleep = [each for each in rivals.values() if each.id in plan.state.asleep]
-            _choose(plan, sorted(asleep, key=lambda each: (-each.priority, each.order)))
+    """An element came that a sleeping transition may take: try it, and its rivals."""
+    for identifier in plan.state.asleep:
+        if plan.state.transition(identifier).watch == watch:
+            _choose(plan, _rivals([plan.recipe.transitions[identifier]]))
             return
 
 
@@ -54,14 +53,13 @@ def check(plan: Deciding) -> None:
         return
     for identifier in state.in_error:
         step = plan.recipe.steps[identifier]
-        if not any(_handles(plan, each, step) for each in step.outs):
-            errors = state.step(identifier).errors
-            plan.fail("step-error", f"step {identifier} ended in error and nothing handles it", errors[0])
+        if not any(_may_handle(plan, each, step) for each in step.outs):
+            plan.fail(state.step(identifier).errors[0])
             return
     if not state.calls and not state.asleep and not state.held_back:
-        plan.fail(
-            "stuck", f"no transition can fire any more and the end step {plan.recipe.end.id} was not reached"
-        )
+        end = plan.recipe.end.id
+        why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
+        plan.fail(plan.add_error("stuck", why, detail="\n".join(story.dead_ends(plan.recipe, state))))
 
 
 def classify(plan: Deciding, transition: Transition) -> str:
@@ -69,7 +67,7 @@ def classify(plan: Deciding, transition: Transition) -> str:
     undetermined = False
     for link in transition.ins:
         state = plan.state.step(link.step.id).state
-        if state in _NOT_ENDED:
+        if state in NOT_ENDED:
             undetermined = True
         elif state != ("error" if link.on_error else "done"):
             return IMPOSSIBLE
@@ -84,33 +82,45 @@ def handles_errors(transition: Transition) -> bool:
 # --- firing ---------------------------------------------------------------------------------------------
 
 
+def _rivals(transitions: Iterable[Transition]) -> list[Transition]:
+    """These transitions and those that share an in-step with one: by priority, then as in the file (N22)."""
+    rivals = {each.id: each for one in transitions for link in one.ins for each in link.step.outs}
+    return sorted(rivals.values(), key=lambda each: (-each.priority, each.order))
+
+
 def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
-    """Fire the first that can fire; those that could but for their conditions go to sleep, or fail (N26)."""
-    tried: list[Transition] = []
+    """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26)."""
+    lacking: list[tuple[Transition, Wanted]] = []
     for transition in transitions:
-        if plan.state.transition(transition.id).state not in _OPEN or classify(plan, transition) != POTENTIAL:
+        if not _is_potential(plan, transition):
             continue
-        took = _conditions_met(plan, transition)
-        if took is not None:
-            _fire(plan, transition, took)
-            return
-        tried.append(transition)
-    for transition in tried:
+        wanted = _wanted(plan, transition)
+        took = _found(plan, transition, wanted)
+        if took is None:
+            lacking.append((transition, wanted))
+        else:
+            _fire(plan, transition, wanted, took)
+    for transition, wanted in lacking:
+        if not _is_potential(plan, transition):
+            continue
         if handles_errors(transition):
             plan.record.change(TransitionFailed(transition.id))
+            _spread(plan, [transition])
         elif transition.id not in plan.state.asleep:
-            _sleep(plan, transition)
+            _sleep(plan, transition, wanted)
 
 
-def _fire(plan: Deciding, transition: Transition, took: tuple[int, ...]) -> None:
-    for (_, scope), eid in zip(_bounds(plan, transition), took, strict=True):
+def _is_potential(plan: Deciding, transition: Transition) -> bool:
+    return plan.state.transition(transition.id).state in _OPEN and classify(plan, transition) == POTENTIAL
+
+
+def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
+    for (_, scope), eid in zip(wanted, took, strict=True):
         if scope is not None:
             plan.record.command(commands.Mark(scope, (eid,)))
     if took:
         plan.record.command(commands.Hold(took))
-    watch = plan.state.transition(transition.id).watch
-    if watch:
-        plan.record.command(commands.Unwatch(watch))
+    _stop_watching(plan, transition)
     starts = [step for step in transition.outs if plan.state.step(step.id).state == "todo"]
     plan.record.change(
         TransitionFired(
@@ -125,43 +135,63 @@ def _fire(plan: Deciding, transition: Transition, took: tuple[int, ...]) -> None
         _spread(plan, link.step.outs)
 
 
-def _sleep(plan: Deciding, transition: Transition) -> None:
+def _sleep(plan: Deciding, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing: waiting costs nothing (N24)."""
+    _stop_watching(plan, transition)
     watch = plan.record.identifier()
-    pairs = _bounds(plan, transition)
     plan.record.change(TransitionAsleep(transition.id, watch))
     plan.record.command(
-        commands.Watch(watch, tuple(bound for bound, _ in pairs), tuple(scope for _, scope in pairs))
+        commands.Watch(watch, tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted))
     )
 
 
+def _wait_for_more(plan: Deciding, step: Step) -> None:
+    """What a step produced is what `$step` stands for: transitions that wait for such see it now (N10)."""
+    for identifier in tuple(plan.state.asleep):
+        transition = plan.recipe.transitions[identifier]
+        if identifier in plan.state.asleep and step.id in _variables(transition):
+            _choose(plan, _rivals([transition]))
+            if identifier in plan.state.asleep:
+                _sleep(plan, transition, _wanted(plan, transition))
+
+
+def _stop_watching(plan: Deciding, transition: Transition) -> None:
+    watch = plan.state.transition(transition.id).watch
+    if watch:
+        plan.record.command(commands.Unwatch(watch))
+
+
+# --- what cannot be any more ----------------------------------------------------------------------------
+
+
 def _spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
-    """What cannot fire is impossible, and so is what only it leads to (N22)."""
+    """What cannot fire is impossible, and so are the steps that nothing else leads to, and so on (N22)."""
     pending = list(transitions)
-    gone: list[str] = []
-    steps: list[str] = []
-    dead = set[str]()
+    dead: dict[str, None] = {}
+    lost: dict[str, None] = {}
     while pending:
         transition = pending.pop()
-        if transition.id in dead or plan.state.transition(transition.id).state not in _OPEN:
+        state = plan.state.transition(transition.id).state
+        if state in _OPEN:
+            if transition.id in dead or not _is_dead(plan, transition, lost):
+                continue
+            dead[transition.id] = None
+            _stop_watching(plan, transition)
+        elif state != "fail":
             continue
-        if classify(plan, transition) != IMPOSSIBLE and not any(link.step.id in dead for link in transition.ins):
-            continue
-        dead.add(transition.id)
-        gone.append(transition.id)
-        watch = plan.state.transition(transition.id).watch
-        if watch:
-            plan.record.command(commands.Unwatch(watch))
         for step in transition.outs:
-            if step.id not in dead and _unreachable(plan, step, dead):
-                dead.add(step.id)
-                steps.append(step.id)
+            if step.id not in lost and _is_lost(plan, step, dead):
+                lost[step.id] = None
                 pending.extend(step.outs)
-    if gone:
-        plan.record.change(MadeImpossible(tuple(gone), tuple(steps)))
+    if dead or lost:
+        plan.record.change(MadeImpossible(tuple(dead), tuple(lost)))
 
 
-def _unreachable(plan: Deciding, step: Step, dead: set[str]) -> bool:
+def _is_dead(plan: Deciding, transition: Transition, lost: dict[str, None]) -> bool:
+    return classify(plan, transition) == IMPOSSIBLE or any(link.step.id in lost for link in transition.ins)
+
+
+def _is_lost(plan: Deciding, step: Step, dead: dict[str, None]) -> bool:
     if plan.state.step(step.id).state != "todo" or step is plan.recipe.start:
         return False
     return all(
@@ -169,7 +199,7 @@ def _unreachable(plan: Deciding, step: Step, dead: set[str]) -> bool:
     )
 
 
-def _handles(plan: Deciding, transition: Transition, step: Step) -> bool:
+def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
     """Whether a transition may still take up an error of that step."""
     if plan.state.transition(transition.id).state != "wait-step":
         return False
@@ -179,8 +209,7 @@ def _handles(plan: Deciding, transition: Transition, step: Step) -> bool:
 # --- conditions -----------------------------------------------------------------------------------------
 
 
-def _bounds(plan: Deciding, transition: Transition) -> list[tuple[Bound, MarkScope | None]]:
-    """The conditions with their variables resolved, and where what they use is marked (N18)."""
+def _wanted(plan: Deciding, transition: Transition) -> Wanted:
     return [
         (
             each.condition.bind(plan.bindings(each.condition.variables)),
@@ -190,16 +219,15 @@ def _bounds(plan: Deciding, transition: Transition) -> list[tuple[Bound, MarkSco
     ]
 
 
-def _conditions_met(plan: Deciding, transition: Transition) -> tuple[int, ...] | None:
+def _variables(transition: Transition) -> frozenset[str]:
+    return frozenset[str]().union(*(each.condition.variables for each in transition.conditions))
+
+
+def _found(plan: Deciding, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
     """One element for each condition, each its own, nearest first (N23); None when one has none."""
-    if not transition.conditions:
+    if not wanted:
         return ()
-    around = plan.surroundings(transition, transition.context, (plan.products_of_in_steps(transition),))
-    slots = [
-        Slot(str(at), around.ranks(bound, scope), optional=False, list=False)
-        for at, (bound, scope) in enumerate(_bounds(plan, transition))
-    ]
+    around = plan.surroundings(transition.context, (plan.products_of_in_steps(transition),))
+    slots = [Slot(str(at), around.ranks(bound, scope)) for at, (bound, scope) in enumerate(wanted)]
     assigned = assign(slots)
-    if assigned.missing:
-        return None
-    return tuple(assigned.given[slot.id][0] for slot in slots)
+    return None if assigned.missing else tuple(assigned.given[slot.id][0] for slot in slots)

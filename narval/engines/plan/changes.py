@@ -1,0 +1,158 @@
+"""The facts that change a plan. Applying one decides nothing: `state.py` says what each does (N21)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.engines.events import Caller
+
+
+class Each(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the calls of a `foreach` have in common (N19).
+
+    `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
+    `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
+    outdates when all its calls are back.
+    """
+
+    input: str = ""
+    use: bool = False
+    outdates: bool = False
+    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    listed: tuple[str, ...] = ()
+    arguments: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+
+
+class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The plan began; `elements` are its first context."""
+
+    at: float
+    elements: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+
+
+class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The step is to run: it is the first one, or `via` led to it."""
+
+    step: str
+    via: str = ""
+
+
+class StepHeldBack(msgspec.Struct, frozen=True, tag=True):
+    """The step waits: a call elsewhere has reserved the only elements it could take."""
+
+    step: str
+    watch: str
+
+
+class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The step has its inputs; with `foreach`, `later` are the elements it will make a call for."""
+
+    step: str
+    each: Each | None = None
+    later: tuple[int, ...] = ()
+
+
+class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call went out for the step: for the element `given`, where it has a `foreach`."""
+
+    step: str
+    call: str
+    inputs: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+    given: int | None = None
+    source: bool = False
+
+
+class CallsDropped(msgspec.Struct, frozen=True, tag=True):
+    """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
+
+    step: str
+    elements: tuple[int, ...]
+
+
+class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call came back: with what it produced, the errors it left, or a fault of its outputs (N20)."""
+
+    call: str
+    produced: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+    fault: int | None = None
+
+
+class StepDone(msgspec.Struct, frozen=True, tag=True):
+    """All calls of the step did their work."""
+
+    step: str
+
+
+class StepErred(msgspec.Struct, frozen=True, tag=True):
+    """A call of the step ended in error: an error link may take it up (N26)."""
+
+    step: str
+
+
+class StepFailed(msgspec.Struct, frozen=True, tag=True):
+    """The engine could not run the step (N17, N20); `error` is the element that says why."""
+
+    step: str
+    error: int
+
+
+class TransitionAsleep(msgspec.Struct, frozen=True, tag=True):
+    """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
+
+    transition: str
+    watch: str
+
+
+class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
+    in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
+
+    transition: str
+    took: tuple[int, ...] = ()
+    ends: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+
+
+class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
+
+    transitions: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+class TransitionFailed(msgspec.Struct, frozen=True, tag=True):
+    """An error link's conditions do not hold (N26)."""
+
+    transition: str
+
+
+class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The plan went on to another state; `error` says why it fails."""
+
+    to: str
+    at: float
+    error: int | None = None
+
+
+PlanChange = (
+    PlanStarted
+    | StepReady
+    | StepHeldBack
+    | StepRunning
+    | CallMade
+    | CallsDropped
+    | CallBack
+    | StepDone
+    | StepErred
+    | StepFailed
+    | TransitionAsleep
+    | TransitionFired
+    | MadeImpossible
+    | TransitionFailed
+    | PlanMoved
+)

@@ -1,0 +1,115 @@
+"""What came back from the calls of a step: outputs are checked and kept, errors too (N20, N26, N36)."""
+
+from __future__ import annotations
+
+from narval.definitions.prototype import Prototype
+from narval.definitions.recipe import Step
+from narval.engines import commands
+from narval.engines.events import Problem, Produced, Raw, Returned
+from narval.engines.outputs import Accepted, Verdict, judge
+from narval.engines.plan.changes import CallBack
+from narval.engines.plan.deciding import Deciding
+from narval.engines.plan.state import CallRun
+from narval.engines.plan.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
+
+
+def produced(plan: Deciding, event: Produced) -> None:
+    """A source has elements: they enter memory for everyone, and the step goes on (N36).
+
+    They do not join the plan's context: a source may run for years, and its products are
+    forgotten one by one.
+    """
+    step, call = _made_by(plan, event.call)
+    verdict = _judged(plan, step, event.elements, complete=False)
+    if verdict.fault:
+        plan.record.command(commands.Abandon(event.call))
+        _end_call(plan, step, _bad_output(plan, step, event.call, call, verdict))
+        return
+    for each in verdict.accepted:
+        _keep(plan, step, event.call, call, each, held=False)
+    for xml in verdict.errors:
+        plan.add(xml, step.id, event.call, call.inputs, held=False)
+
+
+def returned(plan: Deciding, event: Returned) -> None:
+    """A call came back: check its outputs, and end the step with the last of its calls."""
+    step, call = _made_by(plan, event.call)
+    if event.abandoned and call.source:
+        back = CallBack(event.call)
+    elif event.abandoned or event.problem is not None:
+        back = _in_error(plan, step, call, event)
+    elif step.kind in WITH_PROTOTYPE:
+        back = _with_outputs(plan, step, call, event)
+    else:
+        back = CallBack(event.call, event.eids)
+        if event.eids:
+            plan.record.command(commands.Hold(event.eids))
+    _end_call(plan, step, back)
+
+
+def _made_by(plan: Deciding, call: str) -> tuple[Step, CallRun]:
+    step = plan.recipe.steps[plan.state.calls[call]]
+    return step, plan.state.step(step.id).calls[call]
+
+
+def _end_call(plan: Deciding, step: Step, back: CallBack) -> None:
+    """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
+    run = plan.state.step(step.id)
+    reserved = run.calls[back.call].reserved
+    if reserved:
+        well = back.fault is None and not back.errors
+        plan.record.command(commands.Outdate(reserved) if well else commands.Release(reserved))
+    plan.record.change(back)
+    if run.later and run.fault is None:
+        call_more(plan, step)
+    if not run.calls:
+        finish(plan, step)
+
+
+def _in_error(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack:
+    """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
+    if event.eids:
+        plan.record.command(commands.Hold(event.eids))
+        return CallBack(event.call, errors=event.eids)
+    problem = event.problem or Problem("abandoned", "the call was given up")
+    error = plan.add_error(
+        problem.kind, problem.message, step, detail=problem.detail, call=event.call, inputs=call.inputs
+    )
+    return CallBack(event.call, errors=(error,))
+
+
+def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack:
+    # What a source gave has entered memory as it came: when it ends, no output is missing.
+    verdict = _judged(plan, step, event.elements, complete=not call.source)
+    if verdict.fault:
+        return _bad_output(plan, step, event.call, call, verdict)
+    kept = [_keep(plan, step, event.call, call, each) for each in verdict.accepted]
+    errors = [plan.add(xml, step.id, event.call, call.inputs) for xml in verdict.errors]
+    return CallBack(event.call, tuple(eid for eid in kept if eid is not None), tuple(errors))
+
+
+def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool) -> Verdict:
+    prototype = prototype_of(plan, step)
+    if not isinstance(prototype, Prototype):
+        why = prototype.message if prototype is not None else "its target has no prototype"
+        return Verdict(fault=f"its outputs cannot be checked: {why}")
+    variables = frozenset[str]().union(*(each.condition.variables for each in prototype.outputs))
+    return judge(prototype, raws, plan.view, plan.bindings(variables), complete=complete)
+
+
+def _bad_output(plan: Deciding, step: Step, identifier: str, call: CallRun, verdict: Verdict) -> CallBack:
+    error = plan.add_error(
+        "bad-output", verdict.fault, step, call=identifier, inputs=call.inputs, output=verdict.output
+    )
+    return CallBack(identifier, fault=error)
+
+
+def _keep(
+    plan: Deciding, step: Step, identifier: str, call: CallRun, output: Accepted, *, held: bool = True
+) -> int | None:
+    """Add an output, unless `unique` has seen its value before (N37)."""
+    if output.key is not None:
+        if plan.view.keyed(*output.key):
+            return None
+        plan.record.command(commands.Key(*output.key))
+    return plan.add(output.xml, step.id, identifier, call.inputs, held=held)

@@ -1,0 +1,119 @@
+"""What a step takes: which elements go to its inputs, and what taking them does to memory (N15–N18)."""
+
+from __future__ import annotations
+
+from narval.definitions.prototype import Input, Prototype
+from narval.definitions.recipe import Step
+from narval.engines import commands
+from narval.engines.assignment import Assignment, Slot, assign
+from narval.engines.inputs import Surroundings
+from narval.engines.plan.deciding import Deciding
+from narval.memory.change import MarkScope
+from narval.memory.element import Element
+from narval.memory.match import Bound, Condition
+
+Settled = tuple[tuple[str, tuple[int, ...]], ...]
+"""The elements of each input that has any, by input id."""
+
+
+def scope_of(plan: Deciding, step: Step, slot: str, use: bool) -> MarkScope | None:
+    """Where what an input uses is marked: for all plans of the recipe, whatever its version (N18)."""
+    return (plan.recipe.full_name, step.id, slot) if use else None
+
+
+def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> Surroundings:
+    """Where the step looks for its inputs: the ranks of N15."""
+    via = plan.recipe.transitions.get(plan.state.step(step.id).via)
+    near: tuple[tuple[int, ...], ...] = ()
+    if via is not None:
+        near = (tuple(sorted(plan.state.transition(via.id).took)), plan.products_of_in_steps(via))
+    return plan.surroundings(step.context, near, arguments)
+
+
+def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+    """What an input uses is marked, what it outdates is reserved, and either joins the context (N3, N18)."""
+    if scope is not None:
+        plan.record.command(commands.Mark(scope, eids))
+    if outdates:
+        plan.record.command(commands.Reserve(eids))
+    if scope is not None or outdates:
+        plan.record.command(commands.Hold(eids))
+
+
+class Taking:
+    """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
+
+    def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
+        self.plan, self.step, self.inputs = plan, step, prototype.inputs
+        self._arguments = tuple(Element(-1 - at, xml) for at, xml in enumerate(step.arguments))
+        self._around = around(plan, step, self._arguments)
+        self._bounds = {each.id: self._bound(each.condition) for each in self.inputs}
+
+    def assign(self, without: Input | None = None) -> Assignment:
+        """Which element goes to which input (N16)."""
+        return assign([self._slot(each) for each in self.inputs if each is not without])
+
+    def settle(self, assigned: Assignment) -> Settled:
+        """What was assigned is taken; arguments among it enter memory."""
+        settled = []
+        for each in self.inputs:
+            eids = tuple(eid if eid >= 0 else self._added(eid) for eid in assigned.given.get(each.id, ()))
+            if eids:
+                settled.append((each.id, eids))
+                take(self.plan, self.scope(each), each.outdates, eids)
+        return tuple(settled)
+
+    def outdated_by(self, settled: Settled) -> tuple[int, ...]:
+        """The elements that the step will replace."""
+        outdating = {each.id for each in self.inputs if each.outdates}
+        return tuple(eid for slot, eids in settled if slot in outdating for eid in eids)
+
+    def fitting(self, element: Element) -> list[Input]:
+        """The inputs that an element fits, whoever may have taken it."""
+        return [each for each in self.inputs if self.plan.view.fits(element, self._bounds[each.id])]
+
+    def restrict(self, slot: Input, selected: Condition) -> None:
+        """The input takes only what `foreach` selects (N19)."""
+        self._bounds[slot.id] = self._bound(Condition((*selected.patterns, *slot.condition.patterns)))
+
+    def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of `eids` that an input has not used and that nobody has reserved or replaced."""
+        return tuple(self.plan.view.among(eids, self._bounds[slot.id], self.scope(slot)))
+
+    def scope(self, slot: Input) -> MarkScope | None:
+        """Where what the input uses is marked."""
+        return scope_of(self.plan, self.step, slot.id, slot.use)
+
+    # --- what is missing ------------------------------------------------------------------------------
+
+    def only_reserved(self, slots: tuple[Input, ...]) -> bool:
+        """Whether each of these inputs would have an element if no call under way had reserved it (N18)."""
+        return all(self.plan.view.reserved(self._bounds[each.id], self.scope(each)) for each in slots)
+
+    def watch(self, watch: str) -> commands.Watch:
+        """The watch of a step that is held back: any mandatory input may be what lets it go on."""
+        mandatory = [each for each in self.inputs if not each.optional]
+        return commands.Watch(
+            watch,
+            tuple(self._bounds[each.id] for each in mandatory),
+            tuple(self.scope(each) for each in mandatory),
+        )
+
+    def lack(self, slot: Input) -> str:
+        """Why an input has no element, for people (N17)."""
+        bound, scope, view = self._bounds[slot.id], self.scope(slot), self.plan.view
+        if any(True for _ in view.matching(bound, scope)):
+            return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"
+        if scope is not None and any(True for _ in view.matching(bound, None)):
+            return f"input {slot.id} has used every element that fits {bound.text}"
+        return f"nothing in memory fits input {slot.id} ({bound.text})"
+
+    def _slot(self, each: Input) -> Slot:
+        ranks = self._around.ranks(self._bounds[each.id], self.scope(each))
+        return Slot(each.id, ranks, each.optional, each.list)
+
+    def _bound(self, condition: Condition) -> Bound:
+        return condition.bind(self.plan.bindings(condition.variables))
+
+    def _added(self, eid: int) -> int:
+        return self.plan.add(self._arguments[-1 - eid].xml, self.step.id)
