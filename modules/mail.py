@@ -577,7 +577,7 @@ class Header:
         """By what the mail shows that it went to many: its List-Id, or the name of another sign."""
         if "list-id" in self:
             name = self.text("list-id")
-            return (re.findall(r"<([^<>]+)>", name) or [name or "list-id"])[-1]
+            return name.rpartition("<")[2].rstrip("> ") or "list-id"
         precedence = self.text("precedence").lower()
         bulk = precedence if precedence in ("list", "bulk", "junk") else ""
         return next((sign for sign in _LIST_SIGNS if sign in self), bulk)
@@ -672,16 +672,7 @@ def _key(raw: bytes, root: Part, header: Header) -> str:
     return digest.hexdigest()[:40]
 
 
-_SUFFIXES = {
-    "application/pdf": ".pdf",
-    "image/gif": ".gif",
-    "image/jpeg": ".jpg",
-    "image/png": ".png",
-    "message/delivery-status": ".txt",
-    "message/rfc822": ".eml",
-    "text/calendar": ".ics",
-    "text/html": ".html",
-}
+_SUFFIXES = {"message/delivery-status": ".txt", "message/rfc822": ".eml", "text/calendar": ".ics"}
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -691,7 +682,8 @@ def _file_name(asked: str, kind: str) -> str:
     name = "".join(letter for letter in name if unicodedata.category(letter)[0] != "C")
     name = " ".join(re.sub(r'[<>:"|?*]', "_", name).split()).strip(". ")
     if not name:
-        usual = ".txt" if kind.startswith("text/") else ".bin"
+        short = re.fullmatch(r"[a-z]+/([a-z]{2,4})", kind)
+        usual = f".{short[1]}" if short else ".txt" if kind.startswith("text/") else ".bin"
         return "attachment" + _SUFFIXES.get(kind, usual)
     if name.startswith("-") or _RESERVED.fullmatch(name):
         name = "_" + name
@@ -768,9 +760,7 @@ class Account(NamedTuple):
             return os.environ[name]
         file = (self.home or Path()) / "etc" / _file_name(name, "")
         if not name or not file.is_file():
-            raise self.fault(
-                f"no environment variable and no file in etc/ is named {name!r}, as its secret is"
-            )
+            raise self.fault(f"its secret is neither in the environment nor a file of etc/: {name!r}")
         if file.stat().st_mode & 0o077:
             raise self.fault(f"others may read its secret: chmod 600 {file}")
         return file.read_text("utf-8").strip()
@@ -809,9 +799,8 @@ class Account(NamedTuple):
                     file.write(lines)
 
     def _bookmark_file(self) -> Path:
-        where = "\0".join(
-            self.given.get(name, "") for name in ("kind", "path", "host", "port", "user", "folder")
-        )
+        names = ("kind", "path", "host", "port", "user", "folder")
+        where = "\0".join(self.given.get(name, "") for name in names)
         return self._folder() / f"seen-{hashlib.sha256(where.encode()).hexdigest()[:16]}"
 
     def _folder(self) -> Path:
@@ -988,9 +977,8 @@ def _maildir_letters(folders: Iterable[Path], known: set[str]) -> Iterator[Lette
             with suppress(FileNotFoundError):  # moved or deleted just now
                 name, state = path.name.partition(":")[0], path.stat()
                 if S_ISREG(state.st_mode) and state.st_size and not name.startswith("."):
-                    found.append(
-                        (name, f"{_fit(name)}/{state.st_size}/{state.st_mode:o}", path, state.st_size)
-                    )
+                    ident = f"{_fit(name)}/{state.st_size}/{state.st_mode:o}"
+                    found.append((name, ident, path, state.st_size))
     for _, ident, path, size in sorted(found):
         if ident in known:
             continue
@@ -1053,9 +1041,8 @@ def _imap(box: Account, signal: Signal) -> Iterator[Session]:
     secure = {} if box.tls == "none" else {"ssl_context": ssl.create_default_context()}
     port, secret = box.port(implicit=993, starttls=143, none=143), box.secret()
     with _reaching(box):
-        server = getattr(imap_tools, opener)(
-            box.given.get("host", ""), port, timeout=SERVER_SECONDS, **secure
-        )
+        host = box.given.get("host", "")
+        server = getattr(imap_tools, opener)(host, port, timeout=SERVER_SECONDS, **secure)
     try:
         with _reaching(box):
             try:
@@ -1165,22 +1152,13 @@ def _compose(
     me = identity.attributes
     ident = f"{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
     facts = {"kind": kind, "message-id": ident, "thread": ident, "date": _now(), "auto": auto}
-    facts |= {
-        "from": me.get("address", ""),
-        "from-name": me.get("name", ""),
-        "to": to,
-        "cc": cc,
-        "subject": subject,
-    }
+    facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
+    facts |= {"to": to, "cc": cc, "subject": subject}
     if answered is not None:
-        asked, chain = answered.get("message-id", ""), answered.get("references", "").split()
-        about = answered.get("subject") or "your message"
+        asked, about = answered.get("message-id", ""), answered.get("subject") or "your message"
+        chain = f"{answered.get('references', '')} {asked}".strip()
+        facts |= {"in-reply-to": asked, "references": chain, "thread": answered.get("thread", "")}
         facts["subject"] = about if _ANSWERED.match(about) else f"Re: {about}"
-        facts |= {
-            "in-reply-to": asked,
-            "references": " ".join([*chain, asked]),
-            "thread": answered.get("thread", ""),
-        }
     for name in ("from", "to", "cc"):
         _addresses(facts[name], name)
     mail = etree.Element("email", {name: _fit(value, 14_000) for name, value in facts.items() if value})
@@ -1195,7 +1173,7 @@ def _addresses(text: str, name: str) -> list[str]:
     for address in addresses:
         if not _PLAIN_ADDRESS.fullmatch(address) or ".." in address:
             raise ActionError(
-                f"expected {name} to hold addresses like name@example.org, got {address!r}", "bad-address"
+                f"expected addresses like name@example.org in {name}, got {address!r}", "bad-address"
             )
     return addresses
 
@@ -1233,33 +1211,28 @@ def _outgoing(mail: Element, call_id: str) -> Outgoing:
     given = mail.attributes
     senders, to, cc = (_addresses(given.get(name, ""), name) for name in ("from", "to", "cc"))
     if len(senders) != 1 or not to:
-        raise ActionError(
-            "expected a mail to have one address in from, and at least one in to", "bad-address"
-        )
+        raise ActionError("expected one address in from, and at least one in to", "bad-address")
     if len(to) + len(cc) > MAX_ADDRESSES:
-        raise ActionError(
-            f"expected at most {MAX_ADDRESSES} recipients, got {len(to) + len(cc)}", "too-many-recipients"
-        )
+        message = f"expected at most {MAX_ADDRESSES} recipients, got {len(to) + len(cc)}"
+        raise ActionError(message, "too-many-recipients")
     for name in ("from-name", "subject", "auto", "date"):
         if re.search(r"[\x00-\x1f\x7f]", given.get(name, "")):
             raise ActionError(f"{name} holds a line break, which could pass for a header", "header-injection")
-    message = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
-    message["From"] = Address(given.get("from-name", ""), addr_spec=senders[0])
-    message["To"] = ", ".join(to)
+    mime = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
+    mime["From"] = Address(given.get("from-name", ""), addr_spec=senders[0])
+    mime["To"] = ", ".join(to)
     if cc:
-        message["Cc"] = ", ".join(cc)
-    message["Subject"] = given.get("subject", "")
-    message["Date"] = format_datetime(_moment(given.get("date")))
+        mime["Cc"] = ", ".join(cc)
+    mime["Subject"] = given.get("subject", "")
+    mime["Date"] = format_datetime(_moment(given.get("date")))
     if given.get("auto"):
-        message["Auto-Submitted"] = given["auto"]
-    message.set_content(re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or ""))
+        mime["Auto-Submitted"] = given["auto"]
+    mime.set_content(re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or ""))
     ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
     if not _PLAIN_ID.fullmatch(ident):
-        raise ActionError(
-            f"expected message-id to be like word@example.org, got {ident!r}", "header-injection"
-        )
+        raise ActionError(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
     return Outgoing(
-        ident, senders[0], list(dict.fromkeys([*to, *cc])), _id_fields(ident, given) + message.as_bytes()
+        ident, senders[0], list(dict.fromkeys([*to, *cc])), _id_fields(ident, given) + mime.as_bytes()
     )
 
 
@@ -1267,17 +1240,13 @@ def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
     """The fields that name mails, an id a line: the standard library would encode long ones as if they were
     words, and no reader would find its thread.
     """
-    fields = {"Message-ID": [ident]}
-    fields |= {
-        "In-Reply-To": given.get("in-reply-to", "").split(),
-        "References": given.get("references", "").split(),
-    }
-    lines = (
-        f"{name}: " + "\r\n ".join(f"<{each}>" for each in ids if _PLAIN_ID.fullmatch(each))
-        for name, ids in fields.items()
-        if any(map(_PLAIN_ID.fullmatch, ids))
-    )
-    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
+    answered, chain = given.get("in-reply-to", ""), given.get("references", "")
+    text = ""
+    for name, value in (("Message-ID", ident), ("In-Reply-To", answered), ("References", chain)):
+        ids = [f"<{each}>" for each in value.split() if _PLAIN_ID.fullmatch(each)]
+        if ids:
+            text += f"{name}: " + "\r\n ".join(ids) + "\r\n"
+    return text.encode("ascii")
 
 
 def _moment(text: str | None) -> datetime:

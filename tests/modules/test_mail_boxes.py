@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import imap_tools
 import pytest
 
 from modules import mail
@@ -574,7 +576,7 @@ def test_a_mail_too_large_for_imap_is_told_and_the_next_is_read(
     ("more", "message"),
     [
         ({"user": "stranger"}, "refuses it"),
-        ({"secret": "nothing"}, "no environment variable and no file"),
+        ({"secret": "nothing"}, "neither in the environment nor a file"),
         ({"secret": "../etc/imap-secret", "user": "x"}, "refuses it"),
         ({"host": "imap.example.org"}, "in the clear"),
         ({"tls": "maybe"}, "implicit, starttls or none"),
@@ -601,6 +603,27 @@ def test_a_secret_that_others_may_read_is_refused(home: Path, monkeypatch: pytes
         account.secret()
     monkeypatch.setenv("imap-secret", "from the environment")
     assert account.secret() == "from the environment"
+
+
+@pytest.mark.parametrize(
+    ("tls", "opener", "port"), [({}, "MailBox", 993), ({"tls": "starttls"}, "MailBoxStartTls", 143)]
+)
+def test_imap_checks_the_certificate_of_the_server(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tls: dict[str, str], opener: str, port: int
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def connect(host: str, port: int, **given: Any) -> None:
+        asked.update(given, host=host, port=port)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(imap_tools, opener, connect)
+    account = mail.Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
+    with pytest.raises(mail.UnreachableError), mail._imap(account, mail.Signal()):
+        pass
+    assert (asked["host"], asked["port"]) == ("imap.example.org", port)
+    assert asked["ssl_context"].verify_mode is ssl.CERT_REQUIRED
+    assert asked["ssl_context"].check_hostname
 
 
 def test_read_fails_when_the_server_is_out_of_reach(home: Path) -> None:

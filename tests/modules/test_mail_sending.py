@@ -12,6 +12,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+import aiosmtplib
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -177,7 +178,7 @@ def test_a_draft_becomes_a_mail() -> None:
     ],
 )
 def test_what_is_no_address_is_not_written_to(address: str) -> None:
-    with pytest.raises(ActionError, match="expected to to hold addresses") as caught:
+    with pytest.raises(ActionError, match=r"expected addresses like name@example\.org in to") as caught:
         called(mail.compose, element("draft", "x", to=address), IDENTITY)
     assert caught.value.kind == "bad-address"
 
@@ -448,6 +449,31 @@ def test_an_outbox_of_another_kind_is_refused(tmp_path: Path) -> None:
     letter = element("email", "x", kind="new", to="a@example.com", **{"from": "assistant@example.org"})
     with pytest.raises(ActionError, match="one of maildir, smtp"):
         called(mail.send, letter, element("outbox", kind="uucp", path="x"), home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tls", "port", "implicit", "starttls"),
+    [({}, 465, True, False), ({"tls": "starttls"}, 587, False, True)],
+)
+def test_smtp_is_protected_unless_it_stays_on_this_machine(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tls: dict[str, str],
+    port: int,
+    implicit: bool,
+    starttls: bool,
+) -> None:
+    asked: dict[str, Any] = {}
+
+    async def send(_: bytes, **given: Any) -> tuple[dict[str, Any], str]:
+        asked.update(given)
+        return {}, "taken"
+
+    monkeypatch.setattr(aiosmtplib, "send", send)
+    letter = element("email", "x", kind="new", to="a@example.com", **{"from": "assistant@example.org"})
+    called(mail.send, letter, element("outbox", kind="smtp", host="smtp.example.org", **tls), home=tmp_path)
+    assert (asked["port"], asked["use_tls"], asked["start_tls"]) == (port, implicit, starttls)
+    assert asked.get("validate_certs", True)
 
 
 def test_no_mail_and_no_password_goes_through_the_net_in_the_clear(tmp_path: Path) -> None:
