@@ -161,7 +161,8 @@ class Child:
         threading.Thread(target=self._wait, name="narval-worker-end", daemon=True).start()
 
     def _wait(self) -> None:
-        os.waitid(os.P_PID, self._program.pid, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(ChildProcessError):  # it has been reaped meanwhile
+            os.waitid(os.P_PID, self._program.pid, os.WEXITED | os.WNOWAIT)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._ended)
 

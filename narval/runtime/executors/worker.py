@@ -96,7 +96,7 @@ class Modules:
             self._loaded[key] = _executed(path, text, key[1])
             if len(self._loaded) > _MOST_MODULES:
                 _, oldest = self._loaded.popitem(last=False)
-                sys.modules.pop(oldest.__name__, None)
+                _drop(oldest)
         self._loaded.move_to_end(key)
         return self._loaded[key]
 
@@ -104,6 +104,7 @@ class Modules:
 def main() -> None:
     """Answer calls until there are no more."""
     parent, folder = int(sys.argv[1]), sys.argv[2]
+    sys.dont_write_bytecode = True  # modules/ is the user's folder
     _die_with(parent)
     requests, pipe = _take_pipes()
     with contextlib.suppress(OSError):  # the folder may have been removed meanwhile
@@ -163,7 +164,11 @@ def _call(task: Task, modules: Modules) -> Outcome:
 
 
 def _executed(path: str, text: bytes, digest: str) -> ModuleType:
-    name = f"narval_module_{Path(path).stem}_{digest[:16]}"
+    """The module, in a package of its own, so that `from .other import name` finds the file beside it."""
+    package = ModuleType(f"narval_module_{digest[:16]}")
+    package.__path__ = [str(Path(path).parent)]
+    sys.modules[package.__name__] = package
+    name = f"{package.__name__}.{Path(path).stem}"
     loader = _Text(path, text)
     spec = importlib.util.spec_from_loader(name, loader, origin=path)
     if spec is None:
@@ -173,9 +178,16 @@ def _executed(path: str, text: bytes, digest: str) -> ModuleType:
     try:
         loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        _drop(module)
         raise
     return module
+
+
+def _drop(module: ModuleType) -> None:
+    """Let go of a module, and of what it imported from beside it."""
+    package = module.__name__.rpartition(".")[0]
+    for name in [name for name in sys.modules if name == package or name.startswith(package + ".")]:
+        del sys.modules[name]
 
 
 class _Reporter:

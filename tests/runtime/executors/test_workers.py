@@ -244,6 +244,15 @@ def test_a_module_may_hold_what_looks_for_its_module(shared_calls: Any, module: 
     assert shared_calls.ask(module(text)).elements == [Raw(b"<to>a@example.org</to>")]
 
 
+def test_a_module_may_import_the_one_beside_it(shared_calls: Any, module: Any, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
+    user = module("from .beside import NAME\ndef act(): return f'<name>{NAME}</name>'\n")
+    assert user.path.parent == tmp_path
+    (raw,) = shared_calls.ask(user, where="worker").elements
+    assert raw.xml == b"<name>beside</name>"
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
 def test_an_async_action_may_run_in_a_worker(shared_calls: Any, module: Any) -> None:
     text = "import asyncio\nasync def act():\n  await asyncio.sleep(0)\n  return '<a/>'"
     assert shared_calls.ask(module(text)).elements == [Raw(b"<a/>")]
