@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Do what the command line says."""
-    from narval.surfaces.cli import main as command_line
+    try:
+        from narval.surfaces.cli import main as command_line
 
-    command_line(prog_name="narval")
+        command_line(prog_name="narval")
+    except KeyboardInterrupt:  # before there was a command that could take it
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ _BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066,
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _VISIBLE |= {code: f"\\u{code:04x}" for code in _BIDIRECTIONAL}
 _BLANK = dict.fromkeys(map(ord, "\t\n\r\v\f"), " ")
-_REFERENCE = {code: f"&#x{code:x};" for code in range(0x7F, 0xA0)}
-_ESCAPE = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+_REFERENCE = {code: f"&#x{code:x};" for code in (*range(0x7F, 0xA0), *_BIDIRECTIONAL)}
+_ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDIRECTIONAL)}
 
 
 def clean(value: object) -> str:
@@ -43,7 +43,7 @@ def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
 
 
 def xml_text(xml: str) -> str:
-    """XML as it may be written to a terminal: the control characters that XML permits are references."""
+    """XML as it may be written to a terminal: control characters that XML permits become references."""
     return xml.translate(_REFERENCE)
 
 

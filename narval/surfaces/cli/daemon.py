@@ -48,8 +48,8 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     import asyncio
 
     home, began = session.home, time.monotonic()
-    _tell_warnings()
-    summary = asyncio.run(_work(home, _ready(session), until_idle=until_idle, timeout=timeout))
+    with _warnings():
+        summary = asyncio.run(_work(home, _ready(session), until_idle=until_idle, timeout=timeout))
     if summary is None:
         context.exit(INTERRUPTED)
     session.give(summary, lambda found: _summary(found, until_idle, time.monotonic() - began))
@@ -67,10 +67,13 @@ async def _work(
 
     async with serving(home) as daemon:
         operations = Operations(daemon)
-        ready(await operations.status(), len((await operations.definitions())["definitions"]))
         work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
-        with _signals(daemon, work):
-            await asyncio.wait([work])
+        try:
+            with _signals(daemon, work):
+                ready(await operations.status(), len((await operations.definitions())["definitions"]))
+                await asyncio.wait([work])
+        finally:
+            work.cancel()
         return None if work.cancelled() else work.result()
 
 
@@ -127,7 +130,8 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
         table(LATER, summary["later"])
 
 
-def _tell_warnings() -> None:
+@contextmanager
+def _warnings() -> Iterator[None]:
     """Have warnings and errors of the daemon's log on standard error too."""
     import logging
 
@@ -138,7 +142,12 @@ def _tell_warnings() -> None:
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(Calm())
-    logging.getLogger("narval").addHandler(handler)
+    logger = logging.getLogger("narval")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 # --- status, stop, log ----------------------------------------------------------------------------------

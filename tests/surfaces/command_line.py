@@ -1,0 +1,139 @@
+"""A small home, and the command line on it: within the test's own program, or as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from narval.surfaces.cli import main
+
+RECIPES = """\
+<cookbook group="demo">
+  <recipe group="demo" name="greet" start_step="say" end_step="end">
+    <step id="say" type="action" target="talk.say"/>
+    <step id="end" type="action" target="talk.nothing"/>
+    <transition id="said"><in idref="say"/><out idref="end"/></transition>
+  </recipe>
+  <recipe group="demo" name="await" start_step="begin" end_step="end">
+    <step id="begin" type="action" target="talk.nothing"/>
+    <step id="end" type="action" target="talk.nothing"/>
+    <transition id="answered">
+      <in idref="begin"/><out idref="end"/>
+      <condition use="yes"><match>letter[@to='ann' and @urgent='yes']</match></condition>
+    </transition>
+  </recipe>
+  <recipe group="demo" name="fail" start_step="break" end_step="break">
+    <step id="break" type="action" target="talk.fail"/>
+  </recipe>
+  <recipe group="demo" name="slow" start_step="wait" end_step="wait">
+    <step id="wait" type="action" target="talk.slow"/>
+  </recipe>
+</cookbook>
+"""
+
+MODULE = """\
+import asyncio
+from narval import Input, Output, action
+
+
+@action(runs="inline", description="Does nothing.")
+def nothing():
+    return None
+
+
+@action(inputs=[Input("name", "name")], outputs=[Output("greeting", "greeting")], runs="inline",
+        description="Greets who is named.")
+def say(name):
+    return f"<greeting>Hello {name.text}</greeting>"
+
+
+@action(runs="inline", description="Fails.")
+def fail():
+    raise ValueError("there is nobody to talk to")
+
+
+@action(description="Takes its time.")
+async def slow():
+    await asyncio.sleep(3600)
+"""
+
+NAME = "<name>Ann</name>"
+
+
+# --- a home, a command, a daemon ------------------------------------------------------------------------
+
+
+def make_home(place: Path) -> Path:
+    for part in ("etc", "recipes", "modules", "data"):
+        (place / part).mkdir(parents=True)
+    (place / "recipes" / "demo.xml").write_text(RECIPES)
+    (place / "modules" / "talk.py").write_text(MODULE)
+    return place
+
+
+def narval(home: Path, *arguments: object, given: str = "") -> Result:
+    """A command within this program, which is faster."""
+    return CliRunner().invoke(main, ["--home", str(home), *map(str, arguments)], input=given)
+
+
+def well(home: Path, *arguments: object, given: str = "") -> str:
+    """What a command writes that must end well."""
+    result = narval(home, *arguments, given=given)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def data(home: Path, *arguments: object, given: str = "") -> Any:
+    return json.loads(well(home, *arguments, "--json", given=given))
+
+
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+
+def program(home: Path, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", "narval", "--home", str(home), *map(str, arguments)]
+
+
+def separately(home: Path, *arguments: object, **settings: Any) -> subprocess.CompletedProcess[bytes]:
+    """A command as a program of its own."""
+    return subprocess.run(program(home, *arguments), capture_output=True, check=False, **settings)
+
+
+@contextmanager
+def daemon(home: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon that is ready."""
+    running = subprocess.Popen(
+        program(home, "run", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert running.stdout is not None
+        assert b"is ready" in running.stdout.readline()
+        yield running
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGCONT)
+            running.kill()
+        running.communicate()
+
+
+def ended(running: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    out, err = running.communicate()
+    return running.returncode, out.decode(), err.decode()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+def run_of(home: Path, name: str) -> int:
+    return int(data(home, "runs", "--name", name)[-1]["eid"])

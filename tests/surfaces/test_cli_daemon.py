@@ -1,0 +1,261 @@
+"""The command line and the life of a daemon: runs waited for; daemons started, stopped, killed, followed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from narval.surfaces import client
+from tests.surfaces.command_line import NAME, daemon, data, ended, narval, program, run_of, until, well
+
+# --- start --wait, run ----------------------------------------------------------------------------------
+
+
+def test_start_waits_for_the_end_and_says_how_it_was(home: Path) -> None:
+    result = narval(home, "start", "demo.greet", "-", "--wait", given=NAME)
+    assert result.exit_code == 0
+    assert result.stdout.strip() == str(run_of(home, "demo.greet"))
+    assert "done" in result.stderr
+    failed = narval(home, "start", "demo.fail", "--wait")
+    assert failed.exit_code == 1
+    assert "step break: there is nobody to talk to" in failed.stderr
+    as_json = narval(home, "start", "demo.fail", "--wait", "--json")
+    assert as_json.exit_code == 1
+    assert json.loads(as_json.stdout)["phase"] == "failed"
+
+
+def test_start_gives_up_waiting_after_its_timeout(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text("stop_grace = 0\n")
+    late = narval(home, "start", "demo.slow", "--wait", "--timeout", "0.05")
+    assert late.exit_code == 1
+    assert f"narval why {late.stdout.strip()}" in late.stderr
+
+
+def test_start_waits_for_a_daemon_too(home: Path) -> None:
+    with daemon(home):
+        assert narval(home, "start", "demo.greet", "-", "--wait", given=NAME).exit_code == 0
+        assert narval(home, "start", "demo.fail", "--wait").exit_code == 1
+        assert narval(home, "start", "demo.slow", "--wait", "--timeout", "0.05").exit_code == 1
+
+
+def test_while_a_command_performs_a_run_others_are_answered(home: Path) -> None:
+    starting = subprocess.Popen(program(home, "start", "demo.await", "--wait"), stdout=subprocess.PIPE)
+    assert starting.stdout is not None
+    run = int(starting.stdout.readline())
+    assert data(home, "status")["pid"] == starting.pid
+    until(lambda: bool(data(home, "why", run)["waiting"]))
+    well(home, "add", "-", given="<letter to='ann' urgent='yes'/>")
+    assert starting.wait() == 0
+    starting.stdout.close()
+    assert data(home, "show", run)["phase"] == "done"
+
+
+def test_what_was_started_without_a_daemon_is_done_by_the_next(home: Path) -> None:
+    run = int(well(home, "start", "demo.greet", "-", given=NAME))
+    assert data(home, "show", run)["phase"] == "active"
+    assert narval(home, "run", "--until-idle").exit_code == 0
+    assert data(home, "show", run)["phase"] == "done"
+
+
+def test_run_until_idle_ends_and_tells_which_runs_failed(home: Path) -> None:
+    well(home, "start", "demo.greet", "-", given=NAME)
+    result = narval(home, "run", "--until-idle")
+    assert result.exit_code == 0
+    first, second = result.stdout.splitlines()
+    assert re.fullmatch(
+        rf"narval \S+ is ready: {re.escape(str(home))}, 8 definitions, \d+ runs? under way", first
+    )
+    assert re.fullmatch(r"idle after .*", second)
+    well(home, "start", "demo.fail")
+    failed = narval(home, "run", "--until-idle")
+    assert failed.exit_code == 1
+    assert "1 run failed:" in failed.stdout
+    assert "there is nobody to talk to" in failed.stdout
+    assert narval(home, "run", "--until-idle").exit_code == 0
+
+
+def test_run_as_json_gives_one_object_and_nothing_else(home: Path) -> None:
+    well(home, "start", "demo.fail")
+    result = narval(home, "run", "--until-idle", "--json")
+    summary = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert set(summary) == {"idle", "timed_out", "failed", "later"}
+    assert summary["idle"] is True
+    assert [run["name"] for run in summary["failed"]] == ["demo.fail"]
+    assert "is ready" in result.stderr
+
+
+def test_run_ends_when_its_time_is_over(home: Path) -> None:
+    well(home, "start", "demo.slow")
+    assert narval(home, "run", "--timeout", "0.05").exit_code == 0
+    result = narval(home, "run", "--until-idle", "--timeout", "0.05")
+    assert result.exit_code == 1
+    assert "not idle after" in result.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_N34_a_signal_ends_the_daemon_well(home: Path, number: signal.Signals) -> None:
+    with daemon(home) as running:
+        well(home, "start", "demo.await")
+        running.send_signal(number)
+        status, out, err = ended(running)
+    assert status == 0
+    assert "stopped after" in out
+    assert "Traceback" not in err
+    assert data(home, "status")["state"] == "stopped"
+    assert len(data(home, "runs", "--state", "active")) == 1
+
+
+def test_N34_a_second_interrupt_ends_the_daemon_at_once(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text("stop_grace = 3600\n")
+    with daemon(home) as running:
+        well(home, "start", "demo.slow")
+        until(lambda: data(home, "status")["calls"] != [])
+        running.send_signal(signal.SIGINT)
+        assert running.stderr is not None
+        assert b"interrupt it again" in running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        status, _, err = ended(running)
+    assert status == 130
+    assert "Traceback" not in err
+    assert data(home, "runs")[0]["phase"] == "active"
+
+
+def test_N34_stop_waits_until_the_home_is_free(home: Path) -> None:
+    with daemon(home) as running:
+        assert well(home, "stop") == "stopped\n"
+        assert ended(running)[0] == 0
+    assert not (home / "var" / "control.sock").exists()
+    result = narval(home, "stop")
+    assert result.exit_code == 0
+    assert result.stdout == f"no daemon runs at {home}\n"
+    assert data(home, "stop") == {"stopped": False}
+
+
+def test_a_second_daemon_is_refused_and_told_who_holds_the_home(home: Path) -> None:
+    with daemon(home) as running:
+        result = narval(home, "run", "--until-idle")
+        assert result.exit_code == 3
+        assert str(running.pid) in result.stderr
+
+
+def test_a_daemon_that_does_not_answer_is_exit_status_3(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PATIENCE", 0.2)
+    with daemon(home) as running:
+        running.send_signal(signal.SIGSTOP)
+        for arguments in (["status"], ["runs", "--json"], ["stop"]):
+            result = narval(home, *arguments)
+            assert result.exit_code == 3
+            assert "has not answered within 0.2 seconds" in result.stderr
+            assert result.stdout == ""
+
+
+def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from narval.runtime.home import Home
+
+    monkeypatch.setattr(client, "PATIENCE", 0.2)
+    with Home(home).lock():
+        for arguments in (["runs"], ["stop"], ["run"], ["start", "demo.greet", "--wait"]):
+            result = narval(home, *arguments)
+            assert result.exit_code == 3
+            assert str(os.getpid()) in result.stderr
+
+
+def test_a_killed_daemon_leaves_nothing_in_the_way(home: Path) -> None:
+    with daemon(home) as running:
+        well(home, "start", "demo.await")
+        running.kill()
+        running.wait()
+        assert (home / "var" / "control.sock").exists()
+        assert len(data(home, "runs")) == 1
+    with daemon(home):
+        assert len(data(home, "runs")) == 1
+        well(home, "stop")
+
+
+def test_commands_at_the_same_time_wait_for_each_other(home: Path) -> None:
+    adding = [
+        subprocess.Popen(program(home, "add", "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    for number, each in enumerate(adding):
+        assert each.stdin is not None
+        each.stdin.write(f"<a n='{number}'/>".encode())
+        each.stdin.close()
+    eids = []
+    for each in adding:
+        assert each.stdout is not None
+        eids += each.stdout.read().split()
+        each.stdout.close()
+        assert each.wait() == 0
+    assert len(set(eids)) == 4
+    assert len(data(home, "memory", "a")) == 4
+
+
+# --- following ------------------------------------------------------------------------------------------
+
+
+def test_history_is_followed_until_the_run_is_over(home: Path) -> None:
+    with daemon(home):
+        run = int(well(home, "start", "demo.await"))
+        following = subprocess.Popen(
+            program(home, "history", run, "--follow", "--json"), stdout=subprocess.PIPE
+        )
+        assert following.stdout is not None
+        first = following.stdout.readline() + following.stdout.readline()
+        well(home, "add", "-", given="<letter to='ann' urgent='yes'/>")
+        rest = following.stdout.read()
+        assert following.wait() == 0
+        following.stdout.close()
+        lines = json.loads(first + rest)
+        assert lines == data(home, "history", run)
+        assert any(line["what"] == "Finish" for line in lines)
+
+
+def test_following_without_a_daemon_ends_and_says_why(home: Path) -> None:
+    run = int(well(home, "start", "demo.await"))
+    result = narval(home, "history", run, "--follow")
+    assert result.exit_code == 0
+    assert "nothing more will come" in result.stderr
+    assert narval(home, "log", "--follow").exit_code == 0
+
+
+def test_the_log_is_followed_until_it_is_interrupted(home: Path) -> None:
+    with daemon(home) as running:
+        before = connections(running.pid)
+        following = subprocess.Popen(program(home, "log", "--follow", "--json"), stdout=subprocess.PIPE)
+        until(lambda: connections(running.pid) > before)
+        following.send_signal(signal.SIGINT)
+        out, _ = following.communicate()
+        assert following.returncode == 130
+        assert isinstance(json.loads(out), list)
+
+
+def connections(pid: int) -> int:
+    """How many Unix sockets a program has."""
+    import psutil
+
+    return len(psutil.Process(pid).net_connections("unix"))
+
+
+def test_a_daemon_that_ends_ends_those_who_follow(home: Path) -> None:
+    with daemon(home) as running:
+        run = int(well(home, "start", "demo.await"))
+        following = subprocess.Popen(
+            program(home, "history", run, "--follow", "--json"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert following.stdout is not None
+        first = following.stdout.readline()
+        running.send_signal(signal.SIGTERM)
+        out, err = following.communicate()
+        assert following.returncode == 3
+        assert isinstance(json.loads(first + out), list)
+        assert b"Traceback" not in err

@@ -1,0 +1,140 @@
+"""docs/cli.md tells the truth: its files are written, its commands run in order, their outputs compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from narval.surfaces.cli import COMMANDS
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+FENCE = re.compile(r"^```(\w+)(?: title=(\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+VARIES = [
+    (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3})?([+-]\d\d:\d\d)?", "MOMENT"),
+    (r"\b\d+(\.\d)? (ms|s)\b", "LENGTH"),
+    (r"\b[0-9a-f]{64}\b", "DIGEST"),
+    (r"\bpid(\"?:?) \d+", r"pid\1 N"),
+    (r"\b(id|call|watch)=[\d.]+", r"\1=N"),
+    (r"(\"seq\": |^ *)\d+(?=,|  MOMENT)", "SEQ"),
+    (r"\bnarval,? \d+\.\d+\.\d+", "narval VERSION"),
+    (r"[ \t]+", " "),
+]
+"""What is not the same at each run, and what stands for it when outputs are compared."""
+
+
+def examples(language: str) -> Iterator[tuple[str, str]]:
+    """The file each block belongs to, and its text."""
+    for found in FENCE.finditer(PAGE.read_text(encoding="utf-8")):
+        if found[1] == language:
+            yield found[2] or "", found[3]
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Each command of the page, and the lines that follow it."""
+    for _, text in examples("console"):
+        command, lines = "", list[str]()
+        for line in text.splitlines():
+            if line.startswith("$ "):
+                if command:
+                    yield command, lines
+                command, lines = line[2:], []
+            else:
+                lines.append(line)
+        yield command, lines
+
+
+def steady(text: str) -> str:
+    for pattern, name in VARIES:
+        text = re.sub(pattern, name, text, flags=re.MULTILINE)
+    return text.strip()
+
+
+def pattern_of(lines: list[str]) -> str:
+    """The lines as a regular expression, in which a line `…` stands for any lines."""
+    parts = [".*" if line.strip() == "…" else re.escape(steady(line)) for line in lines]
+    return "\n".join(parts)
+
+
+class Reader:
+    """Does what the page says, in a home folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        programs = folder / "bin"
+        programs.mkdir()
+        (programs / "narval").write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
+        (programs / "narval").chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NARVAL")}
+        self.environment = {**kept, "HOME": str(folder), "PATH": f"{programs}:{os.environ['PATH']}"}
+        self.background: list[subprocess.Popen[bytes]] = []
+
+    def does(self, command: str) -> str:
+        if command.endswith(" &"):
+            return self._begins(command[:-2])
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return done.stdout.decode()
+
+    def _begins(self, command: str) -> str:
+        running = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.background.append(running)
+        assert running.stdout is not None
+        return running.stdout.readline().decode()
+
+    def end(self) -> None:
+        for running in self.background:
+            running.kill()
+            running.communicate()
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    reading = Reader(tmp_path)
+    yield reading
+    reading.end()
+
+
+def test_every_example_of_the_page_does_what_it_shows(reader: Reader) -> None:
+    for language in ("python", "xml"):
+        for title, text in examples(language):
+            file = reader.folder / title.replace("~/", "")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    for command, lines in commands():
+        written = reader.does(command).replace(str(reader.folder), "/home/ann")
+        found, expected = steady(written), pattern_of(lines)
+        shown = f"$ {command}\n{written}\ninstead of\n" + "\n".join(lines)
+        assert re.fullmatch(expected, "\n".join(map(str.strip, found.splitlines())), re.DOTALL), shown
+
+
+@pytest.mark.parametrize("name", [str(each.name) for each in COMMANDS])
+def test_every_command_has_an_example(name: str) -> None:
+    assert any(f"narval {name}" in command for command, _ in commands())
+    assert f"### narval {name}" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+def test_every_option_is_explained(command: click.Command) -> None:
+    quoted = " ".join(re.findall(r"`([^`\n]+)`", PAGE.read_text(encoding="utf-8")))
+    options = {name for each in command.params for name in each.opts if name.startswith("--")}
+    assert options <= set(re.findall(r"--[a-z-]+", quoted))
