@@ -26,6 +26,8 @@ CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
 _DECLARATION = re.compile(rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>""")
+_BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
+"""A root without a namespace: its name is known without parsing."""
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
@@ -59,7 +61,8 @@ class Element:
     def name(self) -> str:
         """The root's name; in `{namespace}local` form when it has a namespace."""
         if self._name is None:
-            self._name = str(parse(self.xml).tag)
+            bare = _BARE_NAME.match(self.xml)
+            self._name = bare[1].decode("ascii") if bare is not None else str(parse(self.xml).tag)
         return self._name
 
     @property

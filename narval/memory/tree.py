@@ -7,13 +7,14 @@ pattern first asks for them. A run is an element too, rendered from its state wh
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
 from narval.memory.context import Contexts
 from narval.memory.element import Element, Tree, Trees
+from narval.memory.extent import Extent, Extents
 from narval.memory.match import Bound
 
 _WORTH_INDEXING = 32
@@ -38,6 +39,7 @@ class Memory:
         self._by_name: dict[str, dict[int, None]] = {}
         self._by_value: dict[str, dict[str, dict[str, dict[int, None]]]] = {}
         """Root name to attribute to value to eids: of attributes that a pattern has asked for."""
+        self._extents = Extents()
         self._trees = Trees()
 
     # --- reading --------------------------------------------------------------------------------------
@@ -88,7 +90,12 @@ class Memory:
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
         """All of memory that fits and may be taken, oldest first; lazily."""
-        return self.among(self._candidates(bound), bound, scope)
+        candidates = self._candidates(bound)
+        extent = self._extent(bound, candidates)
+        if extent is None:
+            return self.among(candidates, bound, scope)
+        used = self.marks.get(scope, ()) if scope is not None else ()
+        return (eid for eid in extent.unused(scope, used) if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All of memory that fits, replaced and reserved elements too, oldest first."""
@@ -149,6 +156,19 @@ class Memory:
             buckets.append(self._bucket(key.tag, key.eq))
         return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
 
+    def _extent(self, bound: Bound, candidates: Iterable[int]) -> Extent | None:
+        """What satisfies a condition, where so many elements may that it is worth keeping."""
+        names = bound.names
+        if bound.variables or names is None or not self._run_names.isdisjoint(names):
+            return None
+        if isinstance(candidates, Sized) and len(candidates) < _WORTH_INDEXING:
+            return None
+        return self._extents.of(bound, names, lambda: self._current(bound))
+
+    def _current(self, bound: Bound) -> Iterator[int]:
+        """What satisfies a condition and has not been replaced."""
+        return (eid for eid in self._candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
+
     def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
         """The smallest indexed set that holds every element of that name with these attribute values."""
         best = self._by_name.get(name, {})
@@ -184,6 +204,7 @@ class Memory:
         self._by_name.setdefault(element.name, {})[element.eid] = None
         for index, value in self._indexed(element):
             index.setdefault(value, {})[element.eid] = None
+        self._extents.enter(element, self._trees.of)
         if change.declared:
             self.declared[element.eid] = change.declared
         self.next_eid = max(self.next_eid, element.eid + 1)
@@ -198,6 +219,7 @@ class Memory:
             if not bucket:
                 del index[value]
         self._by_name[element.name].pop(eid, None)
+        self._extents.leave(element)
         self._trees.drop(eid)
         self.declared.pop(eid, None)
 
@@ -218,9 +240,21 @@ class Memory:
 
     def _mark(self, change: changes.Used) -> None:
         self.marks.setdefault(change.scope, set()).update(change.eids)
+        self._extents.use(change.scope, change.eids)
 
     def _unmark(self, change: changes.Used) -> None:
         self.marks[change.scope].difference_update(change.eids)
+        self._extents.unuse(change.scope)
+
+    def _outdate(self, change: changes.Outdated) -> None:
+        self.outdated.update(change.eids)
+        for element in filter(None, map(self._elements.get, change.eids)):
+            self._extents.leave(element)
+
+    def _unoutdate(self, change: changes.Outdated) -> None:
+        self.outdated.difference_update(change.eids)
+        for element in filter(None, map(self._elements.get, change.eids)):
+            self._extents.drop_named(element.name)
 
     def _unadd(self, change: changes.Added) -> None:
         self._remove(change.element.eid)
@@ -242,7 +276,7 @@ _APPLY: dict[type, Callable[[Memory, Any], None]] = {
     changes.Used: Memory._mark,
     changes.Reserved: lambda memory, change: memory.reserved.update(change.eids),
     changes.Released: lambda memory, change: memory.reserved.difference_update(change.eids),
-    changes.Outdated: lambda memory, change: memory.outdated.update(change.eids),
+    changes.Outdated: Memory._outdate,
     changes.Keyed: lambda memory, change: memory.keys.add((change.name, change.expression, change.value)),
     changes.Undeclared: Memory._undeclare,
     changes.Forgotten: Memory._forget,
@@ -254,6 +288,6 @@ _REVERT: dict[type, Callable[[Memory, Any], None]] = {
     changes.Used: Memory._unmark,
     changes.Reserved: lambda memory, change: memory.reserved.difference_update(change.eids),
     changes.Released: lambda memory, change: memory.reserved.update(change.eids),
-    changes.Outdated: lambda memory, change: memory.outdated.difference_update(change.eids),
+    changes.Outdated: Memory._unoutdate,
     changes.Keyed: lambda memory, change: memory.keys.discard((change.name, change.expression, change.value)),
 }

@@ -1,0 +1,134 @@
+"""Extents: what satisfies a condition, kept as elements come and go.
+
+A condition that is asked for again and again (that of a recipe which takes one mail after another) must not look
+through all mails it has taken to find the next. So the elements that satisfy it are kept, and for each scope
+those it has not used: finding the oldest costs the same however many went before.
+
+An extent costs a test for each new element of its name, so there are few: only conditions without variables that
+have been asked for several times while many elements bear the name; the one asked for longest ago makes room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+
+from narval.memory.change import MarkScope
+from narval.memory.element import Element, Tree
+from narval.memory.match import Bound
+
+MOST = 64
+"""Extents kept at once."""
+ASKED = 3
+"""So often a condition is asked for before it gets one."""
+
+Eids = OrderedDict[int, None]
+"""In order of age. Ordered dictionaries find their first key at once however many were taken from the front."""
+
+
+class Extent:
+    """The elements that satisfy one condition, oldest first: all of them, and those a scope has not used."""
+
+    __slots__ = ("_fresh", "all", "bound")
+
+    def __init__(self, bound: Bound, eids: Iterable[int]) -> None:
+        self.bound = bound
+        self.all: Eids = OrderedDict.fromkeys(eids)
+        self._fresh: dict[MarkScope, Eids] = {}
+
+    def unused(self, scope: MarkScope | None, used: Iterable[int]) -> Eids:
+        """Those a scope has not used; `used` are all that it has."""
+        if scope is None:
+            return self.all
+        fresh = self._fresh.get(scope)
+        if fresh is None:
+            fresh = self._fresh[scope] = self.all.copy()
+            for eid in used:
+                fresh.pop(eid, None)
+        return fresh
+
+    def enter(self, eid: int) -> None:
+        """The youngest element of all satisfies the condition."""
+        for eids in (self.all, *self._fresh.values()):
+            eids[eid] = None
+
+    def leave(self, eid: int) -> None:
+        """An element is gone, or replaced."""
+        for eids in (self.all, *self._fresh.values()):
+            eids.pop(eid, None)
+
+    def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
+        """A scope has used these."""
+        fresh = self._fresh.get(scope)
+        if fresh is not None:
+            for eid in eids:
+                fresh.pop(eid, None)
+
+    def unuse(self, scope: MarkScope) -> None:
+        """A mark was taken back: what the scope has not used is found anew."""
+        self._fresh.pop(scope, None)
+
+
+class Extents:
+    """The extents that are worth keeping."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Extent, frozenset[str]]] = OrderedDict()
+        self._asked: OrderedDict[Hashable, int] = OrderedDict()
+        self._by_name: dict[str, list[Extent]] = {}
+
+    def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> Extent | None:
+        """The extent of a condition on elements of these names; None when it has not been asked for often."""
+        kept = self._kept.get(bound.identity)
+        if kept is not None:
+            self._kept.move_to_end(bound.identity)
+            return kept[0]
+        if not self._is_wanted(bound):
+            return None
+        extent = Extent(bound, fill())
+        self._kept[bound.identity] = (extent, names)
+        for name in names:
+            self._by_name.setdefault(name, []).append(extent)
+        if len(self._kept) > MOST:
+            self._drop(next(iter(self._kept)))
+        return extent
+
+    def enter(self, element: Element, tree: Callable[[Element], Tree]) -> None:
+        """A new element."""
+        for extent in self._by_name.get(element.name, ()):
+            if extent.bound.test(tree(element)):
+                extent.enter(element.eid)
+
+    def leave(self, element: Element) -> None:
+        """An element that is gone, or replaced."""
+        for extent in self._by_name.get(element.name, ()):
+            extent.leave(element.eid)
+
+    def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
+        """A scope has used these."""
+        for extent, _ in self._kept.values():
+            extent.use(scope, eids)
+
+    def unuse(self, scope: MarkScope) -> None:
+        """A mark was taken back."""
+        for extent, _ in self._kept.values():
+            extent.unuse(scope)
+
+    def drop_named(self, name: str) -> None:
+        """An element of that name came back, not as the youngest: its extents are found anew."""
+        for extent in list(self._by_name.get(name, ())):
+            self._drop(extent.bound.identity)
+
+    def _is_wanted(self, bound: Bound) -> bool:
+        times = self._asked.pop(bound.identity, 0) + 1
+        if times >= ASKED:
+            return True
+        self._asked[bound.identity] = times
+        if len(self._asked) > 8 * MOST:
+            self._asked.popitem(last=False)
+        return False
+
+    def _drop(self, identity: Hashable) -> None:
+        extent, names = self._kept.pop(identity)
+        for name in names:
+            self._by_name[name].remove(extent)

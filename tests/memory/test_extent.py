@@ -1,0 +1,110 @@
+"""Extents: a condition asked for again and again finds what it would find by looking through all of memory."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narval.memory import change as changes
+from narval.memory.element import Element, canonical
+from narval.memory.extent import ASKED, MOST
+from narval.memory.match import condition
+from narval.memory.tree import Memory
+
+MAIL = condition("mail[@to and not(@kind)]").bind()
+ANY_MAIL = condition("mail").bind()
+SCOPES = [None, ("r", "a", "1"), ("r", "b", "1")]
+
+
+def filled(count: int) -> Memory:
+    memory = Memory()
+    for _ in range(count):
+        add(memory, "<mail to='x'/>")
+    return memory
+
+
+def add(memory: Memory, xml: str) -> changes.Added:
+    change = changes.Added(Element(memory.next_eid, canonical(xml)))
+    memory.apply(change)
+    return change
+
+
+def test_the_oldest_unused_is_found_without_trying_those_before_it() -> None:
+    memory = filled(500)
+    scope = SCOPES[1]
+    for _ in range(ASKED):
+        next(memory.matching(MAIL, scope))
+    for expected in range(1, 500):
+        assert next(memory.matching(MAIL, scope)) == expected
+        memory.apply(changes.Used(scope, (expected,)))
+    tried = []
+    memory._fits = lambda eid, bound: tried.append(eid)  # type: ignore[method-assign]
+    assert next(memory.matching(MAIL, scope)) == 500
+    assert tried == []
+
+
+def test_what_is_reserved_comes_back_when_it_is_released() -> None:
+    memory = filled(40)
+    memory.apply(changes.Reserved((1, 2)))
+    for _ in range(ASKED + 1):
+        assert next(memory.matching(MAIL, None)) == 3
+    memory.apply(changes.Released((1, 2)))
+    assert next(memory.matching(MAIL, None)) == 1
+
+
+def test_there_are_never_more_extents_than_are_worth_keeping() -> None:
+    memory = filled(40)
+    for number in range(3 * MOST):
+        bound = condition(f"mail[@to != '{number}']").bind()
+        for _ in range(ASKED):
+            assert len(list(memory.matching(bound, None))) == 40
+    assert len(memory._extents._kept) == MOST
+    assert sum(map(len, memory._extents._by_name.values())) == MOST
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add-other", "use", "outdate", "forget", "revert", "ask"]),
+        st.integers(0, 60),
+        st.sampled_from(SCOPES[1:]),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_an_extent_never_differs_from_looking_through_memory(steps) -> None:
+    memory = filled(40)
+    for bound in (MAIL, ANY_MAIL):
+        for _ in range(ASKED):
+            list(memory.matching(bound, SCOPES[1]))
+    last: list[changes.Change] = []
+    for what, number, scope in steps:
+        eids = list(memory)
+        eid = eids[number % len(eids)] if eids else 0
+        change: changes.Change | None = None
+        if what == "add":
+            last = [add(memory, "<mail to='y'/>")]
+        elif what == "add-other":
+            last = [add(memory, "<mail kind='ack' to='y'/>")]
+        elif what == "use" and eid and eid not in memory.marks.get(scope, ()):
+            change = changes.Used(scope, (eid,))
+        elif what == "outdate" and eid and eid not in memory.outdated:
+            change = changes.Outdated((eid,))
+        elif what == "forget" and eid:
+            memory.apply(changes.Forgotten((eid,)))
+            last = []
+        elif what == "revert" and last:
+            memory.revert(last.pop())
+        if change is not None:
+            memory.apply(change)
+            last = [change]
+        for bound in (MAIL, ANY_MAIL):
+            for each in SCOPES:
+                plain = [
+                    eid
+                    for eid in memory
+                    if memory.may_take(eid, each) and bound.test(memory.tree(memory.element(eid)))
+                ]
+                assert list(memory.matching(bound, each)) == plain
