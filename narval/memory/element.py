@@ -1,4 +1,4 @@
-"""Element: an immutable XML tree with an id and an origin, kept as bytes (§ "Memory and the index", N1, N8).
+"""Element: an immutable XML tree with an id and an origin, kept as bytes (design, "Memory and the index"; N1, N8).
 
 The bytes are the memory; a parsed tree is a view of them, made when somebody looks. Whatever enters memory
 passes `canonical` first, so every element in memory is well formed, bounded, and free of DTD and entities.
@@ -25,7 +25,9 @@ CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
-_DECLARATION = re.compile(rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>""")
+_DECLARATION = re.compile(
+    rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>"""
+)
 _BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
 """A root without a namespace: its name is known without parsing."""
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -33,7 +35,7 @@ _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an element comes from (N8): the run, step and call that made it, and the eids it was made from."""
+    """Where an element comes from (N8): the run, step and call that made it, the eids it was made from."""
 
     run: int
     step: str = ""
@@ -83,8 +85,8 @@ class Element:
         return root
 
     def xpath(self, expression: str) -> Any:
-        """What an XPath 1.0 expression selects, as lxml gives it; the element is the only child of its context
-        node, as in a pattern: `element.xpath("email/@subject")`.
+        """What an XPath 1.0 expression selects, as lxml gives it; the element is the only child of its
+        context node, as in a pattern: `element.xpath("email/@subject")`.
         """
         return Tree(self).context.xpath(expression)
 
@@ -158,7 +160,7 @@ def parse(xml: bytes) -> etree._Element:
 def canonical(source: str | bytes | etree._Element) -> bytes:
     """The bytes under which an element is kept: UTF-8, one root, no declaration, no eid (N1, N6).
 
-    Raises ElementError for what is malformed (with line and column), too large, too deep, or carries a DOCTYPE.
+    Raises ElementError for what is malformed (with line and column), too large, too deep, or has a DOCTYPE.
     """
     if isinstance(source, etree._Element):
         return _kept_bytes(source)
@@ -256,4 +258,6 @@ def _refusal(error: etree.XMLSyntaxError) -> ElementError:
         kind, message = "doctype", f"{message}; entities other than the five of XML are not accepted"
     else:
         kind = "malformed"
-    return ElementError(kind, f"not well-formed XML: {message}" if kind == "malformed" else message, line, column)
+    if kind == "malformed":
+        message = f"not well-formed XML: {message}"
+    return ElementError(kind, message, line, column)

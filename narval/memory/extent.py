@@ -1,11 +1,12 @@
 """Extents: what satisfies a condition, kept as elements come and go.
 
-A condition that is asked for again and again (that of a recipe which takes one mail after another) must not look
-through all mails it has taken to find the next. So the elements that satisfy it are kept, and for each scope
-those it has not used: finding the oldest costs the same however many went before.
+A condition that is asked for again and again (that of a recipe which takes one mail after another) must not
+look through all mails it has taken to find the next. So the elements that satisfy it are kept, and for each
+scope those it has not used: finding the oldest costs the same however many went before.
 
-An extent costs a test for each new element of its name, so there are few: only conditions without variables that
-have been asked for several times while many elements bear the name; the one asked for longest ago makes room.
+An extent costs a test for each new element of its name, so there are few: only conditions without variables
+that have been asked for several times while many elements bear the name; the one asked for longest ago makes
+room.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ASKED = 3
 """So often a condition is asked for before it gets one."""
 
 Eids = OrderedDict[int, None]
-"""In order of age. Ordered dictionaries find their first key at once however many were taken from the front."""
+"""In order of age. This kind of dictionary finds its first key at once, however many were taken before."""
 
 
 class Extent:

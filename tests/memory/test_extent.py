@@ -1,4 +1,4 @@
-"""Extents: a condition asked for again and again finds what it would find by looking through all of memory."""
+"""Extents: a condition asked for again and again finds what looking through all of memory finds."""
 
 from __future__ import annotations
 
