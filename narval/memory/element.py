@@ -1,4 +1,4 @@
-"""Element: an immutable XML tree with an id and an origin, kept as bytes (design, "Memory and the index"; N1, N8).
+"""Element: an immutable XML tree with an id and an origin, kept as bytes (design, "Memory"; N1, N8).
 
 The bytes are the memory; a parsed tree is a view of them, made when somebody looks. Whatever enters memory
 passes `canonical` first, so every element in memory is well formed, bounded, and free of DTD and entities.
