@@ -292,6 +292,7 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     [
         (("show", 999), 1, "there is no run 999"),
         (("history", 999), 1, "there is no run 999"),
+        (("history", 999, "--json"), 1, "there is no run 999"),
         (("why", 999), 1, "there is no run 999"),
         (("cancel", 999), 1, "there is no run 999"),
         (("start", "demo.gret"), 1, "did you mean demo.greet?"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from narval.errors import HomeHeldError
+from narval.errors import HomeHeldError, NarvalError
 from narval.surfaces import client
 from narval.surfaces.text import json_bytes
 
@@ -59,8 +59,8 @@ class Session:
 
     @contextmanager
     def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], None]]:
-        """Write items as they come, one a line; as JSON they are one array, whole however it ends."""
-        written = 0
+        """Write items as they come, one a line; as JSON they are one array, whole even if it is cut short."""
+        written, refused = 0, False
 
         def write(items: list[Any]) -> None:
             nonlocal written
@@ -74,8 +74,11 @@ class Session:
 
         try:
             yield write
+        except NarvalError:
+            refused = True
+            raise
         finally:
-            if self.as_json:
+            if self.as_json and (written or not refused):
                 click.echo("\n]" if written else "[]")
 
     def give(self, value: Any, people: Callable[[Any], object]) -> None:
