@@ -196,15 +196,12 @@ def shipped() -> Path:
 
 
 def _copy_sample(sample: Path, target: Path) -> None:
-    """What a new home begins with; of the data only `memory.xml`, the rest is for the demo."""
+    """What a new home begins with: all that is shipped, the demo's mail and feeds too, so that it runs."""
     for part in PARTS:
-        if part == "data" or not (sample / part).is_dir():
-            (target / part).mkdir()
-        else:
+        if (sample / part).is_dir():
             shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
-    memory = sample / "data" / "memory.xml"
-    if memory.is_file():
-        shutil.copyfile(memory, target / "data" / "memory.xml")
+        else:
+            (target / part).mkdir()
 
 
 def _take(handle: int, how: int, attempts: int = 1) -> bool:

@@ -114,10 +114,11 @@ def test_every_path_of_a_home(home: Home) -> None:
 # --- making ---------------------------------------------------------------------------------------------
 
 
-def test_a_new_home_has_what_is_shipped_and_nothing_of_the_demo(tmp_path: Path, sample: Path) -> None:
+def test_a_new_home_has_what_is_shipped_so_that_it_runs_as_it_is(tmp_path: Path, sample: Path) -> None:
     home = Home.create(tmp_path / "a" / "new", sample)
     files = sorted(str(each.relative_to(home.path)) for each in home.path.rglob("*") if each.is_file())
     assert files == [
+        "data/demo/one.eml",
         "data/memory.xml",
         "etc/narval.toml",
         "etc/schemas/email.rng",
