@@ -307,8 +307,17 @@ class Daemon:
             turn = self.loop.decide()
             await self._record(turn)
             self.loop.perform(turn)
-        except BaseException as error:
-            raise self._broken_down(error) from error
+        except StoreError as error:
+            self._break_down(error)
+            raise
+        except Exception as error:
+            log.exception("a turn broke down")
+            broken = InternalError(f"the daemon broke down: {error!r}; its log says where")
+            self._break_down(broken)
+            raise broken from error
+        except BaseException:
+            self._break_down(DaemonGoneError("the daemon was stopped at once"))
+            raise
         for run in turn.ended:
             run.state = run.definition = None  # from now on the journal has it
             if run.phase == "failed":
@@ -329,18 +338,11 @@ class Daemon:
         finally:
             self._commit = None
 
-    def _broken_down(self, error: BaseException) -> BaseException:
-        """The error to end with: nothing of the turn is performed, and all who wait are told why."""
+    def _break_down(self, error: NarvalError) -> None:
+        """Nothing of the turn is performed, and all who wait are told why."""
         self.performer.stopping = True
-        if isinstance(error, StoreError):
-            told: NarvalError = error
-        elif isinstance(error, Exception):
-            told = InternalError(f"the daemon broke down: {error!r}; its log says where")
-        else:
-            told = DaemonGoneError("the daemon was stopped at once")
-        log.critical("%s", told, exc_info=None if isinstance(error, StoreError) else error)
-        self._tell_all(told)
-        return told if isinstance(error, Exception) else error
+        log.critical("%s", error)
+        self._tell_all(error)
 
     def _tell_all(self, error: NarvalError) -> None:
         self.loop.give_up(error)

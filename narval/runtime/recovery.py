@@ -81,7 +81,8 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
         elif isinstance(command, Abandon):
             run.abandoned.add(command.call)
         elif isinstance(command, Reserve):
-            kept = (eid for eid in command.eids if eid not in agent.memory.outdated)
+            memory = agent.memory
+            kept = (eid for eid in command.eids if eid in memory and eid not in memory.outdated)
             run.reserved.update(dict.fromkeys(kept))
             agent.memory.reserved.update(run.reserved)
 
@@ -128,22 +129,26 @@ class _Replay:
     """A state that grows by what the journal says, and the commands in force."""
 
     def __init__(self, agent: Agent, store: Store, run: Run) -> None:
-        self.engine = run.engine
+        self.agent, self.run, self.engine = agent, run, run.engine
+        self.definition = definition_of(agent, store, run)
+        self.state = run.engine.begin(run.eid, self.definition)
         self.force: dict[tuple[type, str], codec.Tracked] = {}
         self.entries = 0
-        lookup = agent.memory.element
         snapshot = store.snapshot(run.eid)
-        after = 0
-        if snapshot is None:
-            self.state = run.engine.begin(run.eid, definition_of(agent, store, run))
-        else:
-            after = snapshot.seq
-            self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, lookup)
+        if snapshot is not None:
+            self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)
             for command in commands:
                 _track(self.force, command)
-        for row in store.journal(run.eid, after):
-            entry = codec.decode_entry(row.data, run.engine.changes, lookup)
+        for row in store.journal(run.eid, snapshot.seq if snapshot is not None else 0):
+            entry = codec.decode_entry(row.data, run.engine.changes, self._element)
             self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
+
+    def _element(self, eid: int) -> Element | None:
+        """An element that a pattern in force refers to; the run itself (`$plan`) is as it was by then."""
+        if eid != self.run.eid:
+            return self.agent.memory.element(eid)
+        xml = self.engine.render(self.definition, self.state, self.agent.memory.contexts.of(eid))
+        return Element(eid, xml, self.run.started, origin_of(self.run))
 
     def follow(
         self, what: str, event: dict[str, Any], changes: Iterable[Any], commands: Iterable[Any]

@@ -1,0 +1,174 @@
+"""A home on a disk that daemons work on, one after the other; each may be killed at any commit."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.memory.element import Element, parse
+from narval.runtime import turn
+from narval.runtime.agents import Agent
+from narval.runtime.clock import SimulatedClock
+from narval.runtime.daemon import Daemon
+from narval.runtime.database import Database
+from narval.runtime.home import Home
+from narval.runtime.store import Batch
+
+
+class Killed(BaseException):
+    """The daemon is no more: nothing it would do after this happens."""
+
+
+class Scene:
+    """A home, its clock, and the moment at which the daemon that works on it is killed."""
+
+    def __init__(self, folder: Path, *, limit: int = 1000, settings: str = "") -> None:
+        self.home = Home(folder)
+        self.clock = SimulatedClock(1_000_000.0)
+        for part in ("etc", "recipes", "modules", "data"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / "etc/narval.toml").write_text(f"turn_limit = {limit}\n{settings}")
+        self.commits = 0
+        self.kill_at: tuple[int, bool] | None = None
+        """The number of a commit, and whether it is written before the daemon is killed."""
+        self.returned: set[str] = set()
+        """The calls whose return is recorded."""
+        self.alive: Daemon | None = None
+
+    def write(self, path: str, text: str) -> None:
+        """A file of the home."""
+        file = self.home.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    async def open(self, *, quiet: bool = False) -> Daemon:
+        """A daemon on the home."""
+        self.alive = await Daemon.open(self.home, quiet=quiet, clock=self.clock)
+        return self.alive
+
+    async def end(self) -> None:
+        """The daemon ends; if it was killed, its store was not closed well."""
+        if self.alive is not None:
+            daemon, self.alive = self.alive, None
+            await daemon.close()
+
+    def kill(self, daemon: Daemon) -> None:
+        """Nothing more is written."""
+        daemon.store._refusal = "killed"  # type: ignore[attr-defined]
+
+    def commit(self, write: Any, store: Database, batches: tuple[Batch, ...]) -> None:
+        """What stands in the place of `Database.commit`."""
+        self.commits += 1
+        if self.kill_at is None or self.commits != self.kill_at[0]:
+            write(store, *batches)
+            self._note(batches)
+            return
+        if self.kill_at[1]:
+            write(store, *batches)
+            self._note(batches)
+        store._refusal = "killed"
+        raise Killed
+
+    def _note(self, batches: tuple[Batch, ...]) -> None:
+        for batch in batches:
+            for _, _, event, _, _ in batch.journal:
+                if type(event).__name__ == "Returned":
+                    self.returned.add(event.call)  # type: ignore[union-attr]
+
+
+@contextmanager
+def watched_commits(scene: Scene) -> Iterator[None]:
+    """Every commit of any daemon goes through the scene; snapshots are taken early."""
+    write = Database.commit
+
+    def commit(store: Database, *batches: Batch) -> None:
+        scene.commit(write, store, batches)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "commit", commit)
+        patch.setattr(turn, "SNAPSHOT_AFTER", 3)
+        yield
+
+
+# --- what is compared -----------------------------------------------------------------------------------
+
+
+def portrait(agent: Agent) -> dict[str, Any]:
+    """All that an agent knows, to the number: what a restart must bring back."""
+    memory = agent.memory
+    elements = [eid for eid in memory if not memory.is_run(eid)]
+    return {
+        "elements": {eid: _of(memory.element(eid)) for eid in elements},
+        "declared": dict(memory.declared),
+        "outdated": set(memory.outdated),
+        "reserved": set(memory.reserved),
+        "marks": {scope: set(eids) for scope, eids in memory.marks.items() if eids},
+        "keys": set(memory.keys),
+        "contexts": {run: set(memory.contexts.of(run)) for run in memory.contexts.runs()},
+        "next_eid": memory.next_eid,
+        "runs": {
+            run.eid: (run.name, run.word, run.phase, run.started, run.ended, run.attempt, run.error)
+            for run in agent.runs.values()
+        },
+        "callers": {run.eid: run.caller for run in agent.active.values()},
+        "states": {run.eid: run.state for run in agent.active.values()},
+        "calls": {run.eid: dict(run.calls) for run in agent.active.values()},
+        "watches": {run.eid: _plain(run.watches) for run in agent.active.values()},
+        "wakes": {run.eid: dict(run.wakes) for run in agent.active.values()},
+        "abandoned": {run.eid: set(run.abandoned) for run in agent.active.values()},
+        "kept": {run.eid: set(run.reserved) for run in agent.active.values()},
+        "waiting": len(agent.index),
+        "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.moments.waiting()),
+        "queue": [(run, event) for _, run, event in agent.queue],
+        "rendered": {eid: _of(memory.element(eid)) for eid in agent.runs},
+        "children": {run: set(children) for run, children in agent.children.items() if children},
+        "by_call": dict(agent.by_call),
+    }
+
+
+def outcome(agent: Agent) -> dict[str, Counter[Any]]:
+    """What it came to, whatever the numbers: elements by content, runs by state, marks, contexts."""
+    memory = agent.memory
+    text = {eid: _content(memory.element(eid)) for eid in memory if not memory.is_run(eid)}
+    return {
+        "elements": Counter(text.values()),
+        "outdated": Counter(text[eid] for eid in memory.outdated),
+        "reserved": Counter(text[eid] for eid in memory.reserved),
+        "marks": Counter(
+            (scope, text[eid]) for scope, eids in memory.marks.items() for eid in eids if eid in text
+        ),
+        "runs": Counter(
+            (run.name, run.word, run.caller.step if run.caller else None) for run in agent.runs.values()
+        ),
+        "contexts": Counter(
+            (run.name, text[eid])
+            for run in agent.runs.values()
+            for eid in memory.contexts.of(run.eid)
+            if eid in text
+        ),
+    }
+
+
+def _of(element: Element | None) -> tuple[bytes, float, Any] | None:
+    return None if element is None else (element.xml, element.added, element.origin)
+
+
+def _plain(watches: Any) -> dict[str, Any]:
+    return {
+        name: ([bound.plain() for bound in watch.conditions], watch.scopes) for name, watch in watches.items()
+    }
+
+
+def _content(element: Element | None) -> str:
+    assert element is not None
+    root = parse(element.xml)
+    for name in ("plan", "call", "start"):
+        root.attrib.pop(name, None)
+    text = "".join(str(part) for part in root.itertext())
+    return f"{root.tag} {sorted(root.items())} {re.sub('[0-9]+', 'N', text)}"

@@ -1,0 +1,187 @@
+"""After any stop the next start carries on (N35): by example, and with a crash at any commit of random recipes."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from narval.memory.element import elements_of
+from narval.runtime.daemon import Daemon
+from narval.runtime.executors.inline import Inline
+from tests.runtime.at_work import Killed, Scene, outcome, portrait, watched_commits
+
+MODULE = """
+import narval
+from narval import Input, Output, action
+
+INLINE = {"runs": "inline"}
+
+@action(**INLINE)
+def nothing():
+    return None
+
+@action(outputs=[Output("note", "note")], **INLINE)
+def note():
+    return f"<note step='{narval.call().step}'/>"
+
+@action(inputs=[Input("mail", "mail", use=True)], outputs=[Output("ack", "ack")], **INLINE)
+def take(mail):
+    return f"<ack of='{mail.attributes['n']}' step='{narval.call().step}'/>"
+
+@action(inputs=[Input("mails", "mail", list=True, optional=True)], outputs=[Output("seen", "seen")], **INLINE)
+def look(mails):
+    return f"<seen step='{narval.call().step}'/>"
+
+@action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")], **INLINE)
+def count(counter):
+    return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
+
+@action(inputs=[Input("mail", "mail[@n mod 2 = 1]", optional=True, use=True)], **INLINE)
+def stumble(mail):
+    if mail is not None:
+        raise ValueError("an odd mail")
+
+@action(outputs=[Output("once", "once", unique="@step")], **INLINE)
+def once():
+    return f"<once step='{narval.call().step}'/>"
+
+@action(outputs=[Output("start", "start-plan")], **INLINE)
+def spawn():
+    return "<start-plan recipe='w.leaf'><gift/></start-plan>"
+"""
+
+LEAF = """<recipe group="w" name="leaf" start_step="a" end_step="a" decay="50">
+<step id="a" type="action" target="w.note"/></recipe>"""
+
+ACTIONS = ("nothing", "note", "take", "look", "count", "stumble", "once", "spawn")
+CONDITIONS = (
+    "",
+    "<condition use='yes'><match>mail[@kind='a']</match></condition>",
+    "<condition><match>mail[@n &gt; 2]</match></condition>",
+    "<condition use='yes'><match>gift</match></condition>",
+    "<condition><match>plan[@state='failed']</match></condition>",
+    "<condition><match>note[@step = $s0/@step or @step = $plan/@start_step]</match></condition>",
+)
+MEMORY = "<memory><counter value='0'/></memory>"
+
+
+@st.composite
+def recipes(draw: st.DrawFn, name: str, others: tuple[str, ...]) -> str:
+    """A recipe whose steps form a chain, with a branch beside it and a way out of an error now and then."""
+    steps, links = [], []
+    length = draw(st.integers(1, 4))
+    for at in range(length):
+        targets = [f'type="action" target="w.{each}"' for each in ACTIONS]
+        targets += [f'type="recipe" target="w.{each}"' for each in others]
+        each = " foreach=\"mail[@kind='b']\"" if draw(st.integers(0, 5)) == 0 else ""
+        target = 'type="action" target="w.take"' + each if each else draw(st.sampled_from(targets))
+        steps.append(f'<step id="s{at}" {target}/>')
+        if at:
+            condition = draw(st.sampled_from(CONDITIONS))
+            priority = draw(st.integers(0, 1))
+            links.append(
+                f'<transition id="t{at}" priority="{priority}"><in idref="s{at - 1}"/><out idref="s{at}"/>'
+                f"{condition}</transition>"
+            )
+            if draw(st.booleans()):
+                steps.append(f'<step id="b{at}" type="action" target="w.note"/>')
+                links[-1] = links[-1].replace("<out", f'<out idref="b{at}"/><out')
+            if draw(st.booleans()):
+                links.append(
+                    f'<transition id="e{at}"><in idref="s{at - 1}" on-error="yes"/>'
+                    f'<out idref="s{at}"/></transition>'
+                )
+    decay = draw(st.sampled_from(["", ' decay="20"']))
+    head = f'<recipe group="w" name="{name}" start_step="s0" end_step="s{length - 1}"{decay}>'
+    return "\n".join([head, *steps, *links, "</recipe>"])
+
+
+@st.composite
+def cookbooks(draw: st.DrawFn) -> str:
+    inner = draw(recipes("inner", ("leaf",)))
+    outer = draw(recipes("outer", ("leaf", "inner")))
+    return f"<cookbook>{LEAF}\n{inner}\n{outer}</cookbook>"
+
+
+starts = st.sampled_from(["outer", "outer", "inner"]).map(lambda name: f"<start-plan recipe='w.{name}'/>")
+mails = st.sampled_from("ab").map(lambda kind: f"<mail kind='{kind}'/>")
+others = st.sampled_from(["<gift/>", "elapse"])
+inputs = st.lists(st.one_of(starts, mails, others), min_size=1, max_size=8)
+kills = st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=4)
+
+
+async def live(scene: Scene, given: list[str], kills: list[tuple[int, bool]]) -> dict[str, Any]:
+    """Give the home what comes, one thing after the other, and bring it up again after each kill."""
+    pending = list(kills)
+    for number, text in enumerate(given):
+        text = text.replace("/>", f" n='{number}'/>", 1)
+        if text == "elapse":
+            scene.clock.advance(30.0)
+        while True:
+            if scene.alive is None:
+                scene.kill_at = (scene.commits + pending[0][0], pending.pop(0)[1]) if pending else None
+            try:
+                daemon = scene.alive or await scene.open()
+                if text != "elapse" and not _is_there(daemon, number):
+                    element = elements_of(text.encode())[0]
+                    await daemon.submit(lambda turn, element=element: turn.add(element))
+                await daemon.until_idle()
+            except Killed:
+                await scene.end()
+                continue
+            break
+    assert scene.alive is not None
+    found, exact = outcome(scene.alive.agent), portrait(scene.alive.agent)
+    scene.kill(scene.alive)
+    await scene.end()
+    scene.kill_at = None
+    again = await scene.open(quiet=True)
+    assert portrait(again.agent) == exact
+    await scene.end()
+    return found
+
+
+def _is_there(daemon: Daemon, number: int) -> bool:
+    memory = daemon.agent.memory
+    elements = (memory.element(eid) for eid in memory if not memory.is_run(eid))
+    return any(f'n="{number}"'.encode() in element.xml for element in elements if element is not None)
+
+
+def lived(
+    folder: Path, cookbook: str, given: list[str], kills: list[tuple[int, bool]], limit: int
+) -> dict[str, Any]:
+    scene = Scene(folder, limit=limit)
+    scene.write("modules/w.py", MODULE)
+    scene.write("recipes/w.xml", cookbook)
+    scene.write("data/memory.xml", MEMORY)
+    start = Inline.start
+
+    def watched(place: Inline, work: Any) -> None:
+        call = work.task.call.partition(".")[2]
+        assert call not in scene.returned, (
+            f"call {call} of step {work.task.step} is made again after its return"
+        )
+        start(place, work)
+
+    with watched_commits(scene):
+        Inline.start = watched  # type: ignore[method-assign]
+        try:
+            return asyncio.run(live(scene, given, kills))
+        finally:
+            Inline.start = start  # type: ignore[method-assign]
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(cookbooks(), inputs, kills, st.sampled_from([1, 2, 1000]))
+def test_N35_a_crash_at_any_commit_leaves_the_memory_that_none_would_have_left(
+    cookbook: str, given: list[str], kills: list[tuple[int, bool]], limit: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        calm = lived(Path(folder, "calm"), cookbook, given, [], limit)
+        crashed = lived(Path(folder, "crashed"), cookbook, given, kills, limit)
+    assert crashed == calm
