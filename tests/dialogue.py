@@ -1,13 +1,20 @@
 """Dialogues with a pure engine: an event in, changes and commands out, and nothing else involved.
 
-`Dialogue` is a memory, a library and one run at a time or several, told events by hand. Outer commands are only
-collected: a test answers a call with `returned`.
+`Dialogue` is a memory, a library and the runs of it. A test says what happens; each event is told to the run
+it concerns, and what follows within the same turn (a watch that an added or released element satisfies) is
+told too. Outer commands are only collected: a test answers a call with `returned`.
+
+After every event the rules that hold of any engine are checked: what was recorded makes the same state again,
+the state can be stored, a run that is over waits for nothing and keeps nothing reserved, and one that is not
+over waits for something and can say for what.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
@@ -15,10 +22,20 @@ from narval.definitions import parse
 from narval.definitions.action import Action, Input, Output
 from narval.definitions.library import Library
 from narval.definitions.prototype import Prototype
-from narval.engines import commands, plan
-from narval.engines.commands import Call, Command
-from narval.engines.events import Caller, Cancelled, Event, Matched, Problem, Produced, Raw, Returned, Started
-from narval.memory import change as changes
+from narval.engines import ENGINES, commands
+from narval.engines.commands import Call, Command, Finish, Watch
+from narval.engines.events import (
+    Caller,
+    Cancelled,
+    Event,
+    Matched,
+    Problem,
+    Produced,
+    Raw,
+    Returned,
+    Started,
+)
+from narval.memory import change as facts
 from narval.memory.element import Element, canonical
 from narval.memory.tree import Memory
 from narval.source import Source
@@ -31,125 +48,242 @@ def recipes(text: str) -> list[Any]:
     return list(parsed.definitions)
 
 
-def action(name: str, inputs: Iterable[Input] = (), outputs: Iterable[Output] = ()) -> Action:
+def step(id: str, target: str = "", inside: str = "", **attributes: str) -> str:
+    """A step that calls the action `m.ID`, or another target of the kind that `type` says."""
+    written = {"type": "action", "target": target or f"m.{id}", **attributes}
+    texts = "".join(f" {name.replace('_', '-')}={quoteattr(value)}" for name, value in written.items())
+    return f'<step id="{id}"{texts}>{inside}</step>'
+
+
+def transition(id: str, ins: str, outs: str, *conditions: str, inside: str = "", priority: int = 0) -> str:
+    """A transition between steps, named with blanks between them; `a!` is an error link.
+
+    A condition `use mail` uses what matches `mail`, and `mail & *[@new]` has two patterns.
+    """
+    links = [f'<in idref="{each.rstrip("!")}"{_ON_ERROR * each.endswith("!")}/>' for each in ins.split()]
+    links += [f'<out idref="{each}"/>' for each in outs.split()]
+    for text in conditions:
+        use, patterns = text.startswith("use "), text.removeprefix("use ").split(" & ")
+        matches = "".join(f"<match>{escape(each)}</match>" for each in patterns)
+        links.append(f'<condition use="{"yes" if use else "no"}">{matches}</condition>')
+    return f'<transition id="{id}" priority="{priority}">{"".join(links)}{inside}</transition>'
+
+
+_ON_ERROR = ' on-error="yes"'
+
+
+def recipe(name: str, *parts: str, start: str = "a", end: str = "z", **attributes: str) -> str:
+    """A recipe of steps and transitions."""
+    texts = "".join(f" {each}={quoteattr(value)}" for each, value in attributes.items())
+    group, _, short = name.partition(".")
+    head = f'<recipe group="{group}" name="{short}" start_step="{start}" end_step="{end}"{texts}>'
+    return f"{head}{''.join(parts)}</recipe>"
+
+
+def action(
+    name: str, inputs: Iterable[Input] = (), outputs: Iterable[Output] = (), *, source: bool = False
+) -> Action:
     """An action that nobody will run."""
     group, _, short = name.partition(".")
-    return Action(group, short, short, Prototype(tuple(inputs), tuple(outputs)))
+    where = "source" if source else "thread"
+    return Action(group, short, short, Prototype(tuple(inputs), tuple(outputs)), where)
+
+
+class Heard(NamedTuple):
+    """A run was told an event, and this followed."""
+
+    run: int
+    event: Event
+    changes: list[Any]
+    commands: list[Command]
 
 
 class Dialogue:
     """A memory, a library and the runs of it; also the `View` of the engine."""
 
-    def __init__(self, text: str = "", *actions: Action, schema_faults: dict[bytes, str] | None = None) -> None:
+    def __init__(self, *definitions: Action | str, schema_faults: dict[bytes, str] | None = None) -> None:
         self.memory = Memory()
-        self.library = Library([*actions, *(recipes(text) if text else ())])
+        self.library = Library(())
+        self.load(*definitions)
+        self.now = 100.0
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
+        self.engines: dict[int, Any] = {}
         self.callers: dict[int, Caller | None] = {}
         self.calls: dict[str, tuple[int, Call]] = {}
-        self.watches: dict[str, tuple[int, commands.Watch]] = {}
-        self.wished: list[Command] = []
-        self.decided: list[Any] = []
+        self.watches: dict[str, tuple[int, Watch]] = {}
+        self.finished: dict[int, Finish] = {}
         self.refusals = schema_faults or {}
+        self.heard: list[Heard] = []
+        """What followed from the last thing the test said."""
+        self._reserved: dict[int, set[int]] = {}
+        self._replayed: dict[int, Any] = {}
+        self._queue: deque[tuple[int, Event]] = deque()
         self._event = 0
         self._run = 0
 
     # --- what a test says -----------------------------------------------------------------------------
 
+    def load(self, *definitions: Action | str) -> None:
+        """Actions, and the text of recipes, join the library, or take the place of what they replace."""
+        for each in definitions:
+            self.library = self.library.replace(recipes(each) if isinstance(each, str) else [each])
+
     def add(self, xml: str) -> int:
-        """An element from outside."""
+        """An element from outside that nobody is told of; its eid."""
         eid = self.memory.next_eid
-        self.memory.apply(changes.Added(Element(eid, canonical(xml), 0.0)))
+        self.memory.apply(facts.Added(Element(eid, canonical(xml), self.now)))
         return eid
 
-    def start(self, name: str, elements: Iterable[int] = (), caller: Caller | None = None, attempt: int = 0) -> int:
+    def arrives(self, xml: str) -> int:
+        """An element from outside, told to each watch that it satisfies, as the loop does; its eid."""
+        self.heard = []
+        eid = self.add(xml)
+        self._offer(eid)
+        self._drain()
+        return eid
+
+    def start(
+        self,
+        name: str,
+        elements: Iterable[int] = (),
+        caller: Caller | None = None,
+        attempt: int = 0,
+        kind: str = "recipe",
+    ) -> int:
         """A run begins; its eid."""
-        definition = self.library.get("recipe", name)
-        assert definition is not None, name
+        definition = self.library.get(kind, name)
+        assert definition is not None, f"there is no {kind} {name}"
+        engine = ENGINES[kind]
         run = self.memory.next_eid
-        self.definitions[run] = definition
-        self.states[run] = plan.begin(run, definition)
-        self.callers[run] = caller
-        self.memory.show_run(run, "plan", lambda: self._rendered(run))
-        self.tell(run, Started(self._next(), 100.0, tuple(elements), caller, attempt))
+        self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
+        self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
+        self.memory.show_run(run, engine.kind, lambda: self._rendered(run))
+        self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt))
         return run
 
-    def tell(self, run: int, event: Event) -> None:
-        """Tell a run an event; `decided` and `wished` hold what followed from it."""
-        self._run = run
-        self.decided, self.wished = plan.advance(self.definitions[run], self.states[run], event, self)
-        replayed = msgspec.msgpack.decode(msgspec.msgpack.encode(self.decided), type=list[plan.changes])
-        assert replayed == self.decided, "changes survive being stored"
-        for command in self.wished:
-            if isinstance(command, Call):
-                self.calls[command.call] = (run, command)
-            elif isinstance(command, commands.Watch):
-                self.watches[command.watch] = (run, command)
-            elif isinstance(command, commands.Unwatch):
-                self.watches.pop(command.watch)
+    def begins(self, step: str, run: int | None = None, given: int | None = None) -> int:
+        """The run that answers the call of a step begins; its eid."""
+        call = self.call_of(step, run, given)
+        of, _ = self.calls[call.call]
+        return self.start(
+            call.name, call.elements, Caller(of, call.step, call.call, call.near), kind=call.kind
+        )
 
-    def call_of(self, step: str, run: int | None = None) -> Call:
-        """The call under way of a step: there must be one alone."""
-        found = [call for of, call in self.calls.values() if call.step == step and run in (None, of)]
-        assert len(found) == 1, f"expected one call of {step}, got {found}"
-        return found[0]
+    def answers(self, run: int) -> None:
+        """A run that is over tells its caller, as the runtime does."""
+        caller, finish = self.callers[run], self.finished[run]
+        assert caller is not None, f"run {run} was called by none"
+        _, call = self.calls[caller.call]
+        problem = (
+            None if finish.phase == "done" else Problem(f"run-{finish.phase}", f"run {run} {finish.state}")
+        )
+        self.answer(call, eids=finish.eids, problem=problem)
 
-    def returned(self, step: str, *xml: str, outputs: Iterable[str] = (), run: int | None = None) -> None:
-        """The call of a step comes back with these elements."""
-        raws = tuple(Raw(canonical(each)) for each in xml)
-        self.answer(self.call_of(step, run), elements=raws)
+    def returned(
+        self,
+        step: str,
+        *xml: str,
+        outputs: Iterable[str] = (),
+        run: int | None = None,
+        given: int | None = None,
+    ) -> None:
+        """The call of a step comes back with these elements, given for these outputs if any are named."""
+        names = [*outputs, *[None] * len(xml)]
+        raws = tuple(Raw(canonical(each), name) for each, name in zip(xml, names, strict=False))
+        self.answer(self.call_of(step, run, given), elements=raws)
 
-    def erred(self, step: str, message: str = "it broke", run: int | None = None) -> None:
+    def erred(
+        self, step: str, message: str = "it broke", run: int | None = None, given: int | None = None
+    ) -> None:
         """The call of a step comes back with a problem."""
-        self.answer(self.call_of(step, run), problem=Problem("ValueError", message))
+        self.answer(self.call_of(step, run, given), problem=Problem("ValueError", message))
 
     def answer(self, call: Call, **fields: Any) -> None:
         """One call comes back."""
         run, _ = self.calls.pop(call.call)
-        self.tell(run, Returned(self._next(), 101.0, call.call, **fields))
+        self.tell(run, Returned(self._next(), self.now, call.call, **fields))
 
-    def produced(self, step: str, *xml: str) -> None:
+    def produced(self, step: str, *xml: str, run: int | None = None) -> None:
         """A source yields."""
-        call = self.call_of(step)
-        run, _ = self.calls[call.call]
-        self.tell(run, Produced(self._next(), 101.0, call.call, tuple(Raw(canonical(each)) for each in xml)))
-
-    def arrives(self, xml: str) -> int:
-        """An element from outside, told to each watch that it satisfies, as the loop does."""
-        eid = self.add(xml)
-        element = self.memory.element(eid)
-        assert element is not None
-        for watch, (run, command) in list(self.watches.items()):
-            fits = any(bound.test(self.memory.tree(element)) for bound in command.conditions)
-            if watch in self.watches and fits:
-                self.tell(run, Matched(self._next(), 102.0, watch, eid))
-        return eid
+        call = self.call_of(step, run)
+        of, _ = self.calls[call.call]
+        self.tell(
+            of, Produced(self._next(), self.now, call.call, tuple(Raw(canonical(each)) for each in xml))
+        )
 
     def cancel(self, run: int) -> None:
         """Someone asks the run to end."""
-        self.tell(run, Cancelled(self._next(), 103.0, "enough"))
+        self.tell(run, Cancelled(self._next(), self.now, "enough"))
+
+    def tell(self, run: int, event: Event) -> None:
+        """Tell a run an event, and then whoever is concerned by what followed."""
+        self.heard = []
+        self._tell(run, event)
+        self._drain()
+
+    # --- what a test asks -----------------------------------------------------------------------------
+
+    @property
+    def decided(self) -> list[Any]:
+        """The changes that followed from the last thing said."""
+        return [change for heard in self.heard for change in heard.changes]
+
+    @property
+    def wished(self) -> list[Command]:
+        """The commands that followed from the last thing said."""
+        return [command for heard in self.heard for command in heard.commands]
+
+    def wishes(self, kind: type) -> list[Any]:
+        """The commands of one kind that followed from the last thing said."""
+        return [command for command in self.wished if isinstance(command, kind)]
+
+    def calls_of(self, step: str, run: int | None = None) -> list[Call]:
+        """The calls of a step that are under way, in the order they were made."""
+        return [call for of, call in self.calls.values() if call.step == step and run in (None, of)]
+
+    def call_of(self, step: str, run: int | None = None, given: int | None = None) -> Call:
+        """The call of a step that is under way: there must be one alone, or with that element."""
+        found = [call for call in self.calls_of(step, run) if given in (None, *_given(call))]
+        assert len(found) == 1, f"expected one call of {step}, got {found}"
+        return found[0]
+
+    def inputs(self, step: str, run: int | None = None) -> dict[str, tuple[int, ...]]:
+        """What the call of a step was given."""
+        return dict(self.call_of(step, run).inputs)
 
     def steps(self, run: int) -> dict[str, str]:
         """The state of each step."""
-        return {each["id"]: each["state"] for each in plan.parts(self.definitions[run], self.states[run])["steps"]}
+        return self._part(run, "steps")
 
     def transitions(self, run: int) -> dict[str, str]:
         """The state of each transition."""
-        rows = plan.parts(self.definitions[run], self.states[run])["transitions"]
-        return {each["id"]: each["state"] for each in rows}
+        return self._part(run, "transitions")
 
     def state(self, run: int) -> str:
-        """The state of the plan."""
-        return plan.word(self.states[run])
+        """The run's own word for its state."""
+        word: str = self.engines[run].word(self.states[run])
+        return word
 
-    def errors(self) -> list[Element]:
-        """The error elements in memory."""
-        found = (self.memory.element(eid) for eid in self.memory.named(["error"]))
+    def xml(self, eid: int) -> str:
+        """The bytes of an element, as text."""
+        element = self.memory.element(eid)
+        assert element is not None, f"there is no element {eid}"
+        return element.xml.decode()
+
+    def named(self, name: str) -> list[Element]:
+        """The elements of a name, oldest first."""
+        found = (self.memory.element(eid) for eid in self.memory.named([name]))
         return [element for element in found if element is not None]
 
-    def wishes(self, kind: type) -> list[Any]:
-        """The commands of one kind that followed from the last event."""
-        return [command for command in self.wished if isinstance(command, kind)]
+    def errors(self) -> list[Element]:
+        """The error elements in memory, oldest first."""
+        return self.named("error")
+
+    def error(self) -> dict[str, str]:
+        """The attributes of the one error element there is, and its message."""
+        (element,) = self.errors()
+        return {**element.attributes, "message": element.tree().findtext("message", "")}
 
     # --- the view -------------------------------------------------------------------------------------
 
@@ -190,24 +324,102 @@ class Dialogue:
     def take(self, command: Command) -> None:
         for fact in _FACTS.get(type(command), lambda run, command: ())(self._run, command):
             self.memory.apply(fact)
+        if isinstance(command, commands.Reserve):
+            self._reserved.setdefault(self._run, set()).update(command.eids)
+        elif isinstance(command, commands.Release | commands.Outdate):
+            self._reserved.get(self._run, set()).difference_update(command.eids)
+        elif isinstance(command, Watch):
+            self.watches[command.watch] = (self._run, command)
+        elif isinstance(command, commands.Unwatch):
+            assert command.watch in self.watches, f"{command.watch} is not watched"
+            del self.watches[command.watch]
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _tell(self, run: int, event: Event) -> None:
+        self._run = run
+        engine, state = self.engines[run], self.states[run]
+        heard = Heard(run, event, *engine.advance(self.definitions[run], state, event, self))
+        self.heard.append(heard)
+        for command in heard.commands:
+            if isinstance(command, Call):
+                assert command.call not in self.calls, f"call {command.call} was made before"
+                self.calls[command.call] = (run, command)
+            elif isinstance(command, Finish):
+                assert run not in self.finished, f"run {run} finished before"
+                self.finished[run] = command
+            elif isinstance(command, commands.Add):
+                self._offer(command.element.eid)
+            elif isinstance(command, commands.Release):
+                for eid in command.eids:
+                    self._offer(eid)
+        self._check(run, heard.changes)
+
+    def _offer(self, eid: int) -> None:
+        """Who waits for such an element is told when the event under way has been dealt with."""
+        element = self.memory.element(eid)
+        for watch, (run, command) in self.watches.items():
+            if element is not None and any(self.memory.fits(element, each) for each in command.conditions):
+                self._queue.append((run, Matched(self._next(), self.now, watch, eid)))
+
+    def _drain(self) -> None:
+        while self._queue:
+            run, event = self._queue.popleft()
+            if isinstance(event, Matched) and not self._still_true(event):
+                continue
+            self._tell(run, event)
+
+    def _still_true(self, event: Matched) -> bool:
+        watched = self.watches.get(event.watch)
+        return watched is not None and any(
+            self.memory.may_take(event.eid, each) for each in watched[1].scopes
+        )
+
+    def _check(self, run: int, changes: list[Any]) -> None:
+        engine, state = self.engines[run], self.states[run]
+        recorded = msgspec.msgpack.decode(msgspec.msgpack.encode(changes), type=list[engine.changes])
+        assert recorded == changes, "changes survive being stored"
+        for change in recorded:
+            engine.apply(self._replayed[run], change)
+        assert self._replayed[run] == state, "what was recorded makes the same state again"
+        stored = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=engine.state_type)
+        assert stored == state, "a state survives being stored"
+        waiting = {watch: command for watch, (of, command) in self.watches.items() if of == run}
+        under_way = [call for of, call in self.calls.values() if of == run]
+        if run in self.finished:
+            assert not waiting, f"run {run} is over and still watches {waiting}"
+            assert not self._reserved.get(run), f"run {run} is over and still reserves {self._reserved[run]}"
+        else:
+            assert under_way or waiting, f"run {run} waits for nothing"
+            assert list(engine.waits(self.definitions[run], state, waiting)), "and it can say for what"
+
+    def _part(self, run: int, name: str) -> dict[str, str]:
+        rows = self.engines[run].parts(self.definitions[run], self.states[run])[name]
+        return {each["id"]: each["state"] for each in rows}
 
     def _rendered(self, run: int) -> Element:
-        return Element(run, plan.render(self.definitions[run], self.states[run], self.context(run)))
+        return Element(
+            run, self.engines[run].render(self.definitions[run], self.states[run], self.context(run))
+        )
 
     def _next(self) -> int:
         self._event += 1
         return self._event
 
 
+def _given(call: Call) -> tuple[int, ...]:
+    return (*call.elements, *(eid for _, eids in call.inputs for eid in eids))
+
+
 _FACTS: dict[type, Any] = {
     commands.Add: lambda run, command: [
-        changes.Added(command.element),
-        *([changes.Held(run, (command.element.eid,))] if command.held else []),
+        facts.Added(command.element),
+        *([facts.Held(run, (command.element.eid,))] if command.held else []),
     ],
-    commands.Hold: lambda run, command: [changes.Held(run, command.eids)],
-    commands.Mark: lambda run, command: [changes.Used(command.scope, command.eids)],
-    commands.Reserve: lambda run, command: [changes.Reserved(command.eids)],
-    commands.Release: lambda run, command: [changes.Released(command.eids)],
-    commands.Outdate: lambda run, command: [changes.Released(command.eids), changes.Outdated(command.eids)],
-    commands.Key: lambda run, command: [changes.Keyed(command.name, command.expression, command.value)],
+    commands.Hold: lambda run, command: [facts.Held(run, command.eids)],
+    commands.Mark: lambda run, command: [facts.Used(command.scope, command.eids)],
+    commands.Reserve: lambda run, command: [facts.Reserved(command.eids)],
+    commands.Release: lambda run, command: [facts.Released(command.eids)],
+    commands.Outdate: lambda run, command: [facts.Released(command.eids), facts.Outdated(command.eids)],
+    commands.Key: lambda run, command: [facts.Keyed(command.name, command.expression, command.value)],
 }

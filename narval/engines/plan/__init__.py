@@ -128,7 +128,7 @@ def _settle(plan: Deciding) -> None:
             steps.run(plan, plan.to_run.popleft())
         else:
             transitions.judge(plan, plan.to_judge.popleft())
-    transitions.check(plan)
+    transitions.fail_if_stuck(plan)
     if plan.state.state in ("end", "failed-end") and not plan.state.calls:
         plan.record.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
         _finish(plan)

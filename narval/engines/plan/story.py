@@ -145,10 +145,11 @@ def _reason_of_transition(state: PlanState, transition: Transition) -> str:
         f"{link.step.id} is {state.step(link.step.id).state}{' (wanted: error)' if link.on_error else ''}"
         for link in transition.ins
     )
+    took = state.transition(transition.id).took
     texts = {
         "wait-step": f"its in-steps have not all ended: {ins}",
         "wait-condition": "its in-steps are done, and some condition has no element",
-        "fired": f"it was taken, with elements {_listed(state.transition(transition.id).took) or 'none'}",
+        "fired": f"it was taken with elements {_listed(took)}" if took else "it was taken",
         "impossible": f"it cannot fire any more: {ins}",
         "fail": f"its conditions did not hold when its in-steps had ended: {ins}",
     }

@@ -36,6 +36,7 @@ def judge(plan: Deciding, step: Step) -> None:
     _choose(plan, _rivals(each for each in step.outs if _is_potential(plan, each)))
     _spread(plan, step.outs)
     _wait_for_more(plan, step)
+    _fail_if_unhandled(plan)
 
 
 def matched(plan: Deciding, watch: str) -> None:
@@ -43,20 +44,14 @@ def matched(plan: Deciding, watch: str) -> None:
     for identifier in plan.state.asleep:
         if plan.state.transition(identifier).watch == watch:
             _choose(plan, _rivals([plan.recipe.transitions[identifier]]))
+            _fail_if_unhandled(plan)
             return
 
 
-def check(plan: Deciding) -> None:
-    """Nothing is left to decide: is an error unhandled (N26), or can nothing ever fire again (N27)?"""
+def fail_if_stuck(plan: Deciding) -> None:
+    """Nothing is left to decide: a plan of which nothing can ever fire again fails (N27)."""
     state = plan.state
-    if state.state != "running":
-        return
-    for identifier in state.in_error:
-        step = plan.recipe.steps[identifier]
-        if not any(_may_handle(plan, each, step) for each in step.outs):
-            plan.fail(state.step(identifier).errors[0])
-            return
-    if not state.calls and not state.asleep and not state.held_back:
+    if state.state == "running" and not state.calls and not state.asleep and not state.held_back:
         end = plan.recipe.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
         plan.fail(plan.add_error("stuck", why, detail="\n".join(story.dead_ends(plan.recipe, state))))
@@ -197,6 +192,15 @@ def _is_lost(plan: Deciding, step: Step, dead: dict[str, None]) -> bool:
     return all(
         each.id in dead or plan.state.transition(each.id).state in ("impossible", "fail") for each in step.ins
     )
+
+
+def _fail_if_unhandled(plan: Deciding) -> None:
+    """A plan fails when a step is in error and no transition can take that up any more (N26)."""
+    for identifier in plan.state.in_error:
+        step = plan.recipe.steps[identifier]
+        if not any(_may_handle(plan, each, step) for each in step.outs):
+            plan.fail(plan.state.step(identifier).errors[0])
+            return
 
 
 def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
