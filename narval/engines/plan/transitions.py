@@ -83,12 +83,21 @@ def _rivals(transitions: Iterable[Transition]) -> list[Transition]:
     return sorted(rivals.values(), key=lambda each: (-each.priority, each.order))
 
 
+_NO_DATES = (
+    "transition {} waits for a date, which this version of narval reads and checks but cannot wait for; "
+    "use a condition, and add the element by `narval add` from a timer of the system"
+)
+
+
 def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
     """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26)."""
     lacking: list[tuple[Transition, Wanted]] = []
     for transition in transitions:
         if not _is_potential(plan, transition):
             continue
+        if transition.times:
+            plan.fail("no-dates", _NO_DATES.format(transition.id))
+            return
         wanted = _wanted(plan, transition)
         took = _found(plan, transition, wanted)
         if took is None:
