@@ -1,0 +1,250 @@
+"""XPath patterns, and the elements that satisfy them (N9, N10, N11).
+
+A *pattern* is one expression; a *condition* is patterns that must all hold of the same element; it is *bound*
+when its variables stand for elements, and can then be tried, compared, indexed, stored and explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache, reduce
+from types import MappingProxyType
+from typing import Any
+
+from lxml import etree
+
+from narval.memory.element import Element, Tree
+from narval.memory.xpath.explain import Explainer, Mismatch
+from narval.memory.xpath.field import Prefixes
+from narval.memory.xpath.key import Key, conjunction
+from narval.memory.xpath.shape import compile_shape
+
+__all__ = ["Bound", "Condition", "Key", "Mismatch", "Pattern", "compile_pattern", "condition"]
+
+Nodes = Mapping[str, list[etree._Element]]
+"""What variables stand for, as lxml takes it."""
+
+
+class Pattern:
+    """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
+
+    __slots__ = ("_literals", "_prefixes", "_shape", "text")
+
+    def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
+        """Use `compile_pattern`, which keeps what it made."""
+        self.text = text
+        self._prefixes = prefixes
+        self._shape, self._literals = compile_shape(text, prefixes)
+
+    @property
+    def namespaces(self) -> dict[str, str]:
+        """The prefixes it uses, and what they stand for."""
+        return dict(self._prefixes)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names used as `$name` (N10)."""
+        return self._shape.variables
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The root names it can match, as lxml writes them; None for any."""
+        return self._shape.names
+
+    @property
+    def modern(self) -> bool:
+        """Whether it is XPath 3.1 rather than 1.0 (N10)."""
+        return self._shape.modern
+
+    def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
+        """What must hold of an element for it to match: one of these, of none when nothing can match."""
+        keys: list[Key] = []
+        for clause in self._shape.clauses:
+            keys += clause.keys(self._literals, lambda: self._arguments(nodes()))
+        return keys
+
+    def matches(self, context: etree._Element, nodes: Nodes) -> bool:
+        """Whether it holds (N9); what cannot be evaluated does not."""
+        try:
+            return self._shape.truth(context, **self._arguments(nodes))
+        except Exception:
+            # A pattern meets whatever arrives: a type error of XPath 3.1, or elementpath stumbling over it,
+            # is a reason not to match (`explain` says which) and none to stop.
+            return False
+
+    def _arguments(self, nodes: Nodes) -> dict[str, Any]:
+        arguments: dict[str, Any] = dict(zip(self._shape.slots, self._literals, strict=True))
+        for name in self._shape.variables:
+            arguments[name] = nodes.get(name, [])
+        return arguments
+
+    @property
+    def identity(self) -> Hashable:
+        """What makes two patterns the same: their text and namespaces; mostly the text alone."""
+        return (self.text, self._prefixes) if self._prefixes else self.text
+
+    def __eq__(self, other: object) -> bool:
+        return self.identity == other.identity if isinstance(other, Pattern) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<Pattern {self.text}>"
+
+
+def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> Pattern:
+    """The pattern of a text, the same object when it was asked for lately; raises PatternError."""
+    if not namespaces:
+        return _pattern(text, ())
+    used = ((prefix, uri) for prefix, uri in namespaces.items() if prefix and f"{prefix}:" in text)
+    return _pattern(text, tuple(sorted(used)))
+
+
+_pattern = lru_cache(maxsize=1024)(Pattern)
+
+
+_NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
+_NO_NODES: Nodes = MappingProxyType({})
+
+
+class Condition:
+    """Patterns that must all hold of the same element (N9)."""
+
+    __slots__ = ("patterns",)
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self.patterns = tuple(patterns)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names its patterns use as `$name`."""
+        return frozenset().union(*(pattern.variables for pattern in self.patterns))
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The root names it can match, as lxml writes them; None for any."""
+        known = [names for pattern in self.patterns if (names := pattern.names) is not None]
+        return frozenset.intersection(*known) if known else None
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return " and ".join(pattern.text for pattern in self.patterns)
+
+    def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
+        """The condition with its variables standing for these elements; one that is not given has none."""
+        variables = self.variables
+        if not variables:
+            return Bound(self.patterns)
+        return Bound(
+            self.patterns, tuple((name, tuple(bindings.get(name, ()))) for name in sorted(variables))
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self.patterns == other.patterns if isinstance(other, Condition) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.patterns)
+
+    def __repr__(self) -> str:
+        return f"<Condition {self.text}>"
+
+
+def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condition:
+    """The condition that all these patterns hold; raises PatternError."""
+    return Condition(compile_pattern(text, namespaces) for text in texts)
+
+
+class Bound:
+    """A condition whose variables stand for elements. Equal by content, so a shared one is tested once."""
+
+    __slots__ = ("_nodes", "identity", "patterns", "variables")
+
+    def __init__(
+        self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
+    ) -> None:
+        """Use `Condition.bind`."""
+        self.patterns = patterns
+        self.variables = variables
+        """What each variable stands for, by name in order."""
+        self.identity: Hashable
+        """What makes two of them the same: a key for dictionaries that is quicker than the object itself."""
+        if len(patterns) == 1 and not variables:
+            self.identity = patterns[0].identity
+        else:
+            self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
+        self._nodes: Nodes | None = None if variables else _NO_NODES
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return " and ".join(pattern.text for pattern in self.patterns)
+
+    @property
+    def keys(self) -> tuple[Key, ...] | None:
+        """Alternatives: an element that has none of them cannot match. None: nothing is known, try it."""
+        keys = self.alternatives()
+        return (
+            None if any(not key.exact and key.tag is None and not key.tests for key in keys) else tuple(keys)
+        )
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The root names it can match, as lxml writes them; None for any."""
+        tags = [key.tag for key in self.alternatives()]
+        return None if None in tags else frozenset(tag for tag in tags if tag is not None)
+
+    def alternatives(self) -> list[Key]:
+        """The keys, those that demand nothing included."""
+        if len(self.patterns) == 1:
+            return self.patterns[0].keys(self.nodes)
+        return reduce(
+            conjunction, (pattern.keys(self.nodes) for pattern in self.patterns), [Key(None, (), True)]
+        )
+
+    def test(self, tree: Tree) -> bool:
+        """Whether an element matches."""
+        if self._nodes is None:
+            self._nodes = self.nodes()
+        return all(pattern.matches(tree.context, self._nodes) for pattern in self.patterns)
+
+    def nodes(self) -> Nodes:
+        """What the variables stand for, parsed."""
+        return {name: [Tree(element).root for element in elements] for name, elements in self.variables}
+
+    def explain(self, tree: Tree) -> Mismatch | None:
+        """Why an element does not match (N11); None when it does."""
+        nodes, held = self.nodes(), 0
+        for pattern in self.patterns:
+            explainer = Explainer(pattern.text, pattern.namespaces, pattern.modern, nodes)
+            if not pattern.matches(tree.context, nodes):
+                return explainer.mismatch(tree.context).after(held)
+            held += explainer.weight
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for the journal: elements by their eid."""
+        return {
+            "texts": [pattern.text for pattern in self.patterns],
+            "namespaces": [pattern.namespaces for pattern in self.patterns],
+            "variables": {name: [element.eid for element in elements] for name, elements in self.variables},
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], element: Callable[[int], Element | None]) -> Bound:
+        """What `plain` described; an element that was forgotten since is left out."""
+        named = {
+            name: [found for eid in eids if (found := element(eid)) is not None]
+            for name, eids in plain["variables"].items()
+        }
+        return Condition(map(compile_pattern, plain["texts"], plain["namespaces"])).bind(named)
+
+    def __eq__(self, other: object) -> bool:
+        return self.identity == other.identity if isinstance(other, Bound) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<Bound {self.text}>"

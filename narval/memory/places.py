@@ -1,0 +1,283 @@
+"""Where the index files conditions: under a root name, then by the value of a field, then by a number.
+
+A *leaf* is one alternative of a condition in its place. Under a root name is a *branch*; in it are
+*shelves*, one for each field and way to compare it; on a shelf, under each value, is a leaf or, when a
+second one comes, a *bucket* of them; in a bucket, leaves that compare a number are kept in *order* of it.
+Whatever is empty goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf, isfinite, nextafter
+from typing import Any
+
+from narval.memory.thresholds import Thresholds
+from narval.memory.xpath.field import Facts, Field
+from narval.memory.xpath.key import Test
+
+Tests = tuple[Test, ...]
+
+_ABOVE = {"gt": True, "ge": True, "lt": False, "le": False}
+_INCLUSIVE = ("ge", "le")
+
+
+class Leaf:
+    """One alternative of a condition; `tests` are what its place leaves open."""
+
+    __slots__ = ("entry", "exact", "home", "position", "serial", "tests")
+
+    entry: Any
+    """The condition."""
+    exact: bool
+    """Whether an element that comes here and passes the tests satisfies the condition."""
+    home: Shelf | Bucket | Order
+    position: Any
+    """Where its home finds it: by the value of a field, at a place of a list, by a number."""
+    serial: int
+    tests: Tests
+
+
+class Branch:
+    """All that is filed under one root name, or under none."""
+
+    __slots__ = ("_branches", "loose", "shelves", "tag")
+
+    def __init__(self, tag: str | None, branches: dict[str | None, Branch]) -> None:
+        self.tag = tag
+        self.loose = Bucket(self, None)
+        """What can be on no shelf."""
+        self.shelves: dict[tuple[str, Field], Shelf] = {}
+        self._branches = branches
+
+    def met(self, facts: Facts) -> list[Leaf]:
+        """What an element of that name may satisfy."""
+        met = self.loose.met(facts)
+        look_up = facts.root.get
+        for shelf in self.shelves.values():
+            if shelf.attribute is not None:
+                place = shelf.places.get(look_up(shelf.attribute))
+                places: Iterable[Leaf | Bucket] = () if place is None else (place,)
+            else:
+                places = shelf.met(facts)
+            for place in places:
+                if isinstance(place, Leaf):
+                    met.append(place)
+                else:
+                    met += place.met(facts)
+        return met
+
+    def add(self, leaf: Leaf, tests: Tests) -> None:
+        """File on the shelf that looks at fewest: by an equality, the one that fewest others share."""
+        fit = [test for test in tests if test.positive and test.operator in _SHELVES]
+        if not fit:
+            self.loose.add(leaf, tests)
+            return
+        chosen = fit[0] if len(fit) == 1 else min(fit, key=self.cost)
+        shelf = self.shelves.get((chosen.operator, chosen.field))
+        if shelf is None:
+            shelf = _SHELVES[chosen.operator](self, chosen.field)
+            self.shelves[chosen.operator, chosen.field] = shelf
+        shelf.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
+
+    def cost(self, test: Test) -> tuple[int, int]:
+        """How dear a shelf is to ask, and how many are filed there under the same value."""
+        shelf = self.shelves.get((test.operator, test.field))
+        place = None if shelf is None else shelf.places.get(test.operand)
+        return _COSTS[test.operator], 0 if place is None else 1 if isinstance(place, Leaf) else len(place)
+
+    def drop(self, shelf: Shelf | None) -> None:
+        """A shelf is empty, or what is on none."""
+        if shelf is not None:
+            del self.shelves[shelf.operator, shelf.field]
+        if not self.shelves and not self.loose:
+            del self._branches[self.tag]
+
+
+class Shelf:
+    """What is filed by the value that one field is equal to."""
+
+    __slots__ = ("attribute", "branch", "field", "places")
+
+    operator = "eq"
+
+    def __init__(self, branch: Branch, field: Field) -> None:
+        self.branch = branch
+        self.field = field
+        self.attribute: str | None = field.attribute
+        """The attribute whose value is looked up in `places`, if that is all there is to do."""
+        self.places: dict[Any, Leaf | Bucket] = {}
+
+    def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
+        """The places an element falls into."""
+        return [place for value in facts[self.field] if (place := self.places.get(value)) is not None]
+
+    def add(self, leaf: Leaf, value: Any, tests: Tests) -> None:
+        """File under a value; the second that comes makes a bucket."""
+        place = self.places.get(value)
+        if place is None:
+            self.places[value] = leaf
+            leaf.home, leaf.position, leaf.tests = self, value, tests
+            return
+        if isinstance(place, Leaf):
+            first, place = place, Bucket(self.branch, self, value)
+            self.places[value] = place
+            place.add(first, first.tests)
+        place.add(leaf, tests)
+
+    def remove(self, leaf: Leaf) -> None:
+        """Take out a leaf that has a value to itself."""
+        self.drop(leaf.position)
+
+    def drop(self, value: Any) -> None:
+        """Nothing is filed under a value any more."""
+        del self.places[value]
+        if not self.places:
+            self.branch.drop(self)
+
+
+class PrefixShelf(Shelf):
+    """What is filed by what one field starts with: as many look-ups as there are lengths."""
+
+    __slots__ = ("lengths",)
+
+    operator = "starts-with"
+
+    def __init__(self, branch: Branch, field: Field) -> None:
+        super().__init__(branch, field)
+        self.attribute = None
+        self.lengths: dict[int, int] = {}
+        """How many prefixes of each length there are."""
+
+    def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
+        text = _text(facts[self.field])
+        starts = [text[:length] for length in self.lengths if length <= len(text)]
+        return [place for start in starts if (place := self.places.get(start)) is not None]
+
+    def add(self, leaf: Leaf, value: str, tests: Tests) -> None:
+        if value not in self.places:
+            self.lengths[len(value)] = self.lengths.get(len(value), 0) + 1
+        super().add(leaf, value, tests)
+
+    def drop(self, value: str) -> None:
+        self.lengths[len(value)] -= 1
+        if not self.lengths[len(value)]:
+            del self.lengths[len(value)]
+        super().drop(value)
+
+
+class NeedleShelf(Shelf):
+    """What is filed by what one field contains: each needle is looked for once, however many wait for it."""
+
+    __slots__ = ()
+
+    operator = "contains"
+
+    def __init__(self, branch: Branch, field: Field) -> None:
+        super().__init__(branch, field)
+        self.attribute = None
+
+    def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
+        text = _text(facts[self.field])
+        return [place for needle, place in self.places.items() if needle in text]
+
+
+_SHELVES: dict[str, type[Shelf]] = {each.operator: each for each in (Shelf, PrefixShelf, NeedleShelf)}
+_COSTS = {operator: cost for cost, operator in enumerate(_SHELVES)}
+
+
+def _text(values: Sequence[str]) -> str:
+    """What a function of strings sees of a field: its first node, or nothing."""
+    return values[0] if values else ""
+
+
+class Bucket:
+    """What is filed under one value on a shelf, or on no shelf."""
+
+    __slots__ = ("branch", "leaves", "orders", "shelf", "value")
+
+    def __init__(self, branch: Branch, shelf: Shelf | None, value: Any = None) -> None:
+        self.branch, self.shelf, self.value = branch, shelf, value
+        self.leaves: list[Leaf] = []
+        self.orders: tuple[Order, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.leaves) + sum(map(len, self.orders))
+
+    def met(self, facts: Facts) -> list[Leaf]:
+        """What an element that comes here may satisfy."""
+        met = self.leaves.copy()
+        for order in self.orders:
+            numbers = facts[order.field]
+            if numbers:
+                met += order.met(numbers)
+        return met
+
+    def add(self, leaf: Leaf, tests: Tests) -> None:
+        """File in order of the first number compared with, if there is any."""
+        for test in tests:
+            if test.positive and test.operator in _ABOVE and isfinite(test.operand):
+                leaf.tests = tuple([each for each in tests if each is not test])
+                self.order(test.field, _ABOVE[test.operator]).file(leaf, test)
+                return
+        leaf.home, leaf.position, leaf.tests = self, len(self.leaves), tests
+        self.leaves.append(leaf)
+
+    def order(self, field: Field, above: bool) -> Order:
+        """The order of that field's numbers, a new one if need be."""
+        for order in self.orders:
+            if order.field is field and order.above is above:
+                return order
+        order = Order(self, field, above)
+        self.orders = (*self.orders, order)
+        return order
+
+    def remove(self, leaf: Leaf) -> None:
+        """Take out a leaf that is in no order; the last takes its place."""
+        last = self.leaves.pop()
+        if last is not leaf:
+            self.leaves[leaf.position] = last
+            last.position = leaf.position
+        elif not self.leaves:
+            self.drop(None)
+
+    def drop(self, order: Order | None) -> None:
+        """An order is empty, or what is in none."""
+        if order is not None:
+            self.orders = tuple([each for each in self.orders if each is not order])
+        if self.leaves or self.orders:
+            return
+        if self.shelf is None:
+            self.branch.drop(None)
+        else:
+            self.shelf.drop(self.value)
+
+
+class Order(Thresholds[Leaf]):
+    """What is filed in order of a number that a field has to lie above, or below."""
+
+    __slots__ = ("above", "bucket", "field")
+
+    def __init__(self, bucket: Bucket, field: Field, above: bool) -> None:
+        super().__init__()
+        self.bucket, self.field, self.above = bucket, field, above
+
+    def met(self, numbers: Sequence[float]) -> list[Leaf]:
+        """What an element with these numbers satisfies, as far as they go."""
+        if len(numbers) == 1:
+            return self.below(numbers[0]) if self.above else self.beyond(numbers[0])
+        return self.below(max(numbers)) if self.above else self.beyond(min(numbers))
+
+    def file(self, leaf: Leaf, test: Test) -> None:
+        """File by the number of a test: to reach it is to lie beyond the next one before it."""
+        number = test.operand
+        if test.operator in _INCLUSIVE:
+            number = nextafter(number, -inf if self.above else inf)
+        leaf.home, leaf.position = self, number
+        self.add(number, leaf)
+
+    def remove(self, leaf: Leaf) -> None:
+        """Take out a leaf."""
+        self.take(leaf.position, leaf)
+        if not self.items:
+            self.bucket.drop(self)

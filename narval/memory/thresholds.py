@@ -1,0 +1,112 @@
+"""Numbers in order, each with what waits for a number beyond it."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from typing import Generic, Protocol, TypeVar
+
+
+class Numbered(Protocol):
+    """What waits: its serial tells it from others that wait for the same number, and does not change."""
+
+    serial: int
+
+
+Item = TypeVar("Item", bound=Numbered)
+
+_MOST = 1024
+"""What a chunk may hold: moving so many numbers costs less than walking over more chunks."""
+_serial = attrgetter("serial")
+
+
+class _Chunk(Generic[Item]):
+    """Some numbers in order, without a pointer between them, and the items in the same order."""
+
+    __slots__ = ("items", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers = array("d")
+        self.items: list[Item] = []
+
+    def first(self) -> tuple[float, int]:
+        return self.numbers[0], self.items[0].serial
+
+    def place(self, number: float, item: Item) -> int:
+        """Where an item is, or would be: by number, then by serial."""
+        items, start = self.items, bisect_left(self.numbers, number)
+        if start == len(items) or items[start] is item or self.numbers[start] != number:
+            return start
+        return bisect_left(items, item.serial, start, bisect_right(self.numbers, number, start), key=_serial)
+
+    def split(self) -> _Chunk[Item]:
+        """Keep the first half and give the other."""
+        half, other = len(self.items) // 2, _Chunk[Item]()
+        other.numbers, other.items = self.numbers[half:], self.items[half:]
+        del self.numbers[half:], self.items[half:]
+        return other
+
+
+class Thresholds(_Chunk[Item]):
+    """A sorted list in chunks: coming and going move the numbers of one, a query touches what it returns.
+
+    The first chunk is the list itself, and mostly the only one.
+    """
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rest: list[_Chunk[Item]] = []
+
+    def __len__(self) -> int:
+        return len(self.items) + sum([len(chunk.items) for chunk in self._rest])
+
+    def add(self, number: float, item: Item) -> None:
+        """One more waits for a number beyond this."""
+        chunk, at = self._chunk_of(number, item) if self._rest else (self, 0)
+        place = chunk.place(number, item)
+        chunk.numbers.insert(place, number)
+        chunk.items.insert(place, item)
+        if len(chunk.items) > _MOST:
+            self._rest.insert(at, chunk.split())
+
+    def take(self, number: float, item: Item) -> None:
+        """One that was added waits no more."""
+        chunk, at = self._chunk_of(number, item) if self._rest else (self, 0)
+        place = chunk.place(number, item)
+        del chunk.numbers[place], chunk.items[place]
+        if self._rest and not chunk.items:
+            if chunk is self:
+                second = self._rest.pop(0)
+                self.numbers, self.items = second.numbers, second.items
+            else:
+                del self._rest[at - 1]
+
+    def below(self, number: float) -> list[Item]:
+        """Those whose own number is less."""
+        if not self._rest:
+            return self.items[: bisect_left(self.numbers, number)]
+        found: list[Item] = []
+        for chunk in (self, *self._rest):
+            if chunk.numbers[0] >= number:
+                break
+            found += chunk.items[: bisect_left(chunk.numbers, number)]
+        return found
+
+    def beyond(self, number: float) -> list[Item]:
+        """Those whose own number is greater."""
+        if not self._rest:
+            return self.items[bisect_right(self.numbers, number) :]
+        found: list[Item] = []
+        for chunk in (*reversed(self._rest), self):
+            if chunk.numbers[-1] <= number:
+                break
+            found += chunk.items[bisect_right(chunk.numbers, number) :]
+        return found
+
+    def _chunk_of(self, number: float, item: Item) -> tuple[_Chunk[Item], int]:
+        """The chunk an item belongs to, and how many of the rest begin no later."""
+        at = bisect_right(self._rest, (number, item.serial), key=_Chunk.first)
+        return (self._rest[at - 1] if at else self), at

@@ -1,0 +1,316 @@
+"""Why an element does not match: the first predicate that fails, and what the element has there (N11).
+
+The expression is walked as it is written. Each piece, from the first step to the last predicate, is evaluated
+on the node it concerns, in the pattern's own language, so an explanation cannot disagree with the match. What
+cannot be taken apart is named whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from narval.memory.xpath.classic import compiled, string_of
+from narval.memory.xpath.lexer import ExpressionError
+from narval.memory.xpath.signatures import type_of
+from narval.memory.xpath.syntax import (
+    COMPARISONS,
+    Call,
+    Expression,
+    Filter,
+    Operation,
+    Path,
+    Step,
+    Variable,
+    parse,
+    parts,
+)
+
+_LONGEST_VALUE = 80
+_MOST_VALUES = 3
+_MOST_NODES = 20
+"""Of so many nodes the one that fails last is looked for; a list of a thousand need not be walked."""
+
+
+class Mismatch(NamedTuple):
+    """The first predicate that failed, as it is written, and what the element has there.
+
+    `satisfied` counts the steps and predicates that held before: the element with most is the nearest.
+    """
+
+    predicate: str
+    value: str
+    satisfied: int = 0
+
+    def after(self, held: int) -> Mismatch:
+        """The same, with so many more that held before."""
+        return self._replace(satisfied=self.satisfied + held)
+
+
+class Piece(NamedTuple):
+    """A path as far as one step or predicate: the expression up to there, and which of the two comes last."""
+
+    upto: str
+    last: Step | Expression
+
+
+class Explainer:
+    """One pattern's text, and what its variables stand for."""
+
+    def __init__(
+        self,
+        text: str,
+        namespaces: Mapping[str, str],
+        modern: bool,
+        nodes: Mapping[str, list[etree._Element]],
+    ) -> None:
+        self.text, self.namespaces, self.modern, self.nodes = text, dict(namespaces), modern, nodes
+        try:
+            self.tree: Expression | None = parse(text)
+        except ExpressionError:
+            self.tree = None
+
+    @property
+    def weight(self) -> int:
+        """How many steps and predicates the whole pattern has."""
+        return _weight(self.tree) if self.tree is not None else 1
+
+    def mismatch(self, context: etree._Element) -> Mismatch:
+        """Why the pattern does not hold; it is known not to."""
+        try:
+            if self.tree is not None:
+                return self.blamed(self.tree, context)
+            self.evaluate(self.text, context)
+        except Exception as error:
+            return Mismatch(self.text, f"error: {_first_line(error)}")
+        return Mismatch(self.text, _tags(context))
+
+    # --- which part -------------------------------------------------------------------------------------
+
+    def blamed(self, node: Expression, at: etree._Element) -> Mismatch:
+        """The part of an expression, false at a node, that makes it so."""
+        try:
+            return self.taken_apart(node, at)
+        except Exception as error:
+            return Mismatch(self.written(node), f"error: {_first_line(error)}")
+
+    def taken_apart(self, node: Expression, at: etree._Element) -> Mismatch:
+        match node:
+            case Operation(operator="and", operands=operands):
+                return self.first_false(operands, at)
+            case Operation(operator="or" | "|", operands=operands):
+                return self.nearest_of(node, operands, at)
+            case Filter(primary=primary, predicates=()):
+                return self.blamed(primary, at)
+            case Call(name="boolean", arguments=(inner,)):
+                return self.blamed(inner, at)
+            case Path() | Filter() if _open_path(node) is not None:
+                return self.first_empty(node, at)
+            case Operation(operator=operator, operands=operands) if operator in COMPARISONS:
+                return self.compared(node, operands, at)
+        return Mismatch(self.written(node), self.seen(node, at))
+
+    def compared(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+        """A comparison fails by its values, unless a path in it ends before it comes to any."""
+        for operand in operands:
+            if isinstance(operand, Path) and _open_path(operand) is operand:
+                *steps, _ = self.pieces(operand)
+                if any(self.evaluate(piece.upto, at) == [] for piece in steps):
+                    return self.first_empty(operand, at)
+        return Mismatch(self.written(node), self.seen(node, at))
+
+    def first_false(self, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+        held = 0
+        for operand in operands[:-1]:
+            if not self.is_true(operand, at):
+                return self.blamed(operand, at).after(held)
+            held += _weight(operand)
+        return self.blamed(operands[-1], at).after(held)
+
+    def nearest_of(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+        """The alternative that came nearest; all of them when none came near."""
+        blames = [self.blamed(operand, at) for operand in operands[:_MOST_NODES]]
+        best = max(blames, key=lambda blame: blame.satisfied)
+        if best.satisfied:
+            return best
+        return Mismatch(self.written(node), ", ".join(dict.fromkeys(blame.value for blame in blames)))
+
+    def first_empty(self, node: Path | Filter, at: etree._Element) -> Mismatch:
+        """The first step or predicate of a path after which nothing is left."""
+        held, before = 0, [at]
+        for piece in self.pieces(node):
+            found = self.evaluate(piece.upto, at)
+            if not isinstance(found, list):
+                break
+            if not found:
+                if isinstance(piece.last, Step):
+                    return Mismatch(self.step(piece.last), self.instead(piece, before), held)
+                return self.nearest_node(piece.last, before).after(held)
+            held += 1 if isinstance(piece.last, Step) else _weight(piece.last)
+            before = found
+        return Mismatch(self.written(node), self.seen(node, at), held)
+
+    def nearest_node(self, predicate: Expression, nodes: Sequence[Any]) -> Mismatch:
+        """Why a predicate failed on each of some nodes: as on the one where it nearly held."""
+        if _is_positional(predicate):
+            return Mismatch(self.written(predicate), f"{len(nodes)} there")
+        blames = [
+            self.blamed(predicate, each)
+            for each in nodes[:_MOST_NODES]
+            if isinstance(each, etree._Element) and not self.is_true(predicate, each)
+        ]
+        if blames:
+            return max(blames, key=lambda blame: blame.satisfied)
+        return Mismatch(self.written(predicate), _shown(list(nodes)))
+
+    # --- what is there instead --------------------------------------------------------------------------
+
+    def instead(self, piece: Piece, before: Sequence[Any]) -> str:
+        """What is there where a step found nothing: the root itself when it has another name."""
+        around = before[0]
+        if isinstance(around, etree._Element) and around.getparent() is None and "//" not in piece.upto:
+            return _tags(around)
+        return "absent"
+
+    def seen(self, node: Expression, at: etree._Element) -> str:
+        """What an expression compares or tests: the values there."""
+        match node:
+            case Operation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+                return self.sides(left, right, at)
+            case Call(name="not" | "boolean", arguments=(inner,)):
+                return self.seen(inner, at)
+            case Call(arguments=arguments):
+                opened = next((each for each in arguments if _open_path(each) is not None), None)
+                return self.described(node if opened is None else opened, at)
+        return self.described(_open_path(node) or node, at)
+
+    def sides(self, left: Expression, right: Expression, at: etree._Element) -> str:
+        opened = [side for side in (left, right) if _open_path(side) is not None]
+        shown = [self.described(side, at) for side in opened]
+        if len(opened) == 2:
+            return f"{shown[0]} and {shown[1]}"
+        closed = right if opened == [left] else left
+        if opened and _has_variable(closed):
+            return f"{shown[0]}, where {self.written(closed)} is {self.described(closed, at)}"
+        return shown[0] if opened else self.described(left, at)
+
+    def described(self, node: Expression, at: etree._Element) -> str:
+        value = self.evaluate(self.written(node), at)
+        inner = _open_path(node)
+        if value != value and inner is not None and inner is not node:
+            return self.described(inner, at)
+        return _shown(value)
+
+    # --- evaluating -------------------------------------------------------------------------------------
+
+    def written(self, node: Expression) -> str:
+        """The text of a part, as its author wrote it."""
+        return self.text[node.start : node.end]
+
+    def step(self, step: Step) -> str:
+        """The text of a step, without its predicates."""
+        if not step.predicates:
+            return self.text[step.start : step.end]
+        return self.text[step.start : step.predicates[0].start].rstrip()[:-1].rstrip()
+
+    def pieces(self, node: Path | Filter) -> Iterator[Piece]:
+        """A path cut after each step and each predicate."""
+        if isinstance(node, Filter):
+            yield Piece(self.written(node.primary), node.primary)
+            for predicate in node.predicates:
+                yield Piece(self.text[node.start : predicate.end] + "]", predicate)
+            return
+        for step in node.steps:
+            if (step.axis, step.test, step.end - step.start) == ("descendant-or-self", "node()", 2):
+                continue
+            yield Piece(self.text[node.start : step.start] + self.step(step), step)
+            for predicate in step.predicates:
+                yield Piece(self.text[node.start : predicate.end] + "]", predicate)
+
+    def is_true(self, node: Expression, at: etree._Element) -> bool:
+        if self.modern:
+            from narval.memory.xpath.modern import Modern
+
+            return Modern(self.written(node), self.namespaces)(at, **self.nodes)
+        return bool(self.evaluate(f"boolean({self.written(node)})", at))
+
+    def evaluate(self, text: str, at: etree._Element) -> Any:
+        """What an expression gives at a node: a list of elements and strings, or a value."""
+        if self.modern:
+            from narval.memory.xpath.modern import Modern
+
+            return Modern(text, self.namespaces).results(at, self.nodes)
+        return compiled(text, self.namespaces)(at, **self.nodes)
+
+
+def _weight(node: Expression) -> int:
+    """How many steps and predicates there are to hold."""
+    match node:
+        case Operation(operator="and", operands=operands):
+            return sum(map(_weight, operands))
+        case Filter(primary=primary, predicates=predicates):
+            return _weight(primary) + sum(map(_weight, predicates))
+        case Path(steps=steps):
+            return sum(1 + sum(map(_weight, step.predicates)) for step in steps) or 1
+    return 1
+
+
+def _open_path(node: Expression) -> Path | None:
+    """The first path within that starts from the element, or above it."""
+    if isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
+        return node
+    if isinstance(node, Path):
+        return (
+            _open_path(node.origin) if node.origin is not None and not isinstance(node.origin, str) else None
+        )
+    return next((found for part in parts(node) if (found := _open_path(part)) is not None), None)
+
+
+def _is_positional(predicate: Expression) -> bool:
+    """Whether a predicate says which node rather than what it is like."""
+    return type_of(predicate) == "number" or _asks_position(predicate)
+
+
+def _asks_position(node: Expression) -> bool:
+    return (isinstance(node, Call) and node.name in ("position", "last")) or any(
+        map(_asks_position, parts(node))
+    )
+
+
+def _has_variable(node: Expression) -> bool:
+    return isinstance(node, Variable) or any(map(_has_variable, parts(node)))
+
+
+def _tags(context: etree._Element) -> str:
+    return ", ".join(f"<{each.tag!s}>" for each in context if isinstance(each.tag, str))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _shown(value: Any) -> str:
+    """A value for people."""
+    if isinstance(value, list):
+        if not value:
+            return "absent"
+        shown = ", ".join(map(_item, value[:_MOST_VALUES]))
+        return shown if len(value) <= _MOST_VALUES else f"{shown}, … ({len(value)} in all)"
+    return _item(value)
+
+
+def _item(value: Any) -> str:
+    if isinstance(value, etree._Element):
+        text = " ".join(string_of(value).split())
+        return _quoted(text) if text else f"<{value.tag!s}>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return "not a number" if value != value else f"{value:.15g}"
+    return _quoted(value) if isinstance(value, str) else str(value)
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if len(text) <= _LONGEST_VALUE else f"'{text[:_LONGEST_VALUE]}…'"

@@ -1,0 +1,127 @@
+"""A field: what a predicate-free path from an element's root gives, without evaluating a pattern.
+
+`@subject` is an attribute, `header/from` the text of those children, `.` all text. Its values are compared as
+XPath 1.0 compares node sets: a comparison holds when it holds of one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from lxml import etree
+
+from narval.memory.xpath.classic import compiled, string_of
+from narval.memory.xpath.number import number
+
+Prefixes = tuple[tuple[str, str], ...]
+"""Namespaces as a pattern declares them: (prefix, namespace), in a fixed order."""
+
+
+class Field:
+    """Where in an element values are looked up. There is one object for a field: they compare by `is`."""
+
+    __slots__ = ("__weakref__", "_numbers", "attribute", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """The path, for people."""
+        self.attribute: str | None = None
+        """When the field is an attribute of the root: its name as lxml has it."""
+        self._numbers: Field | None = None
+
+    numeric = False
+
+    @property
+    def as_numbers(self) -> Field:
+        """The same field with its values read as numbers."""
+        if self._numbers is None:
+            self._numbers = _NumberField(self)
+        return self._numbers
+
+    def values(self, root: etree._Element) -> Sequence[Any]:
+        """What an element has there, in document order: strings, or numbers without NaN."""
+        return (string_of(root),)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class _AttributeField(Field):
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__("@" + name)
+        self.attribute = self._name = name
+
+    def values(self, root: etree._Element) -> Sequence[str]:
+        value = root.get(self._name)
+        return () if value is None else (value,)
+
+
+class _PathField(Field):
+    __slots__ = ("_path",)
+
+    def __init__(self, text: str, prefixes: Prefixes) -> None:
+        super().__init__(text)
+        self._path = compiled(text, dict(prefixes))
+
+    def values(self, root: etree._Element) -> Sequence[str]:
+        return [each if isinstance(each, str) else string_of(each) for each in self._path(root)]
+
+
+class _NumberField(Field):
+    __slots__ = ("_name", "_strings")
+
+    numeric = True
+
+    def __init__(self, strings: Field) -> None:
+        super().__init__(f"number({strings.text})")
+        self._strings = strings
+        self._name = strings.attribute
+        self._numbers = self
+
+    def values(self, root: etree._Element) -> Sequence[float]:
+        if self._name is None:
+            return [value for value in map(number, self._strings.values(root)) if value == value]
+        written = root.get(self._name)
+        if written is None or (value := number(written)) != value:
+            return ()
+        return (value,)
+
+
+_TEXT = Field(".")
+_fields: WeakValueDictionary[tuple[str, Prefixes], Field] = WeakValueDictionary()
+
+
+def attribute_field(name: str) -> Field:
+    """The field of a root attribute, named as lxml names it."""
+    identity = ("@" + name, ())
+    field = _fields.get(identity)
+    if field is None:
+        field = _fields[identity] = _AttributeField(name)
+    return field
+
+
+def path_field(text: str, prefixes: Prefixes) -> Field:
+    """The field of a path relative to the root; `.` is the root's own text."""
+    if text == ".":
+        return _TEXT
+    field = _fields.get((text, prefixes))
+    if field is None:
+        field = _fields[text, prefixes] = _PathField(text, prefixes)
+    return field
+
+
+class Facts(dict[Field, Sequence[Any]]):
+    """What one element has in each field that somebody asked for; looked up once."""
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: etree._Element) -> None:
+        self.root = root
+
+    def __missing__(self, field: Field) -> Sequence[Any]:
+        values = self[field] = field.values(self.root)
+        return values

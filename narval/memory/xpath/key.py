@@ -1,0 +1,234 @@
+"""Keys: what must hold of an element before a condition can, told without evaluating an expression.
+
+A shape is analysed once into *clauses*, whose tests compare fields with terms. A condition resolves the
+terms by its literals and variables, and has *keys*, whose tests compare fields with values. Both are
+alternatives: an element that satisfies none cannot match, and one that satisfies an `exact` alternative
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from lxml import etree
+
+from narval.memory.xpath.classic import string_of
+from narval.memory.xpath.field import Facts, Field
+from narval.memory.xpath.number import number
+
+NAN = float("nan")
+MOST_CLAUSES = 128
+"""A shape with more alternatives than this is analysed less finely."""
+
+_NOWHERE = etree.Element("nowhere")
+
+Strings: TypeAlias = tuple[str, ...]
+"""The string values of a node set, in document order."""
+Value: TypeAlias = str | int | float | bool | Strings
+Variables: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Gives lxml's variables when they are needed: to name the nodes of one, elements have to be parsed."""
+
+
+# --- tests ----------------------------------------------------------------------------------------------
+
+
+def _differs_as_number(values: Sequence[str], operand: float) -> bool:
+    return any(number(value) != operand for value in values)
+
+
+OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
+    "eq": lambda values, operand: operand in values,
+    "in": lambda values, operand: not operand.isdisjoint(values),
+    "gt": lambda values, operand: any(value > operand for value in values),
+    "ge": lambda values, operand: any(value >= operand for value in values),
+    "lt": lambda values, operand: any(value < operand for value in values),
+    "le": lambda values, operand: any(value <= operand for value in values),
+    "differs": lambda values, operand: any(value != operand for value in values),
+    "differs-as-number": _differs_as_number,
+    "has": lambda values, operand: bool(values),
+    "contains": lambda values, operand: operand in (values[0] if values else ""),
+    "starts-with": lambda values, operand: (values[0] if values else "").startswith(operand),
+}
+"""How the values of a field are compared with an operand."""
+
+
+class Test(NamedTuple):
+    """A field of the element compared with a value; `positive` is False under `not()`."""
+
+    field: Field
+    operator: str
+    operand: Any = None
+    positive: bool = True
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether it holds of an element."""
+        return OPERATORS[self.operator](facts[self.field], self.operand) is self.positive
+
+
+class Key(NamedTuple):
+    """One alternative of a condition: the root's name (None: any) and tests that must all hold.
+
+    `exact` says that the key decides alone: the expression need not be evaluated any more.
+    """
+
+    tag: str | None
+    tests: tuple[Test, ...] = ()
+    exact: bool = False
+
+    @property
+    def eq(self) -> frozenset[tuple[str, str]]:
+        """The attributes whose values must be equal to these strings."""
+        return frozenset(
+            (test.field.attribute, test.operand)
+            for test in self.tests
+            if test.operator == "eq" and test.positive and test.field.attribute is not None
+        )
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether all of it holds of an element."""
+        return self.tag in (None, facts.root.tag) and all(test.holds(facts) for test in self.tests)
+
+
+# --- terms ----------------------------------------------------------------------------------------------
+
+
+class Lifted(NamedTuple):
+    """A term that is one of the literals lifted out of the pattern."""
+
+    slot: int
+
+    def value(self, literals: Sequence[Any], variables: Variables) -> Value:
+        """The literal."""
+        value: Value = literals[self.slot]
+        return value
+
+
+class Constant(NamedTuple):
+    """A term that stands in the shape itself."""
+
+    constant: Value
+
+    def value(self, literals: Sequence[Any], variables: Variables) -> Value:
+        """The constant."""
+        return self.constant
+
+
+class Closed(NamedTuple):
+    """A term of literals and variables alone, such as `$ask/@message-id`: evaluated when it is bound."""
+
+    xpath: etree.XPath
+
+    def value(self, literals: Sequence[Any], variables: Variables) -> Value:
+        """What it gives now."""
+        result = self.xpath(_NOWHERE, **variables())
+        if isinstance(result, list):
+            return tuple(each if isinstance(each, str) else string_of(each) for each in result)
+        value: Value = result
+        return value
+
+
+Term: TypeAlias = Lifted | Constant | Closed
+
+
+class Template(NamedTuple):
+    """A test before its term is resolved; without a field it says the same of every element."""
+
+    field: Field | None
+    operator: str
+    term: Term | None = None
+    positive: bool = True
+
+    def resolved(self, literals: Sequence[Any], variables: Variables) -> Test | bool:
+        """The test with its operand; a truth when that is already known."""
+        field = self.field
+        operand: Any = None if self.term is None else self.term.value(literals, variables)
+        if field is None:
+            return bool(operand) is self.positive
+        if isinstance(operand, tuple):
+            operand = _operand_of_nodes(self.operator, field.numeric, operand)
+        elif field.numeric:
+            operand = number(operand) if isinstance(operand, str) else float(operand)
+        if operand != operand or operand == frozenset():  # NaN and no value: equal to nothing, beyond nothing
+            return not self.positive
+        return Test(field, self.operator, operand, self.positive)
+
+
+def _operand_of_nodes(operator: str, numeric: bool, values: Strings) -> Any:
+    """The operand when the term gives nodes, one of which must compare."""
+    if operator in ("contains", "starts-with"):
+        return values[0] if values else ""
+    if not numeric:
+        return frozenset(values)
+    numbers = frozenset(value for value in map(number, values) if value == value)
+    if operator == "in":
+        return numbers
+    extreme = min if operator in ("gt", "ge") else max
+    return extreme(numbers, default=NAN)
+
+
+# --- alternatives ---------------------------------------------------------------------------------------
+
+
+class Clause(NamedTuple):
+    """One alternative of a shape: as a key, before its terms are resolved."""
+
+    tag: str | None
+    tests: tuple[Template, ...] = ()
+    exact: bool = False
+
+    def keys(self, literals: Sequence[Any], variables: Variables) -> list[Key]:
+        """The keys it becomes: none when it can never hold, several when a term has several values."""
+        tests: list[Test] = []
+        several = False
+        for template in self.tests:
+            test = template.resolved(literals, variables)
+            if test is False:
+                return []
+            if test is not True:
+                tests.append(test)
+                several = several or test.operator == "in"
+        if not several:
+            return [Key(self.tag, tuple(tests), self.exact)]
+        return [Key(self.tag, alternative, self.exact) for alternative in _one_value_each(tests)]
+
+
+def _one_value_each(tests: list[Test]) -> Iterator[tuple[Test, ...]]:
+    """The same tests with the smallest set of values spelled out as alternatives, each a hash key."""
+    sets = [test for test in tests if test.operator == "in" and test.positive]
+    if not sets:
+        yield tuple(tests)
+        return
+    chosen = min(sets, key=lambda test: len(test.operand))
+    others = tuple(test for test in tests if test is not chosen)
+    for value in sorted(chosen.operand):
+        yield (Test(chosen.field, "eq", value), *others)
+
+
+Alternative = TypeVar("Alternative", Clause, Key)
+
+
+def conjunction(
+    left: Sequence[Alternative], right: Sequence[Alternative], most: int = MOST_CLAUSES
+) -> list[Alternative]:
+    """What holds when one of each side does; beyond `most` alternatives, the narrower side alone."""
+    if len(left) * len(right) > most and min(len(left), len(right)) > 1:
+        narrower = max((left, right), key=lambda side: (min(map(_narrowness, side)), -len(side)))
+        return inexact(narrower)
+    return [joined for a in left for b in right if (joined := _joined(a, b)) is not None]
+
+
+def inexact(alternatives: Sequence[Alternative]) -> list[Alternative]:
+    """The same alternatives as necessary conditions only."""
+    return [each._replace(exact=False) for each in alternatives]
+
+
+def _narrowness(alternative: Alternative) -> int:
+    return len(alternative.tests) + (alternative.tag is not None)
+
+
+def _joined(a: Alternative, b: Alternative) -> Alternative | None:
+    if a.tag is not None and b.tag is not None and a.tag != b.tag:
+        return None
+    tests: tuple[Any, ...] = (*a.tests, *[test for test in b.tests if test not in a.tests])
+    return a._replace(tag=a.tag if b.tag is None else b.tag, tests=tests, exact=a.exact and b.exact)

@@ -1,0 +1,185 @@
+"""Patterns that only XPath 3.1 can express, by elementpath (N10).
+
+Imported when the first such pattern is read: elementpath takes a fifth of a second. A pattern is tried on
+what strangers send, inside the daemon's loop. So what would reach outside the element (files, environment,
+clock, chance) is refused when the pattern is read, and so is what cannot be judged then: a regular
+expression that is not written in the pattern or may take for ever, a function made on the fly.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from elementpath import ElementPathError, XPathContext
+from elementpath.regex import RegexError, translate_pattern
+from elementpath.xpath31 import XPath31Parser
+from elementpath.xpath_nodes import XPathNode
+from lxml import etree
+
+from narval.memory.xpath.lexer import ExpressionError
+from narval.memory.xpath.regex import hazard
+
+Token: TypeAlias = Any
+
+_READS_FILES = "a pattern reads no files"
+_READS_ENVIRONMENT = "a pattern does not read the environment"
+_READS_CLOCK = "a pattern reads no clock"
+_PARSES = "a pattern parses no XML"
+_MAKES_FUNCTIONS = "a pattern makes no functions"
+_FORBIDDEN = {
+    **dict.fromkeys(("doc", "doc-available", "collection", "uri-collection", "json-doc"), _READS_FILES),
+    **dict.fromkeys(("unparsed-text", "unparsed-text-lines", "unparsed-text-available"), _READS_FILES),
+    **dict.fromkeys(("transform", "load-xquery-module"), _READS_FILES),
+    **dict.fromkeys(("environment-variable", "available-environment-variables"), _READS_ENVIRONMENT),
+    **dict.fromkeys(("current-date", "current-dateTime", "current-time", "implicit-timezone"), _READS_CLOCK),
+    **dict.fromkeys(("parse-xml", "parse-xml-fragment", "json-to-xml"), _PARSES),
+    **dict.fromkeys(("function", "#", "function-lookup", "apply"), _MAKES_FUNCTIONS),
+    "random-number-generator": "a pattern leaves nothing to chance",
+    "trace": "a pattern prints nothing",
+}
+REGEX_FUNCTIONS = ("matches", "replace", "tokenize", "analyze-string")
+"""Functions whose second argument is a regular expression."""
+_BINDERS = ("for", "let", "some", "every")
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge")
+
+
+class ForbiddenError(ExpressionError):
+    """XPath 3.1 as such, but not for a pattern."""
+
+
+class Modern:
+    """An XPath 3.1 expression, ready to be evaluated."""
+
+    __slots__ = ("_token", "names", "variables")
+
+    def __init__(self, text: str, namespaces: Mapping[str, str]) -> None:
+        self._token = _parsed(text, namespaces)
+        for token in self._token.iter():
+            _check(token)
+        self.variables = frozenset(_free(self._token))
+        self.names = _names(self._token)
+
+    def __call__(self, context: etree._Element, /, **variables: Any) -> bool:
+        """Whether what it gives counts as true (N9); raises whatever goes wrong."""
+        return _truth(list(self._token.select(_around(context, variables))))
+
+    def results(self, context: etree._Element, variables: Mapping[str, Any]) -> Any:
+        """What it gives: a list of lxml's elements and of values, or one value."""
+        return self._token.get_results(_around(context, variables))
+
+
+def _around(context: Any, variables: Mapping[str, Any]) -> XPathContext:
+    return XPathContext(context.getroottree(), item=context, variables=dict(variables))
+
+
+def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
+    try:
+        return XPath31Parser(namespaces=dict(namespaces)).parse(text)
+    except ElementPathError as error:
+        raise ExpressionError(_message(error), _offset(error, text)) from None
+    except RecursionError:
+        raise ExpressionError("nested too deep", 0) from None
+    except (
+        ArithmeticError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ExpressionError(f"not an XPath expression: {error}", 0) from None
+
+
+def _message(error: ElementPathError) -> str:
+    """Its message, without the place and code that elementpath puts around it."""
+    return str(getattr(error, "message", None) or error).rpartition("] ")[2]
+
+
+def _offset(error: ElementPathError, text: str) -> int:
+    token = getattr(error, "token", None)
+    if token is None:
+        return 0
+    return len(text) if token.symbol == "(end)" else int(token.span[0])
+
+
+def _check(token: Token) -> None:
+    """Raise ForbiddenError for what a pattern may not do."""
+    if token.label == "name":
+        return
+    start = int(token.span[0])
+    if token.symbol in _FORBIDDEN:
+        raise ForbiddenError(f"{_FORBIDDEN[token.symbol]}, so {token.symbol} cannot be used", start)
+    if token.symbol == "=>" and token[1].symbol in REGEX_FUNCTIONS:
+        raise ForbiddenError(f"{token[1].symbol}() takes both its arguments in the parentheses here", start)
+    if token.symbol in REGEX_FUNCTIONS and len(token) > 1:
+        _check_regex(token)
+
+
+def _check_regex(call: Token) -> None:
+    """Raise ForbiddenError unless the regular expression of a call can be judged, and is harmless."""
+    for argument in (call[1], *call[2:]) if call.symbol != "replace" else (call[1], *call[3:]):
+        if argument.symbol != "(string)":
+            where = int(argument.span[0])
+            raise ForbiddenError(
+                f"the regular expression of {call.symbol}() is to be written as a string", where
+            )
+    regex, where = str(call[1].value), int(call[1].span[0])
+    flags = str(call[-1].value) if len(call) > (3 if call.symbol == "replace" else 2) else ""
+    if "q" in flags:
+        return
+    if "x" in flags:
+        regex = "".join(regex.split())
+    try:
+        re.compile(translate_pattern(regex))
+    except (RegexError, re.error, RecursionError, OverflowError) as error:
+        raise ForbiddenError(f"not a regular expression: {error}", where) from None
+    danger = hazard(regex)
+    if danger is not None:
+        raise ForbiddenError(f"a regular expression that may take for ever: {danger}", where)
+
+
+def _free(root: Token) -> set[str]:
+    """The variables an expression uses without declaring them."""
+    used, bound = set(), set()
+    for token in root.iter():
+        if token.symbol == "$":
+            used.add(str(token[0].value))
+        elif token.symbol in _BINDERS and token.label == "expression":
+            bound |= {str(child[0].value) for child in list(token)[:-1:2] if child.symbol == "$"}
+    return used - bound
+
+
+def _names(token: Token) -> frozenset[str] | None:
+    """The root names it can match, told from the first steps of its paths; None for any."""
+    symbol = token.symbol
+    if symbol == "(name)":
+        return frozenset([token.value])
+    if symbol in ("/", "//", "!", "["):
+        return _names(token[0]) if len(token) == 2 else None
+    if symbol in ("|", "union", "or"):
+        sides = [_names(child) for child in token]
+        return None if None in sides else frozenset().union(*filter(None, sides))
+    if symbol == "and" or symbol in _COMPARISONS:
+        known = [names for child in token if (names := _names(child)) is not None]
+        return known[0] if known else None
+    if symbol == "(" and len(token) == 1:
+        return _names(token[0])
+    return None
+
+
+def _truth(items: list[Any]) -> bool:
+    """N9 for a sequence: nodes match, and one value that is true, not empty, not zero."""
+    if not items:
+        return False
+    first = items[0]
+    if isinstance(first, XPathNode):
+        return True
+    if len(items) > 1:
+        raise ValueError("several values at once are neither true nor false")
+    if isinstance(first, float) and math.isnan(first):
+        return False
+    return bool(first)

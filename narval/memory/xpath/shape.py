@@ -1,0 +1,169 @@
+"""Shapes: expressions without their literals, each compiled and analysed once for all patterns of it.
+
+lxml says what is XPath 1.0; what it cannot evaluate is tried as XPath 3.1 (N10); what is neither is refused,
+with the complaint of whichever reader got further.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from lxml import etree
+
+from narval.errors import PatternError
+from narval.memory.xpath.analysis import Source, clauses
+from narval.memory.xpath.classic import compiled
+from narval.memory.xpath.field import Prefixes
+from narval.memory.xpath.key import Clause
+from narval.memory.xpath.lexer import ExpressionError, check_depth, lift
+from narval.memory.xpath.signatures import check
+from narval.memory.xpath.syntax import Expression, parse, variables
+
+MOST_CHARACTERS = 20_000
+"""A longer pattern is refused."""
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SLOT = re.compile(r"\$(_[sid][0-9]+) ")
+_VARIABLE = re.compile(r"\$([\w.\-]+)")
+_NOT_LIFTED_IN_MODERN = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
+"""XPath 3.1 counts decimals otherwise, and a regular expression is judged by its text."""
+_NOWHERE = etree.Element("memory")
+
+Literals = tuple[str | int | float, ...]
+Truth = Callable[..., bool]
+"""Whether an expression is true of a context node, given its variables by name; raises what goes wrong."""
+
+
+class Shape(NamedTuple):
+    """An expression whose literals are variables, named in `slots` in their order."""
+
+    truth: Truth
+    clauses: tuple[Clause, ...]
+    slots: tuple[str, ...]
+    variables: frozenset[str]
+    modern: bool
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The root names it can match, as lxml has them; None for any."""
+        tags = [clause.tag for clause in self.clauses]
+        return None if None in tags else frozenset(tag for tag in tags if tag is not None)
+
+
+def compile_shape(text: str, prefixes: Prefixes) -> tuple[Shape, Literals]:
+    """The shape of a pattern and the literals it leaves open; raises PatternError."""
+    _check_text(text)
+    lifted, literals = lift(text)
+    shape = _shape(lifted, bool(literals), prefixes)
+    if shape is None and literals:
+        shape, literals = _shape(text, False, prefixes), ()
+    if shape is None:
+        raise _refusal(text, dict(prefixes))
+    return shape, literals
+
+
+def _check_text(text: str) -> None:
+    if len(text) > MOST_CHARACTERS:
+        raise PatternError(
+            text[:80] + "…", f"expected at most {MOST_CHARACTERS} characters, found {len(text)}"
+        )
+    wrong = _NOT_XML.search(text)
+    if wrong is not None:
+        raise PatternError(text, f"a character that XML does not have, {wrong[0]!r},", wrong.start() + 1)
+
+
+@lru_cache(maxsize=2048)
+def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
+    """The shape that a text is, its literals lifted out or in place; None when it is no expression."""
+    namespaces = dict(prefixes)
+    try:
+        check_depth(text)
+    except ExpressionError:
+        return None
+    slots = tuple(_SLOT.findall(text)) if lifted else ()
+    tree = _tree(text, lifted)
+    return _classic(text, tree, slots, namespaces) or _modern(text, tree, slots, namespaces)
+
+
+def _tree(text: str, lifted: bool) -> Expression | None:
+    try:
+        return parse(text, lifted=lifted)
+    except ExpressionError:
+        return None
+
+
+def _classic(
+    text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
+) -> Shape | None:
+    """As XPath 1.0, by lxml."""
+    try:
+        compiled(text, namespaces)
+        if tree is not None:
+            check(tree, namespaces)
+        truth = compiled(f"boolean({text})", namespaces)
+    except (etree.XPathSyntaxError, ExpressionError):
+        return None
+    if tree is None:
+        used = frozenset(_VARIABLE.findall(text)).difference(slots)
+        if not _can_be_evaluated(truth, used.union(slots)):
+            return None
+        return Shape(truth, (Clause(None),), slots, used, modern=False)
+    return Shape(
+        truth, clauses(Source(text, namespaces, modern=False), tree), slots, variables(tree), modern=False
+    )
+
+
+def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
+    """Whether lxml can evaluate what our parser cannot read; it refuses unknown functions only then."""
+    nobody: list[etree._Element] = []
+    try:
+        truth(_NOWHERE, **dict.fromkeys(used, nobody))
+    except etree.XPathError:
+        return False
+    return True
+
+
+def _modern(
+    text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
+) -> Shape | None:
+    """As XPath 3.1, by elementpath."""
+    if slots and _NOT_LIFTED_IN_MODERN.search(text):
+        return None
+    from narval.memory.xpath.modern import Modern
+
+    try:
+        modern = Modern(text, namespaces)
+    except ExpressionError:
+        return None
+    if tree is not None:
+        alternatives = clauses(Source(text, namespaces, modern=True), tree)
+    else:
+        alternatives = tuple(map(Clause, sorted(modern.names) if modern.names is not None else [None]))
+    return Shape(modern, alternatives, slots, modern.variables.difference(slots), modern=True)
+
+
+def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
+    """Why a text is neither XPath 1.0 nor 3.1, as whichever reader got further sees it."""
+    from narval.memory.xpath.modern import ForbiddenError, Modern
+
+    if not text.strip():
+        return PatternError(text, "expected an XPath expression, found nothing")
+    fault = ExpressionError("not an XPath expression", 0)
+    for read in (
+        check_depth,
+        lambda text: check(parse(text), namespaces),
+        lambda text: Modern(text, namespaces),
+    ):
+        try:
+            read(text)
+        except ForbiddenError as found:
+            fault = found
+        except ExpressionError as found:
+            if found.offset > fault.offset or fault.args == ("not an XPath expression",):
+                fault = found
+            if read is check_depth:
+                break
+    return PatternError(text, fault.message, fault.offset + 1)

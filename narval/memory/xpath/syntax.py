@@ -1,0 +1,346 @@
+"""The syntax tree of an XPath 1.0 expression; every node knows where in the text it stands.
+
+lxml has already said that the text is an expression (or that only XPath 3.1 may read it), so this parser need
+not refuse all that is wrong: it must never misread what is right. XPath 3.1 text that happens to fit the same
+grammar is read too, since its structure then means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal as Word
+from typing import TypeAlias
+
+from narval.memory.xpath.lexer import ExpressionError, Token, tokens
+from narval.memory.xpath.number import number
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A string or a number."""
+
+    value: str | float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A literal that was lifted out: which, and whether it is a string or a number."""
+
+    index: int
+    kind: Word["string", "number"]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name`."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function call."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator between two operands; `and`, `or` and `|` take as many as are written."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """Unary minus."""
+
+    operand: Expression
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a path: `axis::test[predicate]…`."""
+
+    axis: str
+    test: str
+    predicates: tuple[Expression, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Steps from an `origin`: None is the context node, "/" the root, else an expression."""
+
+    origin: Expression | str | None
+    steps: tuple[Step, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """An expression with predicates: `(email | note)[1]`; without any it is a pair of parentheses."""
+
+    primary: Expression
+    predicates: tuple[Expression, ...]
+    start: int
+    end: int
+
+
+Expression: TypeAlias = Literal | Slot | Variable | Call | Operation | Negation | Path | Filter
+
+COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
+_TIGHTNESS = {"or": 1, "and": 2, "=": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4} | {
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "div": 6,
+    "mod": 6,
+    "|": 8,
+}
+_OF_UNARY_MINUS = 7
+_MANY = ("and", "or", "|")
+_NODE_TYPES = ("node", "text", "comment", "processing-instruction")
+_LONGEST_CHAIN = 64
+"""So many operators of one kind in a row are read; more would nest the tree too deep to walk."""
+
+
+def parse(text: str, *, lifted: bool = False) -> Expression:
+    """The syntax tree of an expression; raises ExpressionError. Brackets must have passed `check_depth`.
+
+    `lifted` says that the text is a shape, whose variables named `_s0`, `_i1`… are slots.
+    """
+    reader = _Reader(text, lifted)
+    expression = reader.expression()
+    if reader.now.kind != "end":
+        raise reader.fault("an operator or the end")
+    return expression
+
+
+class _Reader:
+    """A recursive descent over the tokens."""
+
+    def __init__(self, text: str, lifted: bool) -> None:
+        self.tokens = list(tokens(text))
+        self.lifted = lifted
+        self.at = 0
+        self.now = self.tokens[0]
+
+    def step_on(self) -> Token:
+        token = self.now
+        self.at += 1
+        self.now = self.tokens[self.at] if self.at < len(self.tokens) else token
+        return token
+
+    def takes(self, symbol: str) -> bool:
+        if self.now.kind == "symbol" and self.now.text == symbol:
+            self.step_on()
+            return True
+        return False
+
+    def must_take(self, symbol: str) -> None:
+        if not self.takes(symbol):
+            raise self.fault(repr(symbol))
+
+    def sees(self, *symbols: str) -> bool:
+        return self.now.kind == "symbol" and self.now.text in symbols
+
+    def follows(self, symbol: str) -> bool:
+        """Whether the token after this one is that symbol."""
+        token = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        return token.kind == "symbol" and token.text == symbol
+
+    @property
+    def last(self) -> int:
+        """Where the token just taken ends."""
+        return self.tokens[self.at - 1].end
+
+    def fault(self, expected: str) -> ExpressionError:
+        found = "the end" if self.now.kind == "end" else repr(self.now.text)
+        return ExpressionError(f"expected {expected}, found {found}", self.now.start)
+
+    # --- operators ------------------------------------------------------------------------------------
+
+    def expression(self, tightness: int = 1) -> Expression:
+        start, left, chain = self.now.start, self.unary(), 0
+        while (operator := self.operator()) and _TIGHTNESS[operator] >= tightness:
+            operands = [left, self.operand(operator)]
+            while operator in _MANY and self.operator() == operator:
+                operands.append(self.operand(operator))
+            left = Operation(operator, tuple(operands), start, self.last)
+            chain += 1
+            if chain > _LONGEST_CHAIN:
+                raise ExpressionError("too many operators in a row", self.now.start)
+        return left
+
+    def operand(self, operator: str) -> Expression:
+        self.step_on()
+        return self.expression(_TIGHTNESS[operator] + 1)
+
+    def operator(self) -> str | None:
+        if self.now.kind in ("symbol", "name") and self.now.text in _TIGHTNESS:
+            return self.now.text
+        return None
+
+    def unary(self) -> Expression:
+        start, signs = self.now.start, 0
+        while self.takes("-"):
+            signs += 1
+        if not signs:
+            return self.path()
+        negated: Expression = self.expression(_OF_UNARY_MINUS + 1)
+        for _ in range(2 - signs % 2):
+            negated = Negation(negated, start, self.last)
+        return negated
+
+    # --- paths ----------------------------------------------------------------------------------------
+
+    def path(self) -> Expression:
+        start = self.now.start
+        if self.sees("/", "//"):
+            return self.absolute(start)
+        if not self.starts_filter():
+            return Path(None, self.steps(), start, self.last)
+        primary = self.primary()
+        predicates = self.predicates()
+        if predicates:
+            primary = Filter(primary, predicates, start, self.last)
+        if self.sees("/", "//"):
+            return Path(primary, self.further_steps(), start, self.last)
+        return primary
+
+    def absolute(self, start: int) -> Path:
+        if self.sees("/"):
+            self.step_on()
+            steps = self.steps() if self.starts_step() else ()
+            return Path("/", steps, start, self.last)
+        return Path("/", self.further_steps(), start, self.last)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (self.step(), *self.further_steps())
+
+    def further_steps(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        while self.sees("/", "//"):
+            slash = self.step_on()
+            if slash.text == "//":
+                steps.append(Step("descendant-or-self", "node()", (), slash.start, slash.end))
+            steps.append(self.step())
+        return tuple(steps)
+
+    def starts_step(self) -> bool:
+        return self.now.kind == "name" or self.sees(".", "..", "@", "*")
+
+    def starts_filter(self) -> bool:
+        if self.now.kind in ("variable", "string", "number") or self.sees("("):
+            return True
+        return self.now.kind == "name" and self.follows("(") and self.now.text not in _NODE_TYPES
+
+    def step(self) -> Step:
+        start = self.now.start
+        if self.takes("."):
+            return Step("self", "node()", self.predicates(), start, self.last)
+        if self.takes(".."):
+            return Step("parent", "node()", self.predicates(), start, self.last)
+        axis = "child"
+        if self.takes("@"):
+            axis = "attribute"
+        elif self.now.kind == "name" and self.follows("::"):
+            axis = self.step_on().text
+            self.step_on()
+        test = self.node_test()
+        return Step(axis, test, self.predicates(), start, self.last)
+
+    def node_test(self) -> str:
+        if self.takes("*"):
+            return "*"
+        if self.now.kind != "name":
+            raise self.fault("an expression")
+        name = self.step_on().text
+        if not self.sees("("):
+            return name
+        if name not in _NODE_TYPES:
+            raise self.fault("a step")
+        self.step_on()
+        inside = self.step_on().text if self.now.kind == "string" else ""
+        self.must_take(")")
+        return f"{name}({inside})"
+
+    def predicates(self) -> tuple[Expression, ...]:
+        predicates: list[Expression] = []
+        while self.takes("["):
+            predicates.append(self.expression())
+            self.must_take("]")
+        return tuple(predicates)
+
+    # --- primaries ------------------------------------------------------------------------------------
+
+    def primary(self) -> Expression:
+        token = self.step_on()
+        if token.kind == "variable" and self.lifted and token.text.startswith("_"):
+            kind: Word["string", "number"] = "string" if token.text[1] == "s" else "number"
+            return Slot(int(token.text[2:]), kind, token.start, token.end)
+        if token.kind == "variable":
+            return Variable(token.text, token.start, token.end)
+        if token.kind == "string":
+            return Literal(token.text[1:-1], token.start, token.end)
+        if token.kind == "number":
+            return Literal(number(token.text), token.start, token.end)
+        if token.kind == "symbol":
+            inner = self.expression()
+            self.must_take(")")
+            return Filter(inner, (), token.start, self.last)
+        return self.call(token)
+
+    def call(self, name: Token) -> Call:
+        self.step_on()
+        arguments: list[Expression] = []
+        if not self.sees(")"):
+            arguments.append(self.expression())
+            while self.takes(","):
+                arguments.append(self.expression())
+        self.must_take(")")
+        return Call(name.text, tuple(arguments), name.start, self.last)
+
+
+def parts(node: Expression) -> Iterator[Expression]:
+    """The expressions directly within an expression, in the order they are written."""
+    match node:
+        case Call(arguments=arguments):
+            yield from arguments
+        case Operation(operands=operands):
+            yield from operands
+        case Negation(operand=operand):
+            yield operand
+        case Filter(primary=primary, predicates=predicates):
+            yield primary
+            yield from predicates
+        case Path(origin=origin, steps=steps):
+            if origin is not None and not isinstance(origin, str):
+                yield origin
+            for step in steps:
+                yield from step.predicates
+
+
+def variables(node: Expression) -> frozenset[str]:
+    """The names of the variables an expression uses."""
+    if isinstance(node, Variable):
+        return frozenset([node.name])
+    return frozenset().union(*map(variables, parts(node)))
