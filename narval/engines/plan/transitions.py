@@ -22,6 +22,11 @@ from narval.memory.match import Bound
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 _OPEN = frozenset({"wait-step", "wait-condition"})
 
+_NO_DATES = (
+    "transition {} waits for a date, which this version of narval reads and checks but cannot wait for; "
+    "use a condition, and add the element by `narval add` from a timer of the system"
+)
+
 Wanted = list[tuple[Bound, MarkScope | None]]
 """The conditions of a transition with their variables resolved, and where what they use is marked (N18)."""
 
@@ -33,9 +38,11 @@ def judge(plan: Deciding, step: Step) -> None:
     if step is plan.recipe.end and plan.state.step(step.id).state == "done":
         plan.end_reached()
         return
+    waiting = _waiting_for(plan, step)
     _choose(plan, _rivals(each for each in step.outs if _is_potential(plan, each)))
     _spread(plan, step.outs)
-    _wait_for_more(plan, step)
+    for transition in waiting:
+        _wait_anew(plan, transition)
     _fail_if_unhandled(plan)
 
 
@@ -83,12 +90,6 @@ def _rivals(transitions: Iterable[Transition]) -> list[Transition]:
     return sorted(rivals.values(), key=lambda each: (-each.priority, each.order))
 
 
-_NO_DATES = (
-    "transition {} waits for a date, which this version of narval reads and checks but cannot wait for; "
-    "use a condition, and add the element by `narval add` from a timer of the system"
-)
-
-
 def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
     """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26)."""
     lacking: list[tuple[Transition, Wanted]] = []
@@ -96,7 +97,7 @@ def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
         if not _is_potential(plan, transition):
             continue
         if transition.times:
-            plan.fail("no-dates", _NO_DATES.format(transition.id))
+            plan.fail(plan.add_error("no-dates", _NO_DATES.format(transition.id)))
             return
         wanted = _wanted(plan, transition)
         took = _found(plan, transition, wanted)
@@ -149,20 +150,23 @@ def _sleep(plan: Deciding, transition: Transition, wanted: Wanted) -> None:
     )
 
 
-def _wait_for_more(plan: Deciding, step: Step) -> None:
-    """What a step produced is what `$step` stands for: transitions that wait for such see it now (N10)."""
-    for identifier in tuple(plan.state.asleep):
-        transition = plan.recipe.transitions[identifier]
-        if identifier in plan.state.asleep and step.id in _variables(transition):
-            _choose(plan, _rivals([transition]))
-            if identifier in plan.state.asleep:
-                _sleep(plan, transition, _wanted(plan, transition))
+def _waiting_for(plan: Deciding, step: Step) -> list[Transition]:
+    """The sleeping transitions that say `$step`, which stands for something once that has ended (N10)."""
+    asleep = (plan.recipe.transitions[identifier] for identifier in plan.state.asleep)
+    return [each for each in asleep if step.id in _variables(each)]
+
+
+def _wait_anew(plan: Deciding, transition: Transition) -> None:
+    """A variable has got its elements: what waits may go on at once, or waits for what it stands for now."""
+    if transition.id in plan.state.asleep:
+        _choose(plan, _rivals([transition]))
+    if transition.id in plan.state.asleep:
+        _sleep(plan, transition, _wanted(plan, transition))
 
 
 def _stop_watching(plan: Deciding, transition: Transition) -> None:
-    watch = plan.state.transition(transition.id).watch
-    if watch:
-        plan.record.command(commands.Unwatch(watch))
+    if transition.id in plan.state.asleep:
+        plan.record.command(commands.Unwatch(plan.state.transition(transition.id).watch))
 
 
 # --- what cannot be any more ----------------------------------------------------------------------------
