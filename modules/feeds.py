@@ -316,7 +316,7 @@ async def _answer(response: Any) -> Answer:
         )
     return Answer(
         await _body(response),
-        str(response.url),
+        _without_password(str(response.url)),
         given.get("content-type", ""),
         _sendable(given.get("etag", "")),
         _sendable(given.get("last-modified", "")),
@@ -345,6 +345,12 @@ def _retry_after(text: str) -> float:
     except (ValueError, OverflowError):
         return 0.0
     return min(max(seconds, 0.0), DAY_SECONDS)
+
+
+def _without_password(url: str) -> str:
+    """The URL as it may be shown: what is relative in a feed becomes a link that begins with it."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _sendable(header: str) -> str:

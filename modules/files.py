@@ -14,7 +14,9 @@ import contextlib
 import errno
 import hashlib
 import importlib
+import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -32,6 +34,7 @@ from narval.errors import ActionError
 
 SETTLE_SECONDS = 0.2
 """A file is told of once it has been left alone for this long: most programs write in several strokes."""
+TOGETHER_SECONDS = 0.05
 BURST = 4096
 """When more files change at once the whole folder is looked through: the kernel may have dropped notices."""
 BATCH = 256
@@ -76,11 +79,8 @@ async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
                 dirty |= {WHOLE: True}
             is_there = await asyncio.to_thread(wanted.path.is_dir)
             if was_there and not is_there:
-                yield [
-                    _error(
-                        "no-such-folder", f"{wanted.path}: it is not there; waiting for it", wanted.shown()
-                    )
-                ]
+                missing = f"{wanted.path}: it is not there; waiting for it"
+                yield [_error("no-such-folder", missing, wanted.shown())]
             was_there = is_there
             changes = await asyncio.to_thread(look, wanted, told.known, dirty)
             for start in range(0, len(changes), BATCH):
@@ -211,7 +211,8 @@ def look(folder: Folder, known: dict[str, Stamp], dirty: dict[str, bool]) -> lis
     found: dict[str, Stamp] = {}
     doubtful: set[str] = set()
     for path, is_folder in dirty.items():
-        if path == WHOLE and not folder.path.is_dir():
+        hidden = any(part.startswith(".") for part in path.split(os.sep)[: None if is_folder else -1])
+        if hidden or (path == WHOLE and not folder.path.is_dir()):
             continue
         doubtful.add(path)
         if is_folder:
@@ -348,22 +349,22 @@ class Notices:
         self._stale = False
 
     async def quiet(self) -> dict[str, bool]:
-        """Wait for paths that changed and have settled; True for those that are or were folders."""
-        while True:
-            now = self._loop.time()
-            ready = []
-            for path, due in self._due.items():
-                if due > now:
-                    break
-                ready.append(path)
-            if ready:
-                for path in ready:
-                    del self._due[path]
-                return {path: self._is_folder.pop(path) for path in ready}
+        """Wait for paths that changed and have settled; True for those that are or were folders.
+
+        What settles a moment after the first comes with it: the two ends of a move belong together.
+        """
+        while not self._is_past(ripe := next(iter(self._due.values()), math.inf) + TOGETHER_SECONDS):
             self._news.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(next(iter(self._due.values()), None)):
+                async with asyncio.timeout_at(ripe):
                     await self._news.wait()
+        ready = list(itertools.takewhile(lambda path: self._is_past(self._due[path]), self._due))
+        for path in ready:
+            del self._due[path]
+        return {path: self._is_folder.pop(path) for path in ready}
+
+    def _is_past(self, moment: float) -> bool:
+        return moment <= self._loop.time()
 
     def arm(self) -> bool:
         """Watch the folder, or the nearest one above it that is there; True when that is not what it was.
@@ -401,20 +402,21 @@ class Notices:
 
     def _hear(self, is_folder: bool, *paths: str) -> None:
         root = str(self._folder)
+        due = self._loop.time() + self._settle
         for path in filter(None, paths):
             if path.startswith(root + os.sep):
-                self._mark(path[len(root) + 1 :], is_folder)
+                self._mark(path[len(root) + 1 :], is_folder, due)
             elif path == root or root.startswith(path.rstrip(os.sep) + os.sep):
                 self._stale = True
-                self._mark(WHOLE, True)
+                self._mark(WHOLE, True, due)
 
-    def _mark(self, path: str, is_folder: bool) -> None:
+    def _mark(self, path: str, is_folder: bool, due: float) -> None:
         if len(self._due) >= BURST:
             self._due, self._is_folder = {}, {}
             path, is_folder = WHOLE, True
         self._is_folder[path] = is_folder or self._is_folder.get(path, False)
         self._due.pop(path, None)
-        self._due[path] = self._loop.time() + self._settle
+        self._due[path] = due
         self._news.set()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+import narval
 from modules import basic
 from narval import Element
 from narval.definitions.action import DECLARATION, Declaration
@@ -206,3 +208,93 @@ def test_write_file_reaches_a_folder_that_the_target_names(tmp_path: Path) -> No
     target = element(f'<target path="{outside}" folder="{tmp_path}/public_html"/>')
     do(basic.write_file, element("<html/>"), target, home=tmp_path / "home")
     assert outside.read_text().startswith("<!DOCTYPE html>")
+
+
+# --- in a home ------------------------------------------------------------------------------------------
+
+COOKBOOK = """
+<cookbook group="try">
+  <recipe group="try" name="all" start_step="begin" end_step="done">
+    <step id="begin" type="action" target="basic.nothing"/>
+    <step id="wait" type="action" target="basic.wait_for">
+      <input id="element"><match>note</match></input>
+    </step>
+    <step id="copy" type="action" target="basic.copy">
+      <arguments><copy-as name="task"><attribute name="state" value="new"/></copy-as></arguments>
+      <input id="element"><match>note</match></input>
+    </step>
+    <step id="count" type="action" target="basic.count"/>
+    <step id="log" type="action" target="basic.log"><input id="element"><match>task</match></input></step>
+    <step id="collect" type="action" target="basic.collect">
+      <input id="elements"><match>note | task</match></input>
+    </step>
+    <step id="fail" type="action" target="basic.error">
+      <arguments><message type="closed">not today</message></arguments>
+    </step>
+    <step id="start" type="action" target="basic.start">
+      <arguments><start recipe="try.other"/></arguments>
+    </step>
+    <step id="done" type="action" target="basic.nothing"/>
+    <transition id="t1"><in idref="begin"/><out idref="wait"/>
+      <condition><match>note</match></condition>
+    </transition>
+    <transition id="t2"><in idref="wait"/><out idref="copy"/><out idref="count"/></transition>
+    <transition id="t3"><in idref="copy"/><in idref="count"/><out idref="log"/></transition>
+    <transition id="t4"><in idref="log"/><out idref="collect"/></transition>
+    <transition id="t5"><in idref="collect"/><out idref="fail"/></transition>
+    <transition id="t6"><in idref="fail" on-error="yes"/><out idref="start"/></transition>
+    <transition id="t7"><in idref="start"/><out idref="done"/></transition>
+  </recipe>
+  <recipe group="try" name="other" start_step="only" end_step="only">
+    <step id="only" type="action" target="basic.nothing"/>
+  </recipe>
+  <recipe group="try" name="bad" start_step="fail" end_step="fail">
+    <step id="fail" type="action" target="basic.error"/>
+  </recipe>
+  <recipe group="try" name="stop" start_step="stop" end_step="stop">
+    <step id="stop" type="action" target="basic.stop"/>
+  </recipe>
+</cookbook>
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for folder in ("recipes", "modules"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
+    for name in ("basic.py", "files.py"):
+        shutil.copy(Path(basic.__file__).parent / name, tmp_path / "modules")
+    return tmp_path
+
+
+def test_in_a_recipe_each_does_what_it_says(home: Path) -> None:
+    with narval.open(home) as agent:
+        agent.add('<counter name="c" value="1"/>')
+        run = agent.start("try.all")
+        agent.until_idle()
+        assert agent.run(run)["phase"] == "active"
+        agent.add("<note>text</note>")
+        assert agent.wait(run)["phase"] == "done"
+        agent.until_idle()
+        [note], [task] = agent.memory("note"), agent.memory("task")
+        assert task.xml == b'<task state="new">text</task>'
+        assert [each.attributes["value"] for each in agent.memory("counter", current=True)] == ["2"]
+        [collection] = agent.memory("collection")
+        assert {int(each.get("eid", "")) for each in collection.tree()} <= {note.eid, task.eid}
+        assert [each.attributes["type"] for each in agent.memory("error")] == ["closed"]
+        assert [each["phase"] for each in agent.runs(name="try.other")] == ["done"]
+
+
+def test_N26_an_error_on_purpose_ends_a_plan_that_does_not_handle_it(home: Path) -> None:
+    with narval.open(home) as agent:
+        run = agent.start("try.bad")
+        assert agent.wait(run)["phase"] == "failed"
+        assert any(each.attributes["type"] == "on-purpose" for each in agent.memory("error"))
+
+
+def test_N34_stop_puts_a_quit_into_memory(home: Path) -> None:
+    with narval.open(home) as agent:
+        agent.start("try.stop")
+        agent.until_idle()
+        assert len(agent.memory("quit")) == 1

@@ -20,12 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+import narval
 from modules import feeds
 from narval import Element
 from narval.memory.element import canonical
 from narval.runtime.calling import CurrentCall
 
-DEMO = Path(__file__).parents[2] / "data" / "demo" / "feeds"
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "data" / "demo" / "feeds"
 RSS, ATOM = (DEMO / "harbour.rss").read_bytes(), (DEMO / "observatory.atom").read_bytes()
 
 
@@ -511,7 +513,7 @@ def test_a_server_that_asks_to_be_left_alone_is_left_alone_also_by_the_next_star
     ("header", "least", "most"),
     [
         ("120", 120, 120),
-        (formatdate(time.time() + 300, usegmt=True), 250, 301),
+        pytest.param(formatdate(time.time() + 300, usegmt=True), 0, 301, id="soon-by-date"),
         (formatdate(0, usegmt=True), 0, 0),
         ("99999999999", feeds.DAY_SECONDS, feeds.DAY_SECONDS),
         ("-1", 0, 0),
@@ -603,6 +605,20 @@ def test_a_redirect_is_followed_and_its_body_is_not_read(server: Server) -> None
     [item] = watched(None, feed(name="f", url=server.url), 1)
     assert item.get("link") == server.url.replace("/feed", "/moved/b")
     assert server.requests[1]["path"] == "/moved/feed"
+
+
+def test_a_password_goes_to_its_server_and_into_no_element(server: Server, tmp_path: Path) -> None:
+    server.answers = [
+        says(b'<rss version="2.0"><channel><item><title>a</title><link>b</link></item></channel></rss>')
+    ]
+    element = feed(url=server.url.replace("//", "//me:secret@"))
+    [item] = watched(tmp_path, element, 1)
+    assert server.requests[0]["authorization"].startswith("Basic ")
+    assert item.get("link") == server.url.replace("/feed", "/b")
+    assert b"secret" not in etree.tostring(item)
+    server.answers = [says(status=500)]
+    [error] = read(tmp_path, element)
+    assert b"secret" not in etree.tostring(error)
 
 
 def test_a_compressed_feed_is_read(server: Server) -> None:
@@ -784,3 +800,67 @@ def test_a_neighbour_that_changes_is_no_reason_to_read(
             assert titles(await following) == ["b"]
 
     answer(tmp_path, go())
+
+
+# --- in a home ------------------------------------------------------------------------------------------
+
+COOKBOOK = """
+<cookbook group="try">
+  <recipe group="try" name="watch" start_step="watch" end_step="watch">
+    <step id="watch" type="action" target="feeds.watch"/>
+  </recipe>
+  <recipe group="try" name="read" start_step="read" end_step="read">
+    <step id="read" type="action" target="feeds.read"/>
+  </recipe>
+  <recipe group="try" name="hear" start_step="listen" end_step="heard">
+    <step id="listen" type="action" target="basic.nothing"/>
+    <step id="heard" type="action" target="basic.nothing"/>
+    <transition id="t"><in idref="listen"/><out idref="heard"/>
+      <condition><match>item[@title='Fresh'] | error[@feed]</match></condition>
+    </transition>
+  </recipe>
+</cookbook>
+"""
+
+
+def test_N37_each_item_enters_memory_once_across_passes_and_restarts(tmp_path: Path) -> None:
+    for folder in ("recipes", "modules", "data"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
+    for name in ("basic.py", "feeds.py", "files.py"):
+        shutil.copy(ROOT / "modules" / name, tmp_path / "modules")
+    (tmp_path / "data" / "a.rss").write_bytes(RSS)
+    with narval.open(tmp_path) as agent:
+        agent.add('<feed name="Harbour" path="data/a.rss"/>')
+        agent.start("try.watch")
+        agent.until_idle()
+        assert len(agent.memory("item")) == 7
+        read = agent.start("try.read")
+        assert agent.wait(read)["phase"] == "done"
+        assert len(agent.memory("item")) == 7
+    with narval.open(tmp_path) as agent:
+        agent.until_idle()
+        assert len(agent.memory("item")) == 7
+        fresh = b"<item><title>Fresh</title></item></channel>"
+        (tmp_path / "data" / "a.rss").write_bytes(RSS.replace(b"</channel>", fresh))
+        agent.wait(agent.start("try.hear"))
+        assert len(agent.memory("item")) == 8
+
+
+def test_N36_a_trouble_enters_memory_and_the_source_goes_on(tmp_path: Path) -> None:
+    for folder in ("recipes", "modules"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
+    for name in ("basic.py", "feeds.py", "files.py"):
+        shutil.copy(ROOT / "modules" / name, tmp_path / "modules")
+    (tmp_path / "a.rss").write_bytes(b"<html>no feed</html>")
+    with narval.open(tmp_path) as agent:
+        agent.add('<feed name="f" path="a.rss"/>')
+        watch = agent.start("try.watch")
+        agent.until_idle()
+        assert [error.attributes["type"] for error in agent.memory("error")] == ["bad-feed"]
+        assert agent.run(watch)["phase"] == "active"
+        (tmp_path / "a.rss").write_bytes(rss("Fresh"))
+        hear = agent.start("try.hear")
+        agent.wait(hear)
+        agent.cancel(watch)
