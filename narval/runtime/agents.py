@@ -107,7 +107,12 @@ class Agent:
         self.moments: Moments[tuple[int, str], Deed | None] = Moments()
         """By run and wake; those of no run (0) have a deed."""
         self.queue: deque[tuple[int, int, Event]] = deque()
-        """Events still to be told: the row they are stored under (0: none), the run, the event."""
+        """Events still to be told: the row they are stored under (0: none), the run, the event.
+
+        For run 0 it is an offer: the element of a `Matched` is for all who wait for such a one by then.
+        """
+        self.waiters: deque[WatchKey] | None = None
+        """Those who have yet to be told of the first offer in the queue; None before it is their turn."""
         self.idle: Idle | None = None
         """Since when elements are idle, where the home forgets such."""
         self.sequence = 0

@@ -151,12 +151,8 @@ class Loop:
 
     def _drain(self, turn: Turn, room: _Room) -> None:
         """Tell what is queued: what the last turn left, what this one has woken."""
-        queue = self.agent.queue
-        while queue and room.take():
-            row, run, event = queue.popleft()
-            if row:
-                turn.batch.dequeued.append(row)
-            turn.tell(run, event)
+        while self.agent.queue and room.take():
+            turn.tell_next()
 
     def _keep_waiting(self, turn: Turn) -> None:
         """What is still queued is recorded with the turn, and taken first next time, after a crash too."""

@@ -7,6 +7,7 @@ kept twice: in memory at once, and as rows of the batch that will be committed. 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from narval.memory.element import Element, Origin, canonical, children, local_na
 from narval.memory.match import Bound
 from narval.memory.trouble import make_error
 from narval.runtime import codec
-from narval.runtime.agents import Agent, Run
+from narval.runtime.agents import Agent, Run, WatchKey
 from narval.runtime.deeds import Deed, encode_deed
 from narval.runtime.effects import AFTERWARDS, AT_ONCE
 from narval.runtime.recovery import in_force, rebuild, render
@@ -57,7 +58,7 @@ class Turn:
         self.quit = False
         self._run: Run | None = None
         self._facts: list[Change] = []
-        self._woken: list[tuple[int, Event]] = []
+        self._offered: list[int] = []
         self._controls: list[Element] = []
 
     # --- what engines read (View) ---------------------------------------------------------------------
@@ -110,11 +111,35 @@ class Turn:
 
     # --- events ---------------------------------------------------------------------------------------
 
-    def tell(self, run_eid: int, event: Event) -> None:
-        """Tell a run one event, and let take effect what follows from it. Raises StoreError."""
+    def tell_next(self) -> None:
+        """Tell the first event of the queue; of an offer, the next who waits for it and may still have it."""
+        agent = self.agent
+        row, run, event = agent.queue[0]
+        if run == 0 and isinstance(event, Matched):
+            if agent.waiters is None:
+                agent.waiters = deque(self._waiting_for(event.eid))
+            while agent.waiters:
+                run, watch = agent.waiters.popleft()
+                if self.tell(run, Matched(0, 0.0, watch, event.eid)):
+                    break
+            if agent.waiters:
+                return
+            agent.waiters = None
+        else:
+            self.tell(run, event)
+        agent.queue.popleft()
+        if row:
+            self.batch.dequeued.append(row)
+
+    def _waiting_for(self, eid: int) -> Iterable[WatchKey]:
+        element = self.memory.element(eid)
+        return self.agent.index.wakes(self.memory.tree(element)) if element is not None else ()
+
+    def tell(self, run_eid: int, event: Event) -> bool:
+        """Tell a run one event, and let take effect what follows; False if it is of no use. Raises StoreError."""
         run = self.agent.active.get(run_eid)
         if run is None or not self._still_true(run, event):
-            return
+            return False
         event = msgspec.structs.replace(event, id=self.agent.sequence + 1, at=self.at)
         self._run = run
         try:
@@ -128,7 +153,9 @@ class Turn:
             self._break(run, event, error)
         else:
             self._run = None
-            self._record(run, event, decided, wished)
+            if decided or wished or not isinstance(event, Matched):
+                self._record(run, event, decided, wished)
+        return True
 
     def _still_true(self, run: Run, event: Event) -> bool:
         """Whether an event still says something: the element may be taken, the call may be back."""
@@ -177,7 +204,7 @@ class Turn:
         for fact in reversed(self._facts):
             self.memory.revert(fact)
         self._facts.clear()
-        self._woken.clear()
+        self._offered.clear()
         self._controls.clear()
         self.agent.unwait(run)
         pending = [advance for advance in self.batch.journal if advance[0] == run.eid]
@@ -217,11 +244,9 @@ class Turn:
             self._controls.append(element)
 
     def offer(self, element: Element) -> None:
-        """Let the index say which watches an element may satisfy; their runs will be told."""
-        index = self.agent.index
-        if len(index) and index.interested(element.name):
-            for run, watch in index.wakes(self.memory.tree(element)):
-                self._woken.append((run, Matched(0, 0.0, watch, element.eid)))
+        """Whoever waits for such an element will be told."""
+        if self.agent.index.interested(element.name):
+            self._offered.append(element.eid)
 
     def _flush(self) -> None:
         """What happened to memory stands: it becomes rows, wakes whom it concerns, and is obeyed."""
@@ -230,8 +255,8 @@ class Turn:
             if self.agent.idle is not None:
                 _note_use(self.agent.idle, fact, self.at)
         self._facts.clear()
-        self.agent.queue.extend((0, run, event) for run, event in self._woken)
-        self._woken.clear()
+        self.agent.queue.extend((0, 0, Matched(0, 0.0, "", eid)) for eid in self._offered)
+        self._offered.clear()
         controls, self._controls = self._controls, []
         for element in controls:
             self.obey(element)

@@ -1,4 +1,4 @@
-"""Why a run waits, and for what: each condition, the nearest element, the predicate that fails there (N11)."""
+"""Why a run waits, and for what: each condition, the nearest element, what fails on it (N11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each kind of bad action costs its step alone, and leaves an error that a person understands (issue, "Bad input")."""
+"""Each kind of bad action costs its step alone, and leaves an error that a person understands."""
 
 from __future__ import annotations
 

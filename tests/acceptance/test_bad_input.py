@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.home import Narval, make, one_step, shipped, until
 
-BOMB = b"""<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;"><!ENTITY d "&c;&c;&c;&c;">]>
+BOMB = b"""<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;"><!ENTITY d "&c;&c;&c;&c;">]>
 <a>&d;&d;&d;</a>"""
 EXTERNAL = b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/hostname">]><a>&b;</a>'
 DEEP = b"<a>" * 10_000 + b"</a>" * 10_000

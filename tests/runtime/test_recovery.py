@@ -1,4 +1,4 @@
-"""After any stop the next start carries on (N35): by example, and with a crash at any commit of random recipes."""
+"""After any stop the next start carries on (N35): by example, and with random recipes and crashes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,87 @@
+"""A full disk stops the daemon and loses nothing that was confirmed; a store from an interrupted write opens."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.home import PATIENCE, Narval, make, one_step
+
+MODULE = """
+from pathlib import Path
+import narval
+from narval import Input, Output, action
+
+@action(inputs=[Input("mail", "mail", use=True)], outputs=[Output("ack", "ack")], runs="inline")
+def answer(mail):
+    (narval.call().home / "answered").open("a").write(mail.attributes["n"] + "\\n")
+    return f"<ack n='{mail.attributes['n']}'/>"
+"""
+RECIPES = f"<cookbook>{one_step('answer', 'w.answer')}</cookbook>"
+
+
+def small_files() -> None:
+    """No file of this program grows beyond so many bytes: to SQLite that is a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+
+
+@pytest.mark.parametrize("durability", ["crash", "power"])
+def test_N35_a_full_disk_stops_the_daemon_with_a_message_and_loses_nothing_confirmed(
+    tmp_path: Path, durability: str
+) -> None:
+    narval = make(
+        tmp_path / "home", module=MODULE, recipes=RECIPES, settings=f'durability = "{durability}"\n'
+    )
+    narval("status")
+    daemon = narval.daemon(limits=small_files)
+    assert daemon.stdout is not None
+    assert b"is ready" in daemon.stdout.readline()
+    confirmed: list[int] = []
+    for number in range(500):
+        done = narval(
+            "start", "w.answer", "-", "--json", given=f"<mail n='{number}' pad='{'x' * 20_000}'/>".encode()
+        )
+        if done.returncode != 0:
+            assert b"Traceback" not in done.stderr
+            break
+        confirmed.append(json.loads(done.stdout)["eid"])
+    _, errors = daemon.communicate(timeout=PATIENCE)
+    assert daemon.returncode == 1
+    assert 0 < len(confirmed) < 500
+    assert "nothing of this turn was performed" in errors.decode()
+    assert "Traceback" not in errors.decode()
+    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    runs = {run["eid"]: run["state"] for run in narval.ask("runs")}
+    assert {runs[eid] for eid in confirmed} == {"done"}
+    acks = [each["xml"] for each in narval.ask("memory", "ack")]
+    assert len(acks) == len(set(acks)) >= len(confirmed)
+
+
+def test_N35_a_store_from_an_interrupted_write_opens(tmp_path: Path) -> None:
+    narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
+    with narval.running() as daemon:
+        confirmed = [
+            json.loads(narval("start", "w.answer", "-", "--json", given=b"<mail n='1'/>").stdout)["eid"]
+            for _ in range(3)
+        ]
+        daemon.kill()
+    var = narval.home / "var"
+    log = var / "store.db-wal"
+    assert log.exists()
+    data = log.read_bytes()
+    for cut in (1, 100, 4096, len(data) // 3):
+        copy = Narval(tmp_path / f"cut{cut}")
+        shutil.copytree(narval.home, copy.home, ignore=shutil.ignore_patterns("*.sock", "control*"))
+        (copy.home / "var/store.db-wal").write_bytes(data[: len(data) - cut] + b"\0" * (cut // 2))
+        (copy.home / "var/store.db-shm").unlink(missing_ok=True)
+        assert copy("run", "--until-idle", "--timeout", "30").returncode == 0
+        assert len(copy.ask("memory", "ack")) <= len(confirmed)
+    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert {run["state"] for run in narval.ask("runs") if run["eid"] in confirmed} == {"done"}
+    assert len(narval.ask("memory", "ack")) == len(confirmed)

@@ -1,0 +1,92 @@
+"""`narval check`: every fault of a home, with its place, and nothing run (N13)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from narval.errors import Fault
+from narval.runtime.check import check_home
+from narval.runtime.home import Home
+
+MODULE = """
+from pathlib import Path
+from narval import action
+
+@action
+def nothing():
+    Path("ran").touch()
+"""
+RECIPE = '<recipe group="w" name="n" start_step="s" end_step="{end}"><step id="s" type="action" target="w.nothing"/></recipe>'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    _write(tmp_path / "home/modules/w.py", MODULE)
+    _write(tmp_path / "home/recipes/w.xml", RECIPE.format(end="s"))
+    return Home(tmp_path / "home")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _places(faults: list[Fault]) -> list[tuple[str, int]]:
+    return [(fault.path, fault.line) for fault in faults]
+
+
+def test_a_home_in_order_has_no_faults(home: Home) -> None:
+    assert check_home(home) == []
+
+
+def test_the_faults_of_every_part_are_told_at_once(home: Home) -> None:
+    _write(home.settings, "turn_limit = 0\n")
+    _write(home.recipes / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="m"'))
+    _write(home.modules / "bad.py", "import no_such_thing\n")
+    _write(home.schemas / "rule.rng", "<element/>")
+    _write(home.memory, "<memory>\n  <start-plan recipe='w.gone'/>\n</memory>")
+    found = {fault.path for fault in check_home(home)}
+    assert found == {
+        "etc/narval.toml", "recipes/bad.xml", "modules/bad.py", "etc/schemas/rule.rng", "data/memory.xml",
+    }  # fmt: skip
+    assert not Path("ran").exists()
+
+
+def test_a_declaration_is_checked_where_it_stands(home: Home) -> None:
+    _write(
+        home.schemas / "rule.rng",
+        '<element name="rule" xmlns="http://relaxng.org/ns/structure/1.0"><attribute name="n"/></element>',
+    )
+    _write(home.memory, "<memory>\n  <rule n='1'/>\n  <rule/>\n  <start-plan recipe='w.gone'/>\n</memory>")
+    faults = check_home(home)
+    assert _places(faults) == [("data/memory.xml", 3), ("data/memory.xml", 4)]
+    assert "rule.rng" in faults[0].message
+    assert faults[1].column > 5
+    assert "w.gone" in faults[1].message
+
+
+@pytest.mark.parametrize("text", ["<memory>", "<rules/>", "<!DOCTYPE memory><memory/>", ""])
+def test_a_memory_file_that_is_none_is_a_fault(home: Home, text: str) -> None:
+    _write(home.memory, text)
+    assert {fault.path for fault in check_home(home)} == {"data/memory.xml"}
+
+
+def test_some_files_or_folders_alone_may_be_checked(home: Home) -> None:
+    _write(home.recipes / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="m"'))
+    _write(home.memory, "<rules/>")
+    assert {fault.path for fault in check_home(home, [home.recipes])} == {"recipes/bad.xml"}
+    assert {fault.path for fault in check_home(home, [home.memory])} == {"data/memory.xml"}
+    assert check_home(home, [home.recipes / "w.xml"]) == []
+    (missing,) = check_home(home, [home.recipes / "gone.xml"])
+    assert "no such file" in missing.message
+
+
+def test_a_file_outside_is_checked_as_if_it_were_added(home: Home, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    _write(outside / "good.xml", RECIPE.format(end="s").replace('name="n"', 'name="m"'))
+    assert check_home(home, [outside / "good.xml"]) == []
+    _write(outside / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="o"'))
+    (fault,) = check_home(home, [outside])
+    assert fault.path.endswith("bad.xml")

@@ -1,0 +1,355 @@
+"""A daemon: how it opens, works, stops and ends, and how long what it does survives."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval.errors import DaemonGoneError, RequestError, StoreError
+from narval.runtime.daemon import Daemon
+from narval.runtime.home import Home
+from narval.runtime.store import Batch
+from tests.runtime.at_work import Scene, portrait, watched_commits
+
+MODULE = """
+import asyncio
+import narval
+from narval import Input, Output, action
+
+@action(runs="inline")
+def nothing():
+    print("a word from an action")
+
+@action(runs="inline")
+def fails():
+    raise ValueError("never well")
+
+@action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")])
+async def count(counter):
+    await asyncio.sleep(0.01)
+    return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
+"""
+
+
+def _recipe(name: str, target: str, more: str = "") -> str:
+    return (
+        f'<recipe group="w" name="{name}" start_step="s" end_step="s" {more}>'
+        f'<step id="s" type="action" target="{target}"/></recipe>'
+    )
+
+
+RECIPES = f"""<cookbook>
+{_recipe("nothing", "w.nothing")}
+{_recipe("count", "w.count")}
+{_recipe("again", "w.fails", 'restart="yes"')}
+{_recipe("short", "w.nothing", 'decay="60"')}
+</cookbook>"""
+
+
+def scene_in(folder: Path, **options: Any) -> Scene:
+    scene = Scene(folder / "home", **options)
+    scene.write("modules/w.py", MODULE)
+    scene.write("recipes/w.xml", RECIPES)
+    return scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return scene_in(tmp_path)
+
+
+# --- durability -----------------------------------------------------------------------------------------
+
+
+def test_power_durability_answers_after_the_commit_and_takes_what_comes_meanwhile(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, settings='durability = "power"\n')
+    batches: list[int] = []
+
+    async def story() -> None:
+        daemon = await scene.open()
+        commit = daemon.store.commit
+        committed: set[int] = set()
+
+        def slow(*given: Batch) -> None:
+            time.sleep(0.02)
+            commit(*given)
+            batches.append(len(given[0].elements))
+            committed.update(added.element.eid for batch in given for added in batch.elements)
+
+        daemon.store.commit = slow  # type: ignore[method-assign]
+        work = asyncio.create_task(daemon.run())
+
+        async def add(number: int) -> None:
+            await asyncio.sleep(0.002 * number)
+            eid = await daemon.submit(lambda turn: turn.add(b"<note/>"))
+            assert eid in committed
+
+        await asyncio.gather(*(add(number) for number in range(40)))
+        daemon.request_stop()
+        await work
+        await scene.end()
+
+    asyncio.run(story())
+    assert sum(batches) == 40
+    assert len(batches) < 20  # they gathered while a commit was under way
+    assert max(batches) > 1
+
+
+def test_power_durability_shows_nobody_what_is_not_recorded(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, settings='durability = "power"\n')
+
+    async def story() -> None:
+        daemon = await scene.open()
+        commit = daemon.store.commit
+
+        def failing(*given: Batch) -> None:
+            time.sleep(0.1)
+            raise StoreError("the disk is full")
+
+        daemon.store.commit = failing  # type: ignore[method-assign]
+        work = asyncio.create_task(daemon.run())
+        adding = asyncio.create_task(daemon.submit(lambda turn: turn.add(b"<note/>")))
+        await asyncio.sleep(0.05)
+        with pytest.raises(StoreError, match="full"):
+            await daemon.recorded()  # whoever asks now waits, and is told
+        for task in (adding, work):
+            with pytest.raises(StoreError, match="full"):
+                await task
+        daemon.store.commit = commit  # type: ignore[method-assign]
+        await scene.end()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("durability", ["crash", "power"])
+def test_N18_a_counter_in_memory_loses_no_update_whatever_the_durability(
+    tmp_path: Path, durability: str
+) -> None:
+    scene = scene_in(tmp_path, settings=f'durability = "{durability}"\n')
+    scene.write("data/memory.xml", "<memory><counter value='0'/></memory>")
+
+    async def story() -> None:
+        daemon = await scene.open()
+        for _ in range(12):
+            await daemon.submit(lambda turn: turn.start("w.count"))
+        await daemon.until_idle()
+        await scene.end()
+        daemon = await scene.open()
+        memory = daemon.agent.memory
+        (left,) = (eid for eid in memory.named(["counter"]) if eid not in memory.outdated)
+        element = memory.element(left)
+        assert element is not None
+        assert element.attributes["value"] == "12"
+        assert not memory.reserved
+        await scene.end()
+
+    asyncio.run(story())
+
+
+# --- stopping -------------------------------------------------------------------------------------------
+
+
+def test_whoever_still_waits_when_the_daemon_closes_is_told(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        daemon._pumping = True  # as if its work were elsewhere
+        waiting = asyncio.create_task(daemon.submit(lambda turn: None))
+        await asyncio.sleep(0)
+        await scene.end()
+        for task in (waiting, asyncio.create_task(daemon.submit(lambda turn: None))):
+            with pytest.raises(DaemonGoneError):
+                await asyncio.wait_for(task, 5.0)
+
+    asyncio.run(story())
+
+
+def test_a_daemon_that_does_not_open_lets_the_home_go(scene: Scene) -> None:
+    scene.write("etc/narval.toml", "nonsense = 1\n")
+    for _ in range(2):
+        with pytest.raises(narval.NarvalError, match="nonsense"):
+            narval.open(scene.home.path)
+    scene.write("etc/narval.toml", "")
+    with narval.open(scene.home.path) as agent:
+        assert agent.ask("status")["faults"] == []
+
+
+def test_what_an_action_prints_is_logged_and_not_printed(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with narval.open(scene.home.path) as agent:
+        agent.wait(agent.start("w.nothing"), 20)
+        print("a word from the program")
+        (line,) = [line for line in agent.ask("log") if line["logger"] == "narval.action"]
+        assert line["message"] == "a word from an action"
+    assert capsys.readouterr().out == "a word from the program\n"
+
+
+def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        work = asyncio.create_task(daemon.run())
+        await asyncio.sleep(0)
+        with pytest.raises(RequestError, match="at work already"):
+            await daemon.until_idle()
+        daemon.request_stop()
+        await work
+        await scene.end()
+
+    asyncio.run(story())
+
+
+def test_an_idle_daemon_makes_no_turns(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        work = asyncio.create_task(daemon.run())
+        await asyncio.sleep(0.05)
+        turns, used = daemon.loop.turns, time.process_time()
+        await asyncio.sleep(0.5)
+        assert daemon.loop.turns == turns
+        assert time.process_time() - used < 0.05
+        daemon.request_stop()
+        await work
+        await scene.end()
+
+    asyncio.run(story())
+
+
+# --- moments --------------------------------------------------------------------------------------------
+
+
+def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        await daemon.submit(lambda turn: turn.start("w.again"))
+        moments = []
+        for _ in range(5):
+            await daemon.until_idle()
+            due = daemon.agent.next_moment()
+            assert due is not None
+            moments.append(due - scene.clock.now())
+            known = portrait(daemon.agent)
+            scene.kill(daemon)
+            await scene.end()
+            daemon = await scene.open()
+            assert portrait(daemon.agent)["moments"] == known["moments"]
+            await daemon.elapse(moments[-1])
+        assert moments == [1.0, 2.0, 4.0, 8.0, 16.0]
+        assert len(daemon.agent.runs) == 6
+        await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
+def test_N5_a_plan_and_what_it_alone_holds_are_forgotten_after_its_decay(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        shared, own = [await daemon.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
+        run = await daemon.submit(lambda turn: turn.start("w.short", (shared, own)))
+        await daemon.submit(lambda turn: turn.start("w.nothing", (shared,)))
+        await daemon.until_idle()
+        await daemon.elapse(59.0)
+        assert own in daemon.agent.memory
+        scene.kill(daemon)
+        await scene.end()
+        daemon = await scene.open()
+        await daemon.elapse(2.0)
+        assert run.eid not in daemon.agent.memory
+        assert own not in daemon.agent.memory
+        assert shared in daemon.agent.memory
+        known = portrait(daemon.agent)
+        scene.kill(daemon)
+        await scene.end()
+        daemon = await scene.open()
+        assert portrait(daemon.agent) == known
+        await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
+def test_N5_forget_after_forgets_what_nobody_used_for_that_long(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, settings='forget_after = "1h"\n')
+    scene.write("data/memory.xml", "<memory><rule/></memory>")
+
+    async def story() -> None:
+        daemon = await scene.open()
+        idle, held = [await daemon.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
+        await daemon.elapse(1800.0)
+        await daemon.submit(lambda turn: turn.start("w.nothing", (held,)))
+        await daemon.elapse(1801.0)
+        memory = daemon.agent.memory
+        assert (idle in memory, held in memory) == (False, True)
+        assert list(memory.named(["rule"]))
+        assert list(memory.named(["recipe"]))
+        scene.kill(daemon)
+        await scene.end()
+        daemon = await scene.open()
+        await daemon.elapse(1800.0)
+        assert held not in daemon.agent.memory
+        await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
+# --- versions -------------------------------------------------------------------------------------------
+
+
+def test_N13_a_run_keeps_the_version_it_began_with_though_the_file_changes_between_starts(
+    tmp_path: Path,
+) -> None:
+    wait = (
+        '<recipe group="v" name="v" start_step="s" end_step="e"><step id="s" type="action" target="w.nothing"/>'
+        '<step id="e" type="action" target="w.nothing"/><transition id="t"><in idref="s"/><out idref="e"/>'
+        "<condition><match>{}</match></condition></transition></recipe>"
+    )
+    scene = scene_in(tmp_path)
+    scene.write("recipes/v.xml", wait.format("old"))
+    with narval.open(scene.home.path) as agent:
+        before = agent.start("v.v")
+        agent.until_idle()
+    scene.write("recipes/v.xml", wait.format("new"))
+    for _ in range(2):
+        with narval.open(scene.home.path) as agent:
+            assert agent.why(before)["waiting"][0]["conditions"][0]["pattern"] == "old"
+    scene.write("recipes/v.xml", "<recipe/>")
+    with narval.open(scene.home.path) as agent:
+        after = agent.start("v.v")  # the last good version
+        agent.until_idle()
+        assert agent.why(after)["waiting"][0]["conditions"][0]["pattern"] == "new"
+        agent.add("<old/>")
+        agent.until_idle()
+        assert [agent.run(run)["state"] for run in (before, after)] == ["done", "running"]
+
+
+def test_a_stub_takes_the_place_of_an_action(scene: Scene) -> None:
+    with narval.open(scene.home.path) as agent:
+        agent.stub("w.fails", lambda: None)
+        assert agent.wait(agent.start("w.again"), 20)["state"] == "done"
+        with pytest.raises(RequestError, match=r"w\.unheard"):
+            agent.stub("w.unheard", lambda: None)
+
+
+def test_a_home_in_memory_needs_no_disk() -> None:
+    async def story() -> None:
+        daemon = await Daemon.open(None)
+        assert await daemon.submit(lambda turn: turn.add(b"<note/>")) == 1
+        await daemon.close()
+
+    asyncio.run(story())
+
+
+def test_a_home_is_held_by_one_daemon(scene: Scene) -> None:
+    async def story() -> None:
+        await scene.open()
+        with pytest.raises(narval.NarvalError, match="held"):
+            await Daemon.open(Home(scene.home.path))
+        await scene.end()
+
+    asyncio.run(story())

@@ -1,0 +1,164 @@
+"""What the library and `data/memory.xml` declare is in memory, protected, and follows its file (N2, N4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import narval
+from narval.runtime.clock import SimulatedClock
+from narval.runtime.daemon import Daemon
+from narval.surfaces.embedded import Agent
+from tests.runtime.at_work import Scene
+
+MODULE = """
+from narval import Input, Output, action
+
+@action(runs="inline")
+def nothing():
+    return None
+
+@action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")], runs="inline")
+def count(counter):
+    return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
+"""
+
+
+def _recipe(name: str, target: str, more: str = "") -> str:
+    return (
+        f'<recipe group="w" name="{name}" start_step="s" end_step="s" {more}>'
+        f'<step id="s" type="action" target="{target}"/></recipe>'
+    )
+
+
+RECIPES = f"<cookbook>{_recipe('nothing', 'w.nothing')}{_recipe('count', 'w.count')}</cookbook>"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene(tmp_path / "home")
+    scene.write("modules/w.py", MODULE)
+    scene.write("recipes/w.xml", RECIPES)
+    return scene
+
+
+def declare(scene: Scene, content: str) -> None:
+    scene.write("data/memory.xml", f"<memory>{content}</memory>")
+
+
+def started(scene: Scene) -> Agent:
+    """The home at work, and idle."""
+    agent = narval.open(scene.home.path, clock=SimulatedClock(0.0))
+    agent.until_idle()
+    return agent
+
+
+def runs_of(agent: Agent) -> list[str]:
+    return [run["name"] for run in agent.runs()]
+
+
+# --- memory.xml -----------------------------------------------------------------------------------------
+
+
+def test_N4_what_memory_xml_declares_is_added_once_and_what_it_drops_loses_its_protection(
+    scene: Scene,
+) -> None:
+    declare(scene, "<rule n='1'/><rule n='1'/><rule n='2'/>")
+    with started(scene) as agent:
+        assert len(agent.memory("rule")) == 3
+    with started(scene) as agent:
+        assert len(agent.memory("rule")) == 3
+    declare(scene, "<rule n='1'/><rule n='3'/>")
+    with started(scene) as agent:
+        rules = {rule.eid: rule.attributes["n"] for rule in agent.memory("rule")}
+        declared = agent.daemon.agent.memory.declared
+        assert sorted(rules.values()) == ["1", "1", "2", "3"]
+        assert sorted(n for eid, n in rules.items() if eid in declared) == ["1", "3"]
+    with started(scene) as agent:
+        assert len(agent.memory("rule")) == 4
+
+
+def test_N4_a_declared_counter_that_was_replaced_is_not_declared_anew(scene: Scene) -> None:
+    declare(scene, "<counter value='0'/>")
+    for value in ("1", "2", "3"):
+        with started(scene) as agent:
+            agent.wait(agent.start("w.count"), 20)
+            (counter,) = agent.memory("counter", current=True)
+            assert counter.attributes["value"] == value
+
+
+def test_N4_a_start_plan_acts_once_and_one_for_the_start_acts_at_each(scene: Scene) -> None:
+    declare(
+        scene, "<start-plan recipe='w.nothing'/><start-plan recipe='w.count' at='start'/><counter value='0'/>"
+    )
+    for times in (1, 2, 3):
+        with started(scene) as agent:
+            assert runs_of(agent).count("w.nothing") == 1
+            assert runs_of(agent).count("w.count") == times
+            agent.load(f"<cookbook>{_recipe('other', 'w.nothing')}</cookbook>")  # is no start
+            agent.until_idle()
+            assert runs_of(agent).count("w.count") == times
+    declare(scene, "<counter value='0'/>")
+    with started(scene) as agent:
+        assert runs_of(agent).count("w.count") == 3  # dropped, it does not act any more
+
+
+@pytest.mark.parametrize("how", ["declared", "added"])
+def test_N4_a_home_that_is_only_asked_something_is_no_start(scene: Scene, how: str) -> None:
+    start = "<start-plan recipe='w.nothing' at='start'/>"
+    if how == "declared":
+        declare(scene, start)
+
+    async def asked() -> None:
+        daemon = await Daemon.open(scene.home, quiet=True)
+        if how == "added":
+            await daemon.submit(lambda turn: turn.add(start.encode()))
+        await daemon.close()
+
+    import asyncio
+
+    asyncio.run(asked())
+    with started(scene) as agent:
+        assert runs_of(agent) == ["w.nothing"]
+    with started(scene) as agent:
+        assert runs_of(agent) == ["w.nothing"] * 2
+
+
+def test_N4_the_children_of_a_start_plan_are_the_first_context_of_its_plan(scene: Scene) -> None:
+    declare(scene, "<start-plan recipe='w.nothing'><gift n='1'/><gift n='2'/></start-plan>")
+    with started(scene) as agent:
+        (run,) = agent.runs()
+        assert [each.attributes["n"] for each in agent.memory("gift", context=run["eid"])] == ["1", "2"]
+
+
+# --- the library ----------------------------------------------------------------------------------------
+
+
+def test_N2_definitions_are_elements_and_a_new_version_outdates_the_old(scene: Scene) -> None:
+    with started(scene) as agent:
+        (before,) = agent.memory("recipe[@name='count']", current=True)
+    scene.write("recipes/w.xml", RECIPES.replace('name="count"', 'name="count" decay="9"'))
+    with started(scene) as agent:
+        (after,) = agent.memory("recipe[@name='count']", current=True)
+        assert after.eid != before.eid
+        assert after.attributes["decay"] == "9"
+        assert len(agent.memory("recipe[@name='count']")) == 2
+        assert len(agent.memory("action", current=True)) == 2
+    scene.write("recipes/w.xml", RECIPES)
+    with started(scene) as agent:
+        (again,) = agent.memory("recipe[@name='count']", current=True)
+        assert again.xml == before.xml
+
+
+def test_N13_versions_that_a_run_needs_are_kept_and_others_dropped(scene: Scene) -> None:
+    for decay in range(5):
+        scene.write("recipes/w.xml", RECIPES.replace('name="nothing"', f'name="nothing" decay="{decay}"'))
+        with started(scene) as agent:
+            if decay == 2:
+                agent.start("w.nothing")
+            kept = [row for row in agent.daemon.store.definitions(None) if row.name == "w.nothing"]
+    assert len(kept) <= 3  # the current one, the one before, and that of the run
+    with started(scene) as agent:
+        (run,) = agent.runs()
+        assert agent.run(run["eid"])["state"] == "done"

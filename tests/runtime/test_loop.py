@@ -1,0 +1,214 @@
+"""The loop: what waits is taken in order and in bounds, recorded before it is performed, and answered after."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.engines.events import Cancelled
+from narval.errors import InternalError, RequestError, StoreError
+from narval.runtime import loop as loops
+from narval.runtime.loop import Delivery, Request
+from narval.runtime.store import Batch
+from tests.runtime.at_work import Killed, Scene, watched_commits
+
+MODULE = """
+from narval import action
+
+@action(runs="inline")
+def nothing():
+    return None
+"""
+WAITS = """<recipe group="w" name="waits" start_step="s" end_step="e">
+  <step id="s" type="action" target="w.nothing"/><step id="e" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="s"/><out idref="e"/><condition use="yes"><match>mail</match></condition></transition>
+</recipe>"""
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return _scene(tmp_path)
+
+
+def _scene(folder: Path, **options: Any) -> Scene:
+    scene = Scene(folder / "home", **options)
+    scene.write("modules/w.py", MODULE)
+    scene.write("recipes/w.xml", WAITS)
+    return scene
+
+
+def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(scene: Scene) -> None:
+    order: list[str] = []
+
+    async def story() -> None:
+        daemon = await scene.open()
+        commit, perform = daemon.store.commit, daemon.loop._perform
+
+        def noted_commit(*batches: Batch) -> None:
+            commit(*batches)
+            order.append("commit")
+
+        daemon.store.commit = noted_commit  # type: ignore[method-assign]
+        daemon.loop._perform = lambda run, command: (order.append("perform"), perform(run, command))[1]
+        daemon.post(Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer")))
+        await daemon.until_idle()
+        await scene.end()
+
+    asyncio.run(story())
+    assert order[:3] == ["commit", "perform", "answer"]
+
+
+def test_a_request_that_breaks_down_is_answered_and_the_daemon_goes_on(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+
+        def broken(turn: Any) -> None:
+            turn.add(b"<half/>")
+            raise ZeroDivisionError("a bug")
+
+        with pytest.raises(InternalError, match="a bug"):
+            await daemon.submit(broken)
+        with pytest.raises(RequestError, match="no"):
+            await daemon.submit(lambda turn: (_ for _ in ()).throw(RequestError("no")))
+        assert await daemon.submit(lambda turn: turn.add(b"<whole/>"))
+        scene.kill(daemon)
+        names = {element.name for eid in daemon.agent.memory if (element := daemon.agent.memory.element(eid))}
+        await scene.end()
+        daemon = await scene.open()
+        again = {element.name for eid in daemon.agent.memory if (element := daemon.agent.memory.element(eid))}
+        assert again == names
+        await scene.end()
+
+    asyncio.run(story())
+
+
+def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Path) -> None:
+    scene = _scene(tmp_path, limit=1)
+
+    async def story() -> None:
+        daemon = await scene.open()
+        runs = [await daemon.submit(lambda turn: turn.start("w.waits")) for _ in range(5)]
+        await daemon.until_idle()
+        assert {run.word for run in runs} == {"running"}
+        scene.kill_at = (scene.commits + 1, True)  # the mails are there, and nobody has been told
+        with pytest.raises(Killed):
+            await daemon.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(5)])
+        await scene.end()
+        scene.kill_at = None
+        daemon = await scene.open()
+        assert len(daemon.agent.queue) > 1
+        await daemon.until_idle()
+        assert {run.word for run in daemon.agent.runs.values()} == {"done"}
+        assert not daemon.store.queue()
+        await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
+def test_a_quiet_opening_records_what_is_asked_and_tells_no_run(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open(quiet=True)
+        run = await daemon.submit(lambda turn: turn.start("w.waits"))
+        await daemon.submit(lambda turn: turn.add(b"<mail/>"))
+        await daemon.until_idle()
+        assert run.word == "ready"
+        await scene.end()
+        daemon = await scene.open()
+        await daemon.until_idle()
+        assert daemon.agent.runs[run.eid].word == "done"
+        await scene.end()
+
+    asyncio.run(story())
+
+
+def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_is_killed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "SEQUENCE_BLOCK", 3)
+
+    async def story() -> None:
+        seen: set[int] = set()
+        events: set[int] = set()
+        for _ in range(6):
+            daemon = await scene.open()
+            eid = await daemon.submit(lambda turn: turn.add(b"<note/>"))
+            run = await daemon.submit(lambda turn: turn.start("w.waits"))
+            assert {eid, run.eid}.isdisjoint(seen)
+            seen |= {eid, run.eid}
+            await daemon.until_idle()
+            daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
+            await daemon.until_idle()
+            rows = {row.seq for row in daemon.store.journal(run.eid)}
+            assert rows.isdisjoint(events)
+            events |= rows
+            await daemon.submit(lambda turn, gone=(eid, run.eid): _forget(turn, *gone))
+            scene.kill(daemon)
+            await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
+def _forget(turn: Any, eid: int, run: int) -> None:
+    from narval.memory.change import Forgotten
+
+    turn.forget(Forgotten(eids=(eid,), runs=(run,)))
+
+
+def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        waiting = await daemon.submit(lambda turn: turn.start("w.waits"))
+        await daemon.until_idle()
+        work = asyncio.create_task(daemon.run())
+        over = asyncio.create_task(daemon.ended(waiting))
+        await asyncio.sleep(0.01)
+        daemon.store.commit = _full  # type: ignore[method-assign]
+        adding = [asyncio.create_task(daemon.submit(lambda turn: turn.add(b"<mail/>"))) for _ in range(3)]
+        for task in (*adding, over, work):
+            with pytest.raises(StoreError, match="full"):
+                await asyncio.wait_for(task, 5.0)
+        with pytest.raises(StoreError, match="full"):
+            await daemon.submit(lambda turn: turn.add(b"<mail/>"))
+        with pytest.raises(StoreError, match="full"):
+            await daemon.recorded()
+        assert daemon.executor.counts.running == 0
+        await scene.end()
+
+    asyncio.run(story())
+
+
+def _full(*batches: Batch) -> None:
+    raise StoreError("the disk is full")
+
+
+def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        for _ in range(20):
+            await daemon.submit(lambda turn: [turn.start("w.waits") for _ in range(100)])
+        await daemon.until_idle()
+        work = asyncio.create_task(daemon.run())
+        flood = [
+            asyncio.create_task(daemon.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(100)]))
+            for _ in range(20)
+        ]
+        longest, last = 0.0, time.perf_counter()
+        turns = daemon.loop.turns
+        while not all(task.done() for task in flood) or daemon.loop.has_work():
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        assert daemon.loop.turns - turns > 20  # 4,000 events, and not in 4 turns
+        assert {run.word for run in daemon.agent.runs.values()} == {"done"}
+        print(f"longest silence {longest * 1000:.1f} ms")
+        daemon.request_stop()
+        await work
+        await scene.end()
+
+    asyncio.run(story())
