@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 
 from lxml import etree
 
-from narval import Element, Input, Output, action
-from narval.errors import ActionError
+from narval import ActionError, Element, Input, Output, action
 
 from .files import atomically, place
 

@@ -30,8 +30,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
-from narval import Element, Input, Output, action, call
-from narval.errors import ActionError
+from narval import ActionError, Element, Input, Output, action, call
 
 from .files import UNWANTED, WHOLE, Notices
 

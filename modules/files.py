@@ -29,8 +29,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from lxml import etree
 
-from narval import Element, Input, Output, action, call
-from narval.errors import ActionError
+from narval import ActionError, Element, Input, Output, action, call
 
 SETTLE_SECONDS = 0.2
 """A file is told of once it has been left alone for this long: most programs write in several strokes."""

@@ -33,8 +33,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 from lxml import etree
 
-from narval import Element, Input, Output, action, call
-from narval.errors import ActionError
+from narval import ActionError, Element, Input, Output, action, call
 
 MAX_MAIL = 64 * 1024 * 1024
 """A mail of more bytes stays where it is and is told by an error."""

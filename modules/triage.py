@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from narval import Element, Input, Output, action
-from narval.errors import ActionError
+from narval import ActionError, Element, Input, Output, action
 
 
 @action(

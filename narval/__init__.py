@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from narval.definitions.action import Input as Input
     from narval.definitions.action import Output as Output
     from narval.definitions.action import action as action
+    from narval.errors import ActionError as ActionError
     from narval.errors import NarvalError as NarvalError
     from narval.memory.element import Element as Element
     from narval.runtime.calling import call as call
@@ -26,13 +27,24 @@ _WHERE = {
     "Input": "narval.definitions.action",
     "Output": "narval.definitions.action",
     "Element": "narval.memory.element",
+    "ActionError": "narval.errors",
     "NarvalError": "narval.errors",
     "SimulatedClock": "narval.runtime.clock",
     "call": "narval.runtime.calling",
     "open": "narval.surfaces.embedded",
 }
 
-__all__ = ["Element", "Input", "NarvalError", "Output", "SimulatedClock", "action", "call", "open"]
+__all__ = [
+    "ActionError",
+    "Element",
+    "Input",
+    "NarvalError",
+    "Output",
+    "SimulatedClock",
+    "action",
+    "call",
+    "open",
+]
 
 
 def __getattr__(name: str) -> Any:
