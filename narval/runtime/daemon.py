@@ -37,6 +37,9 @@ log = logging.getLogger("narval.daemon")
 BREATH = 0.005
 """Seconds the loop works at most before it looks at sockets and finished calls."""
 
+ROUNDS = 3
+"""So many rounds of the event loop it takes for a request to be read, taken up and answered."""
+
 LAST_TURNS = 1.0
 """Seconds for recording what came of the calls that a stop has waited for."""
 
@@ -293,7 +296,8 @@ class Daemon:
                     await self._turn()
                     if time.monotonic() - breath < BREATH:
                         continue
-                    await asyncio.sleep(0)
+                    for _ in range(ROUNDS):
+                        await asyncio.sleep(0)
                 else:
                     self._bell.clear()
                     await self._sleep(deadline)

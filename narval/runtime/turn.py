@@ -136,7 +136,10 @@ class Turn:
         return self.agent.index.wakes(self.memory.tree(element)) if element is not None else ()
 
     def tell(self, run_eid: int, event: Event) -> bool:
-        """Tell a run one event, and let take effect what follows; False if it is of no use. Raises StoreError."""
+        """Tell a run one event, and let take effect what follows; False if it says nothing any more.
+
+        Raises StoreError.
+        """
         run = self.agent.active.get(run_eid)
         if run is None or not self._still_true(run, event):
             return False

@@ -296,7 +296,8 @@ def _elements(document: bytes) -> list[bytes]:
 def _unknown(name: str, library: Library) -> str:
     other = library.find(name)
     if other is not None:
-        return f"{name} is a {other.kind}: it is called by a step, not started"
+        article = "an" if other.kind[0] in "aeiou" else "a"
+        return f"{name} is {article} {other.kind}: it is called by a step, not started"
     names = [each.full_name for each in library if each.kind in ENGINES]
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"

@@ -1,4 +1,4 @@
-"""A full disk stops the daemon and loses nothing that was confirmed; a store from an interrupted write opens."""
+"""A full disk stops the daemon and loses nothing confirmed; a store from an interrupted write opens."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from narval import action
 def nothing():
     Path("ran").touch()
 """
-RECIPE = '<recipe group="w" name="n" start_step="s" end_step="{end}"><step id="s" type="action" target="w.nothing"/></recipe>'
+RECIPE = """<recipe group="w" name="n" start_step="s" end_step="{end}">
+<step id="s" type="action" target="w.nothing"/></recipe>"""
 
 
 @pytest.fixture

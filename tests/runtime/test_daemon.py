@@ -305,7 +305,8 @@ def test_N13_a_run_keeps_the_version_it_began_with_though_the_file_changes_betwe
     tmp_path: Path,
 ) -> None:
     wait = (
-        '<recipe group="v" name="v" start_step="s" end_step="e"><step id="s" type="action" target="w.nothing"/>'
+        '<recipe group="v" name="v" start_step="s" end_step="e">'
+        '<step id="s" type="action" target="w.nothing"/>'
         '<step id="e" type="action" target="w.nothing"/><transition id="t"><in idref="s"/><out idref="e"/>'
         "<condition><match>{}</match></condition></transition></recipe>"
     )

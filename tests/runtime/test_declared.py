@@ -19,7 +19,8 @@ from narval import Input, Output, action
 def nothing():
     return None
 
-@action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")], runs="inline")
+@action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")],
+        runs="inline")
 def count(counter):
     return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
 """

@@ -1,4 +1,4 @@
-"""The loop: what waits is taken in order and in bounds, recorded before it is performed, and answered after."""
+"""The loop: what waits is taken in bounds, recorded before it is performed, and answered after that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def nothing():
 """
 WAITS = """<recipe group="w" name="waits" start_step="s" end_step="e">
   <step id="s" type="action" target="w.nothing"/><step id="e" type="action" target="w.nothing"/>
-  <transition id="t"><in idref="s"/><out idref="e"/><condition use="yes"><match>mail</match></condition></transition>
+  <transition id="t"><in idref="s"/><out idref="e"/>
+    <condition use="yes"><match>mail</match></condition></transition>
 </recipe>"""
 
 

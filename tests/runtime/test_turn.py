@@ -42,13 +42,16 @@ RECIPES = """<cookbook>
   <step id="s" type="action" target="w.take"/><step id="e" type="action" target="w.nothing"/>
   <transition id="t"><in idref="s"/><out idref="e"/><condition><match>never</match></condition></transition>
 </recipe>
-<recipe group="w" name="small" start_step="s" end_step="s"><step id="s" type="action" target="w.nothing"/></recipe>
+<recipe group="w" name="small" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.nothing"/></recipe>
 <recipe group="w" name="caller" start_step="s" end_step="e">
   <step id="s" type="recipe" target="w.take"/><step id="e" type="action" target="w.nothing"/>
   <transition id="t"><in idref="s" on-error="yes"/><out idref="e"/></transition>
 </recipe>
-<recipe group="w" name="spawn" start_step="s" end_step="s"><step id="s" type="action" target="w.spawn"/></recipe>
-<recipe group="w" name="bill" start_step="s" end_step="s"><step id="s" type="action" target="w.invoice"/></recipe>
+<recipe group="w" name="spawn" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.spawn"/></recipe>
+<recipe group="w" name="bill" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.invoice"/></recipe>
 </cookbook>"""
 
 

@@ -1,0 +1,152 @@
+"""narval in a program: the same operations without a daemon; time may stand still; actions may be stubbed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+import narval
+from narval.errors import ElementError, NoHomeError, RequestError
+
+MODULE = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("mail", "mail", use=True)], outputs=[Output("ack", "ack")])
+def answer(mail):
+    return f"<ack to='{mail.attributes['from']}'/>"
+
+@action
+def fails():
+    raise ValueError("never well")
+"""
+RECIPES = """<cookbook>
+<recipe group="w" name="answer" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.answer"/></recipe>
+<recipe group="w" name="again" start_step="s" end_step="s" restart="yes">
+  <step id="s" type="action" target="w.fails"/></recipe>
+</cookbook>"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    path = tmp_path / "w.py"
+    path.write_text(MODULE)
+    return path
+
+
+def test_the_example_of_the_surfaces_works(module: Path) -> None:
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        eid = agent.add("<mail from='a@b'/>")
+        run = agent.start("w.answer")
+        agent.until_idle()
+        (ack,) = agent.memory("ack[@to='a@b']")
+        assert ack.eid > eid
+        assert agent.run(run)["state"] == "done"
+        assert [each["eid"] for each in agent.runs()] == [run]
+        assert agent.history(run)
+        assert agent.why(run)["waiting"] == []
+
+
+def test_elements_are_given_as_text_bytes_trees_or_elements() -> None:
+    with narval.open() as agent:
+        eid = agent.add("<a/>")
+        element = agent.element(eid)
+        assert element is not None
+        agent.add(b"<a/>")
+        agent.add(etree.fromstring("<a/>"))
+        agent.add(element)
+        assert len({each.eid for each in agent.memory("a")}) == 4
+        assert agent.add_all(["<memory><b/><b/></memory>", "<b/>"]) == [
+            each.eid for each in agent.memory("b")
+        ]
+        with pytest.raises(RequestError, match="expected one element, got 2"):
+            agent.add("<memory><c/><c/></memory>")
+
+
+def test_what_is_malformed_or_hostile_is_refused() -> None:
+    with narval.open() as agent:
+        for text in ("", "<a", "<!DOCTYPE a><a/>", "<a>" * 9999 + "</a>" * 9999):
+            with pytest.raises(ElementError):
+                agent.add(text)
+        assert agent.memory() == []
+
+
+def test_simulated_time_passes_only_when_it_is_told_to(module: Path) -> None:
+    with narval.open(clock=narval.SimulatedClock("2026-11-21T08:00:00Z")) as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        agent.start("w.again")
+        agent.until_idle()
+        assert len(agent.runs()) == 1
+        agent.elapse(seconds=1)
+        assert len(agent.runs()) == 2
+        agent.elapse(hours=1)
+        started = [each["started"] for each in agent.runs()]
+        assert len(started) == 2 + 18  # after 2, 4, … 256 seconds, then every 300
+        assert started == sorted(started)
+
+
+def test_time_that_is_real_cannot_be_elapsed() -> None:
+    with narval.open() as agent, pytest.raises(RequestError, match="SimulatedClock"):
+        agent.elapse(seconds=1)
+
+
+def test_a_stub_is_given_the_parameters_of_the_action_it_stands_for(module: Path) -> None:
+    seen = []
+
+    async def stub(mail: narval.Element) -> str:
+        seen.append(mail.attributes["from"])
+        return "<ack stub='yes'/>"
+
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        agent.stub("w.answer", stub)
+        agent.add("<mail from='a@b'/>")
+        agent.wait(agent.start("w.answer"), 20)
+        assert seen == ["a@b"]
+        assert agent.memory("ack[@stub='yes']")
+
+
+def test_a_home_is_kept_between_two_openings(tmp_path: Path, module: Path) -> None:
+    (tmp_path / "home/data").mkdir(parents=True)
+    with narval.open(tmp_path / "home") as agent:
+        eid = agent.add("<note/>")
+    with narval.open(tmp_path / "home") as agent:
+        assert [each.eid for each in agent.memory("note")] == [eid]
+
+
+def test_a_home_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NoHomeError):
+        narval.open(tmp_path / "nowhere")
+
+
+def test_a_quit_element_lets_nothing_more_begin(module: Path) -> None:
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        agent.add("<mail from='a@b'/>")
+        agent.add("<quit/>")
+        run = agent.start("w.answer")
+        agent.until_idle()
+        assert agent.run(run)["state"] == "running"
+        assert agent.memory("ack") == []
+
+
+async def _sleep(mail: narval.Element) -> None:
+    await asyncio.sleep(3600)
+
+
+def test_waiting_for_a_run_ends_when_time_is_up(module: Path) -> None:
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        agent.add("<mail from='a@b'/>")
+        agent.stub("w.answer", _sleep)
+        run = agent.wait(agent.start("w.answer"), 0.05)
+        assert run["phase"] == "active"

@@ -1,0 +1,281 @@
+"""What may be asked of a daemon: each operation gives the forms promised, and refuses what it must."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+import narval
+from narval.errors import ElementError, PatternError, RequestError
+from narval.surfaces.embedded import Agent
+from narval.surfaces.operations import OPERATIONS
+
+RECIPES = """<cookbook>
+<recipe group="t" name="inner" start_step="s" end_step="e" decay="3600">
+  <step id="s" type="recipe" target="t.wait"/><step id="e" type="recipe" target="t.wait"/>
+  <transition id="t"><in idref="s"/><out idref="e"/></transition>
+</recipe>
+<recipe group="t" name="wait" start_step="a" end_step="b">
+  <step id="a" type="action" target="w.nothing"/><step id="b" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/>
+    <condition use="yes"><match>mail[@kind='a' and @n &gt; 5]</match></condition></transition>
+</recipe>
+<recipe group="t" name="fails" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.fails"/></recipe>
+</cookbook>"""
+MODULE = """
+from narval import action
+
+@action(runs="inline", description="Does nothing.")
+def nothing():
+    return None
+
+@action(runs="inline")
+def fails():
+    raise ValueError("never well")
+"""
+
+
+@pytest.fixture
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    module = tmp_path_factory.mktemp("modules") / "w.py"
+    module.write_text(MODULE)
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        yield agent
+
+
+def is_a_moment(text: str) -> bool:
+    return datetime.fromisoformat(text).tzinfo is not None
+
+
+# --- forms ----------------------------------------------------------------------------------------------
+
+
+def test_a_run_has_the_promised_form(agent: Agent) -> None:
+    run = agent.ask("start", name="t.inner")
+    agent.until_idle()
+    assert set(run) == {
+        "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "definition", "error",
+    }  # fmt: skip
+    assert (run["kind"], run["name"], run["phase"], run["ended"], run["error"]) == (
+        "plan", "t.inner", "active", None, None,
+    )  # fmt: skip
+    assert is_a_moment(run["started"])
+    _, child = agent.ask("runs")
+    assert child["parent"] == {"run": run["eid"], "step": "s"}
+
+
+def test_a_failed_run_says_why(agent: Agent) -> None:
+    run = agent.ask("start", name="t.fails", wait=True)
+    assert (run["state"], run["phase"]) == ("failed", "failed")
+    assert is_a_moment(run["ended"])
+    error = run["error"]
+    assert (error["type"], error["message"], error["step"]) == ("ValueError", "never well", "s")
+    assert agent.memory("error")[-1].eid == error["eid"]
+
+
+def test_runs_are_found_by_state_kind_and_name(agent: Agent) -> None:
+    agent.ask("start", name="t.fails", wait=True)
+    waiting = agent.start("t.wait")
+    agent.until_idle()
+    assert [run["name"] for run in agent.runs(state="failed")] == ["t.fails"]
+    assert [run["eid"] for run in agent.runs(state="running")] == [waiting]
+    assert [run["eid"] for run in agent.runs(state="active")] == [waiting]
+    assert [run["eid"] for run in agent.runs(name="t.wait")] == [waiting]
+    assert agent.runs(kind="process") == []
+
+
+def test_show_tells_steps_transitions_and_context(agent: Agent) -> None:
+    run = agent.start("t.wait", "<gift/>")
+    agent.until_idle()
+    shown = agent.run(run)
+    assert [(step["id"], step["state"], step["target"]) for step in shown["steps"]] == [
+        ("a", "done", "w.nothing"),
+        ("b", "todo", "w.nothing"),
+    ]
+    assert shown["transitions"] == [{"id": "t", "state": "wait-condition"}]
+    assert shown["context"] == [agent.memory("gift")[0].eid]
+
+
+def test_an_element_has_the_promised_form(agent: Agent) -> None:
+    agent.start("t.wait")
+    eid = agent.add("<mail kind='a' n='6'/>")
+    agent.until_idle()
+    (element,) = agent.ask("memory", xpath="mail")
+    assert set(element) == {"eid", "name", "xml", "added", "origin", "used_by", "outdated"}
+    assert (element["eid"], element["name"], element["origin"], element["outdated"]) == (
+        eid,
+        "mail",
+        None,
+        False,
+    )
+    assert f'eid="{eid}"' in element["xml"]
+    assert is_a_moment(element["added"])
+    assert element["used_by"] == [{"definition": "t.wait", "transition": "t", "condition": "1"}]
+    agent.ask("start", name="t.fails", wait=True)
+    (error,) = agent.ask("memory", xpath="error")
+    assert error["origin"]["step"] == "s"
+
+
+def test_history_is_in_order_and_may_begin_behind_a_number(agent: Agent) -> None:
+    run = agent.start("t.fails")
+    agent.until_idle()
+    lines = agent.history(run)
+    assert [line["seq"] for line in lines] == sorted({line["seq"] for line in lines})
+    assert {line["run"] for line in lines} == {run}
+    assert {"Started", "StepRunning", "Call", "Returned", "StepErred", "Finish"} <= {
+        line["what"] for line in lines
+    }
+    assert all(is_a_moment(line["at"]) for line in lines)
+    after = lines[3]["seq"]
+    assert agent.ask("history", run=run, after=after) == lines[4:]
+    assert (
+        agent.ask("history", run=run, after=lines[-1]["seq"], wait=20.0) == []
+    )  # it is over: no use to wait
+
+
+def test_N11_why_names_the_nearest_element_and_the_predicate_that_failed(agent: Agent) -> None:
+    run = agent.start("t.wait")
+    agent.until_idle()
+    answer = agent.why(run)
+    assert (answer["run"], answer["state"]) == (run, "running")
+    (waiting,) = answer["waiting"]
+    assert (waiting["id"], waiting["for"], waiting["until"]) == ("t", "condition", None)
+    (condition,) = waiting["conditions"]
+    assert (condition["met"], condition["nearest"]) == (False, None)
+    near, far = agent.add("<mail kind='a' n='5'/>"), agent.add("<mail kind='b' n='1'/>")
+    agent.until_idle()
+    (condition,) = agent.why(run)["waiting"][0]["conditions"]
+    assert condition["nearest"] == near != far
+    assert "@n" in condition["failed"]
+    assert "5" in condition["value"]
+
+
+def test_N11_why_says_that_an_element_was_used_before(agent: Agent) -> None:
+    first = agent.start("t.wait")
+    agent.add("<mail kind='a' n='6'/>")
+    agent.wait(first, 20)
+    second = agent.start("t.wait")
+    agent.until_idle()
+    (condition,) = agent.why(second)["waiting"][0]["conditions"]
+    assert condition["failed"] == "not used before"
+    assert "t.wait" in condition["value"]
+
+
+def test_why_of_a_part_gives_its_reason(agent: Agent) -> None:
+    run = agent.start("t.inner")
+    agent.until_idle()
+    whole = agent.why(run)
+    (child,) = whole["waiting"][0]["runs"]
+    assert agent.ask("runs")[-1]["eid"] == child
+    assert "call" in agent.why(run, "s")["reason"]
+    assert "no transition has led to it" in agent.why(run, "e")["reason"]
+    with pytest.raises(RequestError, match="it has s, e, t"):
+        agent.why(run, "unheard")
+    over = agent.ask("start", name="t.fails", wait=True)["eid"]
+    assert agent.why(over)["waiting"] == []
+    assert "failed" in agent.why(over)["reason"]
+
+
+def test_a_run_is_also_an_element_and_a_graph(agent: Agent) -> None:
+    run = agent.start("t.wait")
+    agent.until_idle()
+    assert agent.ask("xml", run=run)["xml"].startswith("<plan ")
+    dot = agent.ask("graph", run=run)["dot"]
+    assert dot.startswith('digraph "t.wait"')
+    assert "s:a" in dot
+    assert "t:t" in dot
+
+
+def test_status_tells_what_the_daemon_does(agent: Agent) -> None:
+    agent.start("t.inner")
+    agent.ask("start", name="t.fails", wait=True)
+    status = agent.ask("status")
+    assert status["state"] == "running"
+    assert status["runs"] == {"active": 2, "done": 0, "failed": 1, "cancelled": 0}
+    assert status["waiting"] == 1
+    assert [call["target"] for call in status["calls"]] == ["recipe t.wait"]
+    assert status["elements"] == len(agent.memory())
+
+
+def test_definitions_and_actions_are_listed_with_their_place(agent: Agent) -> None:
+    rows = agent.ask("definitions")["definitions"]
+    assert [row["name"] for row in rows if row["kind"] == "recipe"] == ["t.fails", "t.inner", "t.wait"]
+    assert all(is_a_moment(row["loaded"]) for row in rows if row["loaded"])
+    (nothing,) = [each for each in agent.ask("actions") if each["name"] == "w.nothing"]
+    assert (nothing["description"], nothing["runs"], nothing["line"] > 0) == ("Does nothing.", "inline", True)
+
+
+def test_cancel_ends_a_run_once(agent: Agent) -> None:
+    run = agent.start("t.inner")
+    agent.until_idle()
+    assert agent.cancel(run)["phase"] == "cancelled"
+    agent.until_idle()
+    assert {each["state"] for each in agent.runs()} == {"cancelled"}
+    with pytest.raises(RequestError, match="over already"):
+        agent.cancel(run)
+
+
+# --- refusals -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "said"),
+    [
+        ("unheard", {}, "there is no operation"),
+        ("show", {}, "needs the argument 'run'"),
+        ("show", {"run": "7"}, "expected run to be"),
+        ("show", {"run": True}, "expected run to be"),
+        ("show", {"run": 7}, "there is no run 7"),
+        ("add", {"elements": "<a/>"}, "expected elements to be"),
+        ("add", {"elements": ["<a/>"]}, "expected elements to be"),
+        ("runs", {"colour": "red"}, "takes no argument 'colour'"),
+        ("start", {"name": "t.wiat"}, "did you mean t.wait"),
+        ("start", {"name": "w.nothing"}, "is an action"),
+        ("start", {"name": "q.zzz"}, "narval definitions"),
+    ],
+)
+def test_a_mistaken_request_is_refused_in_words(
+    agent: Agent, operation: str, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RequestError, match=said):
+        agent.ask(operation, **arguments)
+
+
+def test_elements_are_added_all_or_none(agent: Agent) -> None:
+    before = len(agent.memory())
+    with pytest.raises(ElementError, match="1:"):
+        agent.ask("add", elements=[b"<good/>", b"<bad"])
+    assert len(agent.memory()) == before
+    assert len(agent.ask("add", elements=[b"<memory><a/><b/></memory>", b"<c/>"])["eids"]) == 3
+
+
+def test_a_pattern_that_is_none_is_refused(agent: Agent) -> None:
+    with pytest.raises(PatternError):
+        agent.memory("mail[")
+
+
+def test_every_operation_is_described_and_takes_plain_arguments() -> None:
+    assert set(OPERATIONS) == {
+        "status", "stop", "log", "add", "memory", "start", "runs", "show", "xml", "graph", "history", "why",
+        "cancel", "wait", "definitions", "actions",
+    }  # fmt: skip
+    for operation in OPERATIONS.values():
+        assert operation.doc.endswith(".")
+
+
+def test_stop_ends_the_work(agent: Agent) -> None:
+    async def stopped() -> None:
+        work = asyncio.create_task(agent._operations.work())
+        await asyncio.sleep(0.01)
+        assert await agent._operations.invoke("stop", {}) == {"stopping": True}
+        summary = await asyncio.wait_for(work, 20)
+        assert summary == {"idle": True, "timed_out": False, "failed": [], "later": []}
+
+    agent._runner.run(stopped())
