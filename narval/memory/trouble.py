@@ -26,7 +26,7 @@ def make_error(kind: str, message: str, detail: str = "", **where: str | int | N
     for name, value in where.items():
         if value is not None and value != "":
             root.set(name, xml_safe(str(value)))
-    etree.SubElement(root, "message").text = xml_safe(message[:_LONGEST])
+    etree.SubElement(root, "message").text = xml_safe(message[:_LONGEST]) or None
     if detail:
         etree.SubElement(root, "detail").text = xml_safe(detail[-_LONGEST:])
     return etree.tostring(root, encoding="utf-8")
@@ -35,7 +35,6 @@ def make_error(kind: str, message: str, detail: str = "", **where: str | int | N
 def read_error(element: Element) -> tuple[str, str, str]:
     """The type, message and step that an error element tells; an action's own may lack any of them."""
     root = parse(element.xml)
-    message = root.findtext("message")
-    if message is None:
-        message = "".join(str(part) for part in root.itertext())
+    told = root.find("message")
+    message = "".join(str(part) for part in (root if told is None else told).itertext())
     return root.get("type", "error"), " ".join(message.split()), root.get("step", "")

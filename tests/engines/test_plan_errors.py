@@ -226,6 +226,13 @@ def test_N26_a_failed_child_puts_the_calling_step_in_error_with_the_childs_error
     assert error.eid in set(said.context(run))
 
 
+def test_N3_N26_the_errors_of_a_child_join_the_context_of_its_caller() -> None:
+    said, run, inner = calling(ONE)
+    said.erred("b")
+    said.answers(inner)
+    assert list(said.context(run)) == [said.errors()[0].eid]
+
+
 def test_N26_a_child_that_fails_by_itself_tells_the_error_that_says_why() -> None:
     said, run, inner = calling(recipe("g.in", step("b", "m.gone"), start="b", end="b"))
     said.answers(inner)

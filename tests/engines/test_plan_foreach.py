@@ -236,6 +236,16 @@ def test_N18_N19_a_step_waits_when_all_it_selects_is_reserved() -> None:
     assert given(said) == [address]
 
 
+def test_N18_N19_a_step_does_not_wait_for_what_it_does_not_select() -> None:
+    other = recipe("g.other", step("b"), end="b", start="b")
+    said = Dialogue(recipe("g.r", step("a", foreach="address[@new]"), end="a"), other, GREETS)
+    said.load(action("m.b", [Input("old", "address", outdates=True)]))
+    said.add("<address/>")
+    said.start("g.other")
+    run = said.start("g.r")
+    assert said.state(run) == "failed", "the reserved address is an old one"
+
+
 def test_N19_good_outputs_are_kept_and_the_step_is_in_error_with_all_the_error_elements() -> None:
     handled = transition("h", "a!", "z", "error")
     said = Dialogue(recipe("g.r", step("a", foreach="address"), step("z"), handled), GREETS, action("m.z"))

@@ -110,7 +110,6 @@ def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
             continue
         if handles_errors(transition):
             plan.record.change(TransitionFailed(transition.id))
-            _spread(plan, [transition])
         elif transition.id not in plan.state.asleep:
             _sleep(plan, transition, wanted)
 
@@ -200,7 +199,7 @@ def _is_dead(plan: Deciding, transition: Transition, lost: dict[str, None]) -> b
 
 
 def _is_lost(plan: Deciding, step: Step, dead: dict[str, None]) -> bool:
-    if plan.state.step(step.id).state != "todo" or step is plan.recipe.start:
+    if plan.state.step(step.id).state != "todo":
         return False
     return all(
         each.id in dead or plan.state.transition(each.id).state in ("impossible", "fail") for each in step.ins
