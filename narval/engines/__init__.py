@@ -1,22 +1,49 @@
-"""How each kind runs. A new kind is a module here and a row in this table."""
+"""How each kind runs. A new kind is a module here and a row in this table.
+
+An engine is imported when the first run needs it: workers, which see only events, need none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
-from narval.definitions.library import Definition, Library
-from narval.engines import plan
-from narval.engines.engine import Engine
+if TYPE_CHECKING:
+    from narval.definitions.library import Definition, Library
+    from narval.engines import plan
+    from narval.engines.engine import Engine
 
-ENGINES: Mapping[str, Engine] = MappingProxyType({"recipe": plan})
+    _checked: tuple[Engine, ...] = (plan,)
+
+
+class Engines(Mapping[str, "Engine"]):
+    """Engines by a word for what they run: the module of each is imported when it is asked for."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = modules
+
+    def __getitem__(self, word: str) -> Engine:
+        return cast("Engine", import_module(f"narval.engines.{self._modules[word]}"))
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+ENGINES = Engines({"recipe": "plan"})
 """The kind of a definition, and the engine that runs it."""
 
-RUN_KINDS: Mapping[str, Engine] = MappingProxyType({engine.kind: engine for engine in ENGINES.values()})
+RUN_KINDS = Engines({"plan": "plan"})
 """The kind of a run, and its engine."""
 
 
 def runnable(library: Library, name: str) -> Definition | None:
-    """The definition of that name that can be run; an action or transform of the same name is another thing."""
+    """The definition of that name that can be run; an action of the same name is another thing."""
     found = (library.get(kind, name) for kind in ENGINES)
     return next((each for each in found if each is not None), None)
