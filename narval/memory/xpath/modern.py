@@ -42,6 +42,7 @@ _FORBIDDEN = {
 }
 REGEX_FUNCTIONS = ("matches", "replace", "tokenize", "analyze-string")
 """Functions whose second argument is a regular expression."""
+_MOST_LAYERS = 100
 _BINDERS = ("for", "let", "some", "every")
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge")
 
@@ -57,6 +58,7 @@ class Modern:
 
     def __init__(self, text: str, namespaces: Mapping[str, str]) -> None:
         self._token = _parsed(text, namespaces)
+        _check_depth(self._token)
         for token in self._token.iter():
             _check(token)
         self.variables = frozenset(_free(self._token))
@@ -104,6 +106,15 @@ def _offset(error: ElementPathError, text: str) -> int:
     if token is None:
         return 0
     return len(text) if token.symbol == "(end)" else int(token.span[0])
+
+
+def _check_depth(root: Token) -> None:
+    """Raise ExpressionError for a tree that is too deep to evaluate: a long chain of operators is one."""
+    layer, depth = [root], 0
+    while layer:
+        layer, depth = [child for token in layer for child in token], depth + 1
+        if depth > _MOST_LAYERS:
+            raise ExpressionError("too many operators in a row", int(layer[0].span[0]) if layer else 0)
 
 
 def _check(token: Token) -> None:
@@ -157,18 +168,30 @@ def _names(token: Token) -> frozenset[str] | None:
     """The root names it can match, told from the first steps of its paths; None for any."""
     symbol = token.symbol
     if symbol == "(name)":
-        return frozenset([token.value])
+        return frozenset([str(token.value)])
+    if symbol == ":" and token[1].symbol == "(name)":
+        return frozenset([f"{{{token.parser.namespaces[token[0].value]}}}{token[1].value}"])
     if symbol in ("/", "//", "!", "["):
-        return _names(token[0]) if len(token) == 2 else None
+        return _names_of_path(token) if len(token) == 2 else None
     if symbol in ("|", "union", "or"):
         sides = [_names(child) for child in token]
         return None if None in sides else frozenset().union(*filter(None, sides))
     if symbol == "and" or symbol in _COMPARISONS:
         known = [names for child in token if (names := _names(child)) is not None]
         return known[0] if known else None
-    if symbol == "(" and len(token) == 1:
+    if symbol in ("(", "child") and len(token) == 1:
         return _names(token[0])
     return None
+
+
+def _names_of_path(token: Token) -> frozenset[str] | None:
+    first, second = token
+    from_memory = (
+        first.symbol == "/" and len(first) == 1 and first[0].symbol == "(name)" and first[0].value == "memory"
+    )
+    if token.symbol == "/" and (from_memory or first.symbol == "."):
+        return _names(second)
+    return _names(first)
 
 
 def _truth(items: list[Any]) -> bool:

@@ -37,7 +37,7 @@ class Signature(NamedTuple):
     nodes: bool = False
 
 
-_ANY_NUMBER = 1000
+_ANY_NUMBER = 1_000_000
 FUNCTIONS: dict[str, Signature] = {
     "last": Signature("number", 0, 0),
     "position": Signature("number", 0, 0),
@@ -128,7 +128,7 @@ def check(node: Expression, namespaces: Mapping[str, str]) -> None:
 def _check_call(node: Call, namespaces: Mapping[str, str]) -> None:
     signature = FUNCTIONS.get(node.name)
     if signature is None:
-        near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.75)
+        near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.8)
         hint = f"; did you mean {near[0]}()?" if near else ""
         raise ExpressionError(f"unknown function {node.name}(){hint}", node.start)
     for argument in node.arguments:
