@@ -35,7 +35,7 @@ format: $(STAMP)  ## put the code in shape
 	@$(BIN)/ruff format .
 
 soak: $(STAMP)  ## the long runs
-	@$(BIN)/python -m pytest -m soak --override-ini addopts= -ra --timeout 3600
+	@$(BIN)/python -m pytest -m soak --timeout 3600
 
 clean:  ## remove what was set up
 	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
