@@ -107,11 +107,11 @@ def until(fact: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"{what}: not within {PATIENCE:g} seconds")
 
 
-def one_step(name: str, target: str) -> str:
+def one_step(name: str, target: str, more: str = "") -> str:
     """A recipe of group w with one step."""
     return (
         f'<recipe group="w" name="{name}" start_step="s" end_step="s">'
-        f'<step id="s" type="action" target="{target}"/></recipe>'
+        f'<step id="s" type="action" target="{target}" {more}/></recipe>'
     )
 
 
