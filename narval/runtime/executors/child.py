@@ -26,6 +26,8 @@ from narval.runtime.executors.printing import Lines
 
 _CHUNK = 256 * 1024
 _MOST_CHUNKS = 64
+_A_FLOOD, _PAUSE = 32 * 1024, 0.1
+"""Bytes printed at once after which a program has to wait for so many seconds before more is read."""
 _LAST_WORDS = 20
 _FOLDER = str(Path(narval.__file__).parent.parent)
 
@@ -137,7 +139,15 @@ class Child:
         if data == b"":
             self._loop.remove_reader(self._prints)
         self._lines.add(self._decoder.decode(data or b""))
+        if data is not None and len(data) >= _A_FLOOD:
+            self._loop.remove_reader(self._prints)
+            self._loop.call_later(_PAUSE, self._listen_again)
         return bool(data)
+
+    def _listen_again(self) -> None:
+        """Go on with what a flood of prints left in the pipe: meanwhile its writer has had to wait."""
+        if not self._is_closed:
+            self._loop.add_reader(self._prints, self._read_prints)
 
     @staticmethod
     def _drain(read: Callable[[], bool]) -> None:

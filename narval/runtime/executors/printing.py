@@ -16,6 +16,10 @@ _LONGEST_LINE = 8_192
 _logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-logging", default=False)
 
 
+MOST_AT_ONCE = 400
+"""Lines of one piece that are told; a program that prints without end must not be all that a log holds."""
+
+
 class Lines:
     """Text that comes in pieces, told line by line; what is never ended is told when it gets long."""
 
@@ -28,8 +32,10 @@ class Lines:
     def add(self, text: str) -> None:
         """Tell the lines that this piece completes."""
         *complete, self._rest = (self._rest + text).split("\n")
-        for line in complete:
+        for line in complete[:MOST_AT_ONCE]:
             self._say(line)
+        if len(complete) > MOST_AT_ONCE:
+            self._say(f"… {len(complete) - MOST_AT_ONCE} lines left out: too many at once")
         while len(self._rest) > _LONGEST_LINE:
             self._say(self._rest[:_LONGEST_LINE])
             self._rest = self._rest[_LONGEST_LINE:]
