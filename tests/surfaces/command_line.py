@@ -42,12 +42,15 @@ RECIPES = """\
 
 MODULE = """\
 import asyncio
+import logging
 from narval import Input, Output, action
+
+log = logging.getLogger("narval.talk")
 
 
 @action(runs="inline", description="Does nothing.")
 def nothing():
-    return None
+    log.info("nothing was done")
 
 
 @action(inputs=[Input("name", "name")], outputs=[Output("greeting", "greeting")], runs="inline",
@@ -96,9 +99,6 @@ def data(home: Path, *arguments: object, given: str = "") -> Any:
     return json.loads(well(home, *arguments, "--json", given=given))
 
 
-PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-
-
 def program(home: Path, *arguments: object) -> list[str]:
     return [sys.executable, "-m", "narval", "--home", str(home), *map(str, arguments)]
 
@@ -108,15 +108,31 @@ def separately(home: Path, *arguments: object, **settings: Any) -> subprocess.Co
     return subprocess.run(program(home, *arguments), capture_output=True, check=False, **settings)
 
 
+def begun(home: Path, *arguments: object, given: bytes | None = None) -> subprocess.Popen[bytes]:
+    """A command that goes on beside the test."""
+    pipe = subprocess.PIPE
+    # Not buffered: what reading a line leaves in a buffer, `communicate` would not see.
+    running = subprocess.Popen(program(home, *arguments), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+    assert running.stdin is not None
+    if given is not None:
+        running.stdin.write(given)
+    running.stdin.close()
+    running.stdin = None
+    return running
+
+
+def line_of(running: subprocess.Popen[bytes]) -> bytes:
+    """The next line that a command writes."""
+    assert running.stdout is not None
+    return running.stdout.readline()
+
+
 @contextmanager
 def daemon(home: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
     """A daemon that is ready."""
-    running = subprocess.Popen(
-        program(home, "run", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    running = begun(home, "run", *arguments)
     try:
-        assert running.stdout is not None
-        assert b"is ready" in running.stdout.readline()
+        assert b"is ready" in line_of(running)
         yield running
     finally:
         if running.poll() is None:

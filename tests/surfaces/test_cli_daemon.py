@@ -6,13 +6,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from narval.surfaces import client
-from tests.surfaces.command_line import NAME, daemon, data, ended, narval, program, run_of, until, well
+from tests.surfaces.command_line import NAME, begun, daemon, data, ended, line_of, narval, run_of, until, well
 
 # --- start --wait, run ----------------------------------------------------------------------------------
 
@@ -45,14 +44,12 @@ def test_start_waits_for_a_daemon_too(home: Path) -> None:
 
 
 def test_while_a_command_performs_a_run_others_are_answered(home: Path) -> None:
-    starting = subprocess.Popen(program(home, "start", "demo.await", "--wait"), stdout=subprocess.PIPE)
-    assert starting.stdout is not None
-    run = int(starting.stdout.readline())
+    starting = begun(home, "start", "demo.await", "--wait")
+    run = int(line_of(starting))
     assert data(home, "status")["pid"] == starting.pid
     until(lambda: bool(data(home, "why", run)["waiting"]))
     well(home, "add", "-", given="<letter to='ann' urgent='yes'/>")
-    assert starting.wait() == 0
-    starting.stdout.close()
+    assert ended(starting)[0] == 0
     assert data(home, "show", run)["phase"] == "done"
 
 
@@ -180,20 +177,12 @@ def test_a_killed_daemon_leaves_nothing_in_the_way(home: Path) -> None:
 
 
 def test_commands_at_the_same_time_wait_for_each_other(home: Path) -> None:
-    adding = [
-        subprocess.Popen(program(home, "add", "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(4)
-    ]
-    for number, each in enumerate(adding):
-        assert each.stdin is not None
-        each.stdin.write(f"<a n='{number}'/>".encode())
-        each.stdin.close()
+    adding = [begun(home, "add", "-", given=f"<a n='{number}'/>".encode()) for number in range(4)]
     eids = []
     for each in adding:
-        assert each.stdout is not None
-        eids += each.stdout.read().split()
-        each.stdout.close()
-        assert each.wait() == 0
+        status, out, err = ended(each)
+        assert (status, err) == (0, "")
+        eids += out.split()
     assert len(set(eids)) == 4
     assert len(data(home, "memory", "a")) == 4
 
@@ -204,16 +193,12 @@ def test_commands_at_the_same_time_wait_for_each_other(home: Path) -> None:
 def test_history_is_followed_until_the_run_is_over(home: Path) -> None:
     with daemon(home):
         run = int(well(home, "start", "demo.await"))
-        following = subprocess.Popen(
-            program(home, "history", run, "--follow", "--json"), stdout=subprocess.PIPE
-        )
-        assert following.stdout is not None
-        first = following.stdout.readline() + following.stdout.readline()
+        following = begun(home, "history", run, "--follow", "--json")
+        first = line_of(following) + line_of(following)
         well(home, "add", "-", given="<letter to='ann' urgent='yes'/>")
-        rest = following.stdout.read()
-        assert following.wait() == 0
-        following.stdout.close()
-        lines = json.loads(first + rest)
+        status, rest, _ = ended(following)
+        assert status == 0
+        lines = json.loads(first.decode() + rest)
         assert lines == data(home, "history", run)
         assert any(line["what"] == "Finish" for line in lines)
 
@@ -227,35 +212,23 @@ def test_following_without_a_daemon_ends_and_says_why(home: Path) -> None:
 
 
 def test_the_log_is_followed_until_it_is_interrupted(home: Path) -> None:
-    with daemon(home) as running:
-        before = connections(running.pid)
-        following = subprocess.Popen(program(home, "log", "--follow", "--json"), stdout=subprocess.PIPE)
-        until(lambda: connections(running.pid) > before)
+    with daemon(home):
+        following = begun(home, "log", "--follow", "--json")
+        well(home, "start", "demo.await")
+        first = line_of(following) + line_of(following)
         following.send_signal(signal.SIGINT)
-        out, _ = following.communicate()
-        assert following.returncode == 130
-        assert isinstance(json.loads(out), list)
-
-
-def connections(pid: int) -> int:
-    """How many Unix sockets a program has."""
-    import psutil
-
-    return len(psutil.Process(pid).net_connections("unix"))
+        status, rest, err = ended(following)
+        assert (status, err) == (130, "")
+        assert "nothing was done" in {line["message"] for line in json.loads(first.decode() + rest)}
 
 
 def test_a_daemon_that_ends_ends_those_who_follow(home: Path) -> None:
     with daemon(home) as running:
         run = int(well(home, "start", "demo.await"))
-        following = subprocess.Popen(
-            program(home, "history", run, "--follow", "--json"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert following.stdout is not None
-        first = following.stdout.readline()
+        following = begun(home, "history", run, "--follow", "--json")
+        first = line_of(following)
         running.send_signal(signal.SIGTERM)
-        out, err = following.communicate()
-        assert following.returncode == 3
-        assert isinstance(json.loads(first + out), list)
-        assert b"Traceback" not in err
+        status, rest, err = ended(following)
+        assert status == 3
+        assert json.loads(first.decode() + rest)
+        assert len(err.splitlines()) == 1

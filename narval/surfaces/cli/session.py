@@ -65,12 +65,9 @@ class Session:
         def write(items: list[Any]) -> None:
             nonlocal written
             for item in items:
-                if self.as_json:
-                    click.echo(b",\n" if written else b"[\n", nl=False)
-                    click.echo(json_bytes(item, indent=None), nl=False)
-                else:
-                    click.echo(people(item))
+                before = b"," if written else b"[\n "  # not a comma after: a line is whole once it is written
                 written += 1
+                click.echo(before + json_bytes(item, indent=None) if self.as_json else people(item))
 
         try:
             yield write
@@ -79,7 +76,7 @@ class Session:
             raise
         finally:
             if self.as_json and (written or not refused):
-                click.echo("\n]" if written else "[]")
+                click.echo("]" if written else "[]")
 
     def give(self, value: Any, people: Callable[[Any], object]) -> None:
         """Write a value: as JSON, or as `people` writes it."""
@@ -112,9 +109,9 @@ def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
-    so that is tried again until patience ends.
+    so that is tried again until patience with the one who holds it ends.
     """
-    deadline = time.monotonic() + client.PATIENCE
+    holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
         daemon = client.Client.reach(home.socket())
         if daemon is not None:
@@ -122,6 +119,9 @@ def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
         try:
             return otherwise()
         except HomeHeldError:
-            if time.monotonic() > deadline:
+            now, found = time.monotonic(), home.holder()
+            if found != holder:
+                holder, deadline = found, now + client.PATIENCE
+            if now > deadline:
                 raise
         time.sleep(PAUSE)
