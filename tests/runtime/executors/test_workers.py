@@ -79,7 +79,9 @@ def test_a_program_that_goes_on_printing_holds_nobody_up(
     shared_calls: Any, module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "narval.action")
-    text = "import subprocess, time\ndef act():\n  subprocess.Popen(['yes'])\n  time.sleep(0.5)\n  return '<a/>'"
+    text = (
+        "import subprocess, time\ndef act():\n  subprocess.Popen(['yes'])\n  time.sleep(0.5)\n  return '<a/>'"
+    )
     assert shared_calls.ask(module(text)).elements == [Raw(b"<a/>")]
     assert any("lines left out" in record.getMessage() for record in caplog.records)
     assert len(caplog.records) < 100_000, "at full speed half a second is two million lines"
