@@ -69,7 +69,9 @@ def test_N26_the_condition_of_an_error_link_may_take_the_error_itself() -> None:
 def test_N26_the_step_it_leads_to_is_given_the_error_of_this_step_before_any_other() -> None:
     said, _ = plan(transition("ill", "a!", "z"))
     said.load(action("m.z", [Input("error", "error")]))
-    said.add("<error type='older'/>")
+    older = said.add("<error type='older'/>")
+    said.calls.clear()
+    said.start("g.r", [older])
     said.erred("a")
     ((mine,),) = said.inputs("z").values()
     assert said.memory.element(mine).attributes["type"] == "ValueError"
@@ -238,6 +240,14 @@ def test_N26_a_child_that_fails_by_itself_tells_the_error_that_says_why() -> Non
     said.answers(inner)
     assert said.steps(run)["a"] == "history"
     assert said.finished[inner].eids == (said.errors()[0].eid,)
+
+
+def test_N26_a_child_that_is_stuck_tells_the_error_that_says_so() -> None:
+    stuck = recipe("g.in", step("b"), step("c"), transition("t", "b!", "c"), start="b", end="c")
+    said, run, inner = calling(stuck, "error[@type='stuck']")
+    said.returned("b")
+    said.answers(inner)
+    assert said.steps(run)["z"] == "running"
 
 
 def test_N26_errors_that_the_child_handled_are_not_told() -> None:
