@@ -174,6 +174,16 @@ class Agent:
             yield found
             pending.extend(self.children.get(found, ()))
 
+    def lent(self) -> set[int]:
+        """The elements that calls under way were given: a call that is tried again needs them (N5)."""
+        return {
+            eid
+            for run in self.active.values()
+            for call in run.calls.values()
+            for _, eids in call.inputs
+            for eid in eids
+        }
+
     def awaited(self, run: Run) -> bool:
         """Whether somebody waits for the run: a top-level run belongs to itself."""
         if run.caller is None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("narval.turn")
 
+IN_USE = 60.0
+"""Seconds until what was to be forgotten, but for a call that still uses it, is looked at again."""
+
 Effect = Callable[["Turn", Run, Any], None]
 
 
@@ -164,7 +167,11 @@ def _forget_run(turn: Turn, deed: Forgetting) -> None:
     if run is None or run.active:
         return
     family = tuple(eid for eid in agent.family(deed.run) if not agent.runs[eid].active)
-    turn.forget(forget_runs(agent.memory, family))
+    gone = forget_runs(agent.memory, family)
+    if agent.lent().isdisjoint(gone.eids):
+        turn.forget(gone)
+    else:
+        turn.later(turn.at + IN_USE, deed)
 
 
 def _start_run(turn: Turn, deed: Starting) -> None:

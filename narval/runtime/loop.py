@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from narval.engines.commands import Outer
 from narval.engines.events import Event, Woken
 from narval.errors import InternalError, NarvalError, StoreError
+from narval.memory.change import Forgotten
+from narval.memory.decay import Idle
 from narval.runtime import codec
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import Clock
@@ -181,9 +183,18 @@ class Loop:
                 turn.batch.moments_done.append(identifier)
                 do(turn, deed)
         if self.agent.idle is not None:
-            gone = self.agent.idle.due(self.agent.memory, turn.at, self.agent.active.__contains__)
-            if gone.eids:
-                turn.forget(gone)
+            self._forget_idle(turn, self.agent.idle)
+
+    def _forget_idle(self, turn: Turn, idle: Idle) -> None:
+        """Forget what nobody used for long enough, but for what a call still uses (N5)."""
+        found = idle.due(self.agent.memory, turn.at, self.agent.active.__contains__).eids
+        lent = self.agent.lent() if found else frozenset()
+        for eid in found:
+            if eid in lent:
+                idle.added(eid, turn.at)
+        gone = tuple(eid for eid in found if eid not in lent)
+        if gone:
+            turn.forget(Forgotten(eids=gone))
 
 
 class _Room:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import narval
+from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError, StoreError
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import Home
+from narval.runtime.loop import Delivery
 from narval.runtime.store import Batch
 from tests.runtime.at_work import Scene, portrait, watched_commits
 
@@ -28,6 +30,10 @@ def nothing():
 @action(runs="inline")
 def fails():
     raise ValueError("never well")
+
+@action(inputs=[Input("gift", "gift"), Input("toy", "toy")])
+async def admire(gift, toy):
+    await asyncio.sleep(3600)
 
 @action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")])
 async def count(counter):
@@ -48,6 +54,7 @@ RECIPES = f"""<cookbook>
 {_recipe("count", "w.count")}
 {_recipe("again", "w.fails", 'restart="yes"')}
 {_recipe("short", "w.nothing", 'decay="60"')}
+{_recipe("admire", "w.admire")}
 </cookbook>"""
 
 
@@ -292,6 +299,37 @@ def test_N5_forget_after_forgets_what_nobody_used_for_that_long(tmp_path: Path) 
         daemon = await scene.open()
         await daemon.elapse(1800.0)
         assert held not in daemon.agent.memory
+        await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
+def test_N5_what_a_call_under_way_was_given_is_not_forgotten(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, settings='forget_after = "2h"\n')
+
+    async def story() -> None:
+        daemon = await scene.open()
+        held, idle = [
+            await daemon.submit(lambda turn, name=name: turn.add(f"<{name}/>".encode()))
+            for name in ("gift", "toy")
+        ]
+        await daemon.submit(lambda turn: turn.start("w.short", (held,)))
+        await daemon.submit(lambda turn: turn.start("w.admire"))
+        await asyncio.wait_for(daemon._pump(lambda: daemon.executor.counts.running), 20.0)
+        scene.clock.advance(8000.0)
+        await asyncio.wait_for(daemon._pump(lambda: not daemon.loop.has_work()), 20.0)
+        assert held in daemon.agent.memory
+        assert idle in daemon.agent.memory
+        scene.kill(daemon)
+        await scene.end()
+        daemon = await scene.open()
+        await asyncio.wait_for(daemon._pump(lambda: daemon.executor.counts.running), 20.0)
+        (run,) = daemon.agent.active.values()
+        daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
+        await daemon.elapse(8000.0)
+        assert held not in daemon.agent.memory
+        assert idle not in daemon.agent.memory
         await scene.end()
 
     with watched_commits(scene):
