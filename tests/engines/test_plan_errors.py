@@ -244,10 +244,12 @@ def test_N26_a_child_that_fails_by_itself_tells_the_error_that_says_why() -> Non
 
 def test_N26_a_child_that_is_stuck_tells_the_error_that_says_so() -> None:
     stuck = recipe("g.in", step("b"), step("c"), transition("t", "b!", "c"), start="b", end="c")
-    said, run, inner = calling(stuck, "error[@type='stuck']")
+    said, run, inner = calling(stuck)
     said.returned("b")
+    assert said.finished[inner].eids == (said.errors()[0].eid,)
     said.answers(inner)
     assert said.steps(run)["z"] == "running"
+    assert len(said.errors()) == 1
 
 
 def test_N26_errors_that_the_child_handled_are_not_told() -> None:
