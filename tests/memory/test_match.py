@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.errors import PatternError
-from narval.memory.element import Element, Tree
+from narval.memory.element import Element, Tree, canonical
 from narval.memory.match import Bound, Condition, Mismatch, compile_pattern, condition
 from tests.memory.expressions import NAMESPACES, Oracle, elements, patterns
 
@@ -492,3 +494,35 @@ def test_a_condition_is_made_of_patterns_from_anywhere() -> None:
     both = Condition((pattern, compile_pattern("email[@c=$y/@d]")))
     assert both.variables == {"x", "y"}
     assert both.names == {"email"}
+
+
+# --- the page -------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "patterns.md").read_text(encoding="utf-8")
+EXAMPLE = Tree(Element(7, canonical(PAGE.split("```xml\n")[1].split("```")[0])))
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the table under a heading, without the marks around code."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [
+        [cell.strip().strip("`").replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("pattern", "answer"), [row[:2] for row in table("What matches")])
+def test_the_page_says_what_matches(pattern: str, answer: str) -> None:
+    assert condition(pattern).bind().test(EXAMPLE) is {"yes": True, "no": False}[answer]
+
+
+@pytest.mark.parametrize(("pattern", "fault"), table("What is wrong with a pattern"))
+def test_the_page_says_what_is_wrong(pattern: str, fault: str) -> None:
+    assert refused(pattern).message == fault
+
+
+@pytest.mark.parametrize(("pattern", "predicate", "value"), table("Why it does not match"))
+def test_the_page_says_why_not(pattern: str, predicate: str, value: str) -> None:
+    assert (mismatch := condition(pattern).bind().explain(EXAMPLE)) is not None
+    assert mismatch[:2] == (predicate, value)
