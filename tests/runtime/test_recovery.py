@@ -164,9 +164,14 @@ def _is_there(daemon: Daemon, number: int) -> bool:
 
 
 def lived(
-    folder: Path, cookbook: str, given: list[str], kills: list[tuple[int, bool]], limit: int
+    folder: Path,
+    cookbook: str,
+    given: list[str],
+    kills: list[tuple[int, bool]],
+    limit: int,
+    durability: str = "crash",
 ) -> dict[str, Any]:
-    scene = Scene(folder, limit=limit)
+    scene = Scene(folder, limit=limit, settings=f'durability = "{durability}"\n')
     scene.write("modules/w.py", MODULE)
     scene.write("recipes/w.xml", cookbook)
     scene.write("data/memory.xml", MEMORY)
@@ -211,14 +216,15 @@ START = "<start-plan recipe='w.outer'/>"
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-@example(REFERS_TO_ITSELF, [START, "<gift/>"], [(3, True), (1, True)], 1)
-@example(OBEYED_LATER, [START], [(3, True), (1, False), (2, True)], 1)
-@example(cookbook_of("take"), [START], [(1, True), (1, True)], 1)
-@given(cookbooks(), inputs, kills, st.sampled_from([1, 2, 1000]))
+@example(REFERS_TO_ITSELF, [START, "<gift/>"], [(3, True), (1, True)], 1, "crash")
+@example(OBEYED_LATER, [START], [(3, True), (1, False), (2, True)], 1, "crash")
+@example(cookbook_of("take"), [START], [(1, True), (1, True)], 1, "crash")
+@example(cookbook_of("take", "count"), ["<mail kind='a'/>", START], [(2, True), (2, False)], 2, "power")
+@given(cookbooks(), inputs, kills, st.sampled_from([1, 2, 1000]), st.sampled_from(["crash", "power"]))
 def test_N35_a_crash_at_any_commit_leaves_the_memory_that_none_would_have_left(
-    cookbook: str, given: list[str], kills: list[tuple[int, bool]], limit: int
+    cookbook: str, given: list[str], kills: list[tuple[int, bool]], limit: int, durability: str
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         calm = lived(Path(folder, "calm"), cookbook, given, [], limit)
-        crashed = lived(Path(folder, "crashed"), cookbook, given, kills, limit)
+        crashed = lived(Path(folder, "crashed"), cookbook, given, kills, limit, durability)
     assert crashed == calm
