@@ -16,7 +16,7 @@ start, stands in the element's own row; `contexts` has the other holders.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -41,11 +41,13 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from narval.errors import StoreError
 from narval.runtime.codec import encode_entry, encode_origin
 from narval.runtime.store import Batch
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 HEAD = "0001"
 """The version of the schema below: the last one under `migrations/versions`."""
@@ -165,7 +167,7 @@ definitions = Table(
 # --- the statements of the writer -----------------------------------------------------------------------
 
 Rows = Sequence[Sequence[Any]]
-Upsert = sqlite.Insert | postgresql.Insert
+Upsert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 
 class Write(NamedTuple):
@@ -226,10 +228,16 @@ def sql(statement: Insert | Update | Delete, dialect: Dialect) -> str:
 
 def _inserts(dialect: Dialect) -> Callable[[Table], Upsert]:
     """The insert of a database that knows what to do about a row that is there already."""
-    known: dict[str, Callable[[Table], Upsert]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-    if dialect.name not in known:
-        raise StoreError(f"expected a store on sqlite or postgresql, got: {dialect.name}")
-    return known[dialect.name]
+    # Each dialect is imported when it is wanted: together they cost a start as much as the rest of narval.
+    if dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+        return sqlite_insert
+    if dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+
+        return postgresql_insert
+    raise StoreError(f"expected a store on sqlite or postgresql, got: {dialect.name}")
 
 
 def _values(table: Table) -> Iterable[Column[Any]]:
