@@ -104,8 +104,8 @@ class Daemon:
         self._writer = ThreadPoolExecutor(1, "narval-writer") if settings.durability == "power" else None
         self._commit: asyncio.Future[None] | None = None
         self._failed: deque[Run] = deque(maxlen=FAILED_KEPT)
-        self._over: dict[int, list[asyncio.Future[None]]] = {}
-        self._turned: list[asyncio.Future[None]] = []
+        self._over: dict[int, set[asyncio.Future[None]]] = {}
+        self._turned: set[asyncio.Future[None]] = set()
         self._ends = ExitStack()
 
     # --- opening and closing --------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Daemon:
         if not run.active:
             return
         future = _future()
-        self._over.setdefault(run.eid, []).append(future)
+        self._over.setdefault(run.eid, set()).add(future)
         if self._pumping:
             await asyncio.wait([future], timeout=timeout)
         else:
@@ -254,13 +254,16 @@ class Daemon:
             await self._pump(lambda: future.done() or self._stopped() or _past(deadline), deadline=deadline)
         if future.done():
             future.result()
+        else:
+            self._over[run.eid].discard(future)
 
     async def turned(self, wait: float) -> float:
         """Wait for the next turn; the seconds that are left of `wait`."""
         began = time.monotonic()
         future = _future()
-        self._turned.append(future)
+        self._turned.add(future)
         await asyncio.wait([future], timeout=wait)
+        self._turned.discard(future)
         return max(0.0, wait - (time.monotonic() - began))
 
     async def recorded(self) -> None:
@@ -288,6 +291,8 @@ class Daemon:
         """Make turns while there is work; sleep, without polling, while there is none."""
         if self._pumping:
             raise RequestError("the home is at work already; ask it from within its own event loop")
+        if self.loop.gone is not None:
+            raise self.loop.gone
         self._pumping = True
         breath = time.monotonic()
         try:
@@ -357,7 +362,7 @@ class Daemon:
         self._tell_turned()
 
     def _tell_turned(self) -> None:
-        turned, self._turned = self._turned, []
+        turned, self._turned = self._turned, set()
         for future in turned:
             _settle(future)
 

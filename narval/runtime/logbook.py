@@ -30,7 +30,7 @@ class Logbook(logging.Handler):
         super().__init__(level=level.upper())
         self._lines: deque[dict[str, Any]] = deque(_tail(path) if path is not None else (), maxlen=KEPT)
         self._number = self._lines[-1]["seq"] if self._lines else 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._file: RotatingFileHandler | None = None
         if path is not None and writes:
@@ -86,8 +86,9 @@ class Logbook(logging.Handler):
         """Wait for the next line; the seconds that are left of `wait`."""
         began = time.monotonic()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        self._waiting.add(future)
         await asyncio.wait([future], timeout=wait)
+        self._waiting.discard(future)
         return max(0.0, wait - (time.monotonic() - began))
 
     def _write(self, record: logging.LogRecord, line: dict[str, Any]) -> None:
@@ -99,7 +100,7 @@ class Logbook(logging.Handler):
         self._file.handle(plain)
 
     def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():
                 future.set_result(None)
