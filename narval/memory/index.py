@@ -38,7 +38,8 @@ class Index(Generic[Watcher]):
         """How many conditions had to be evaluated, all in all: a measure of what the keys leave open."""
         self._watchers: dict[Watcher, _Entry | _Several] = {}
         self._entries: dict[Hashable, _Entry] = {}
-        self._branches: dict[str | None, Branch] = {}
+        self._branches: dict[Any, Branch] = {}
+        """By root name; None holds what any name may satisfy."""
         self._serials = count()
 
     def __len__(self) -> int:
@@ -108,17 +109,16 @@ class Index(Generic[Watcher]):
         if entry.leave(rank):
             return
         del self._entries[entry.identity]
-        entry.home.remove(entry)
-        del entry.entry  # a cycle, so that it would stay until the next collection
-        for leaf in entry.leaves:
+        for leaf in (entry, *entry.leaves):
             leaf.home.remove(leaf)
+            del leaf.entry  # a cycle: with it they would stay until the next collection
 
     def _met(self, root: etree._Element) -> tuple[list[_Entry], list[_Entry]]:
         """The conditions an element satisfies for sure, and those to be evaluated; some come repeatedly."""
         sure: list[_Entry] = []
         unsure: list[_Entry] = []
         facts = Facts(root)
-        for branch in (self._branches.get(str(root.tag)), self._branches.get(None)):
+        for branch in (self._branches.get(root.tag), self._branches.get(None)):
             if branch is not None:
                 for leaf in branch.met(facts):
                     if not leaf.tests or _hold(leaf.tests, facts):

@@ -57,7 +57,7 @@ class Pattern:
         return self._shape.modern
 
     def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
-        """What must hold of an element for it to match: one of these, of none when nothing can match."""
+        """What must hold of an element for it to match: one of these; none when nothing can match."""
         keys: list[Key] = []
         for clause in self._shape.clauses:
             keys += clause.keys(self._literals, lambda: self._arguments(nodes()))
@@ -137,9 +137,8 @@ class Condition:
         variables = self.variables
         if not variables:
             return Bound(self.patterns)
-        return Bound(
-            self.patterns, tuple((name, tuple(bindings.get(name, ()))) for name in sorted(variables))
-        )
+        named = tuple((name, tuple(bindings.get(name, ()))) for name in sorted(variables))
+        return Bound(self.patterns, named)
 
     def __eq__(self, other: object) -> bool:
         return self.patterns == other.patterns if isinstance(other, Condition) else NotImplemented
@@ -185,9 +184,9 @@ class Bound:
     def keys(self) -> tuple[Key, ...] | None:
         """Alternatives: an element that has none of them cannot match. None: nothing is known, try it."""
         keys = self.alternatives()
-        return (
-            None if any(not key.exact and key.tag is None and not key.tests for key in keys) else tuple(keys)
-        )
+        if any(key == (None, (), False) for key in keys):
+            return None
+        return tuple(keys)
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -199,9 +198,8 @@ class Bound:
         """The keys, those that demand nothing included."""
         if len(self.patterns) == 1:
             return self.patterns[0].keys(self.nodes)
-        return reduce(
-            conjunction, (pattern.keys(self.nodes) for pattern in self.patterns), [Key(None, (), True)]
-        )
+        each = (pattern.keys(self.nodes) for pattern in self.patterns)
+        return reduce(conjunction, each, [Key(None, (), True)])
 
     def test(self, tree: Tree) -> bool:
         """Whether an element matches."""

@@ -43,7 +43,7 @@ class Branch:
 
     __slots__ = ("_branches", "loose", "shelves", "tag")
 
-    def __init__(self, tag: str | None, branches: dict[str | None, Branch]) -> None:
+    def __init__(self, tag: str | None, branches: dict[Any, Branch]) -> None:
         self.tag = tag
         self.loose = Bucket(self, None)
         """What can be on no shelf."""
@@ -56,8 +56,8 @@ class Branch:
         look_up = facts.root.get
         for shelf in self.shelves.values():
             if shelf.attribute is not None:
-                place = shelf.places.get(look_up(shelf.attribute))
-                places: Iterable[Leaf | Bucket] = () if place is None else (place,)
+                found = shelf.places.get(look_up(shelf.attribute))
+                places: Iterable[Leaf | Bucket] = () if found is None else (found,)
             else:
                 places = shelf.met(facts)
             for place in places:

@@ -50,6 +50,7 @@ closed = st.one_of(
             "5 + 5",
             "-(1)",
             "number('10')",
+            "number('x')",
             "true()",
         )
     ),

@@ -97,7 +97,8 @@ class _Analysis:
             case Filter(primary=primary, predicates=()):
                 return self.holds(primary, at_root=at_root)
             case Filter():
-                return self.roots(node, at_root) or _UNKNOWN
+                roots = self.roots(node, at_root)
+                return _UNKNOWN if roots is None else roots
             case Path():
                 return self.present(node, at_root)
         return _UNKNOWN
@@ -112,7 +113,7 @@ class _Analysis:
         alternatives = [clause for side in sides for clause in side]
         if len(alternatives) <= MOST_CLAUSES:
             return alternatives
-        tags = {clause.tag for clause in alternatives}
+        tags = dict.fromkeys(clause.tag for clause in alternatives)
         return _UNKNOWN if None in tags or len(tags) > MOST_CLAUSES else [Clause(tag) for tag in tags]
 
     def negated(self, alternatives: list[Clause]) -> list[Clause]:
@@ -135,24 +136,18 @@ class _Analysis:
                 return self.negated(self.holds(inner, at_root=at_root))
             case Call(name="boolean", arguments=(inner,)) if type_of(inner) != "number":
                 return self.holds(inner, at_root=at_root)
-            case Call(name="contains" | "starts-with" as operator, arguments=(Path() as where, what)) if (
-                at_root
-            ):
-                return self.searched(operator, where, what)
+            case Call(name="contains" | "starts-with", arguments=(Path() as where, what)) if at_root:
+                return self.searched(node.name, where, what)
         return _UNKNOWN
 
     def searched(self, operator: str, where: Path, what: Expression) -> list[Clause]:
         """`contains(@subject, 'x')`: of several nodes the first counts, of none the empty string."""
-        term, place = self.term(what), self.place(where, at_root=True)
-        if (
-            term is None
-            or place is None
-            or place.head is not _ALWAYS
-            or type_of(what) not in ("string", "nodes")
-        ):
+        term = self.term(what) if type_of(what) in ("string", "nodes") else None
+        place = self.place(where, at_root=True)
+        field = self.field(place.rest) if place is not None and place.head is _ALWAYS else None
+        if term is None or field is None:
             return _UNKNOWN
-        field = self.field(place.rest)
-        return _UNKNOWN if field is None else [Clause(None, (Template(field, operator, term),), True)]
+        return [Clause(None, (Template(field, operator, term),), True)]
 
     def present(self, path: Path, at_root: bool) -> list[Clause]:
         """When a path selects anything."""
@@ -234,12 +229,7 @@ class _Analysis:
         """Where a path leads, when it goes through the root and nowhere else."""
         steps = tuple(step for step in path.steps if not _goes_nowhere(step))
         if path.origin == "/":
-            if (
-                not steps
-                or steps[0].axis != "child"
-                or steps[0].test not in ("memory", "*")
-                or steps[0].predicates
-            ):
+            if not steps or not _leads_to_memory(steps[0]):
                 return None
             steps, at_root = steps[1:], False
         elif path.origin is not None and not isinstance(path.origin, str):
@@ -343,13 +333,8 @@ class _Analysis:
         match node:
             case Literal() | Slot() | Variable():
                 return True
-            case Path(origin=origin, steps=steps):
-                if origin == "/" or (origin is None and not inside):
-                    return False
-                started = isinstance(origin, str) or origin is None or self.is_closed(origin, inside=inside)
-                return started and self.are_closed(
-                    (p for step in steps for p in step.predicates), inside=True
-                )
+            case Path():
+                return self.is_closed_path(node, inside=inside)
         if self.source.modern:
             return False
         match node:
@@ -363,6 +348,15 @@ class _Analysis:
                 return self.is_closed(primary, inside=inside) and self.are_closed(predicates, inside=True)
         return False
 
+    def is_closed_path(self, path: Path, *, inside: bool) -> bool:
+        if path.origin is None or isinstance(path.origin, str):
+            starts = path.origin is None and inside
+        else:
+            starts = self.is_closed(path.origin, inside=inside)
+        predicates = (each for step in path.steps for each in step.predicates)
+        has_values = all(step.axis != "namespace" for step in path.steps)
+        return starts and has_values and self.are_closed(predicates, inside=True)
+
     def are_closed(self, nodes: Iterable[Expression], *, inside: bool) -> bool:
         return all(self.is_closed(node, inside=inside) for node in nodes)
 
@@ -372,6 +366,11 @@ def _ignores_context(call: Call, inside: bool) -> bool:
     if call.name in CONTEXT_FUNCTIONS:
         return inside and call.name in ("last", "position")
     return inside or bool(call.arguments) or FUNCTIONS[call.name].most == 0
+
+
+def _leads_to_memory(step: Step) -> bool:
+    """Whether a first step from the top is that to the context node itself."""
+    return step.axis == "child" and step.test in ("memory", "*") and not step.predicates
 
 
 def _goes_nowhere(step: Step) -> bool:

@@ -116,8 +116,8 @@ class Explainer:
         """A comparison fails by its values, unless a path in it ends before it comes to any."""
         for operand in operands:
             if isinstance(operand, Path) and _open_path(operand) is operand:
-                *steps, _ = self.pieces(operand)
-                if any(self.evaluate(piece.upto, at) == [] for piece in steps):
+                on_the_way = list(self.pieces(operand))[:-1]
+                if any(self.evaluate(piece.upto, at) == [] for piece in on_the_way):
                     return self.first_empty(operand, at)
         return Mismatch(self.written(node), self.seen(node, at))
 

@@ -149,8 +149,8 @@ class Template(NamedTuple):
             operand = _operand_of_nodes(self.operator, field.numeric, operand)
         elif field.numeric:
             operand = number(operand) if isinstance(operand, str) else float(operand)
-        if operand != operand or operand == frozenset():  # NaN and no value: equal to nothing, beyond nothing
-            return not self.positive
+        if operand == frozenset() or (field.numeric and operand != operand):
+            return not self.positive  # nothing is equal to no value, or to NaN, nor beyond it
         return Test(field, self.operator, operand, self.positive)
 
 

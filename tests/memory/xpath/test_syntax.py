@@ -91,10 +91,11 @@ def test_all_that_lxml_evaluates_is_read_and_checked(text: str) -> None:
 def test_what_is_read_and_checked_can_be_evaluated_if_lxml_compiles_it(text: str) -> None:
     try:
         xpath = etree.XPath(text, namespaces=NAMESPACES)
-        check(parse(text), NAMESPACES)
+        tree = parse(text)
+        check(tree, NAMESPACES)
     except (etree.XPathSyntaxError, ExpressionError):
         return
-    xpath(etree.Element("memory"), v=[])
+    xpath(etree.Element("memory"), **{name: [] for name in variables(tree)})
 
 
 @pytest.mark.parametrize(
