@@ -84,8 +84,9 @@ class Memory:
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """Those of `eids` that fit and may be taken, in their order."""
+        names = _names(bound)
         for eid in eids:
-            if self.may_take(eid, scope) and self._fits(eid, bound):
+            if self.may_take(eid, scope) and self._is_named(eid, names) and self._fits(eid, bound):
                 yield eid
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
@@ -140,6 +141,11 @@ class Memory:
         self._by_name.get(name, {}).pop(eid, None)
 
     # --- inside ---------------------------------------------------------------------------------------
+
+    def _is_named(self, eid: int, names: frozenset[str] | None) -> bool:
+        """Whether the element has one of these names, so that it is worth being parsed."""
+        element = self._elements.get(eid)
+        return names is None or element is None or element.name in names
 
     def _fits(self, eid: int, bound: Bound) -> bool:
         element = self.element(eid)
@@ -260,6 +266,12 @@ class Memory:
         self._remove(change.element.eid)
         if change.element.eid == self.next_eid - 1:
             self.next_eid -= 1
+
+
+def _names(bound: Bound) -> frozenset[str] | None:
+    """The root names that the patterns admit, whatever their variables stand for; None for any."""
+    known = [names for pattern in bound.patterns if (names := pattern.names) is not None]
+    return frozenset.intersection(*known) if known else None
 
 
 def _distinct(eids: Iterable[int]) -> Iterator[int]:
