@@ -106,12 +106,15 @@ class Index(Generic[Watcher]):
         return entry
 
     def _leave(self, entry: _Entry, rank: int) -> None:
-        if entry.leave(rank):
+        if entry.others:
+            entry.leave(rank)
             return
         del self._entries[entry.identity]
-        for leaf in (entry, *entry.leaves):
+        entry.home.remove(entry)
+        del entry.entry  # a cycle: with it the entry would stay until the next collection
+        for leaf in entry.leaves:
             leaf.home.remove(leaf)
-            del leaf.entry  # a cycle: with it they would stay until the next collection
+            del leaf.entry
 
     def _met(self, root: etree._Element) -> tuple[list[_Entry], list[_Entry]]:
         """The conditions an element satisfies for sure, and those to be evaluated; some come repeatedly."""
@@ -136,6 +139,8 @@ def _hold(tests: Tests, facts: Facts) -> bool:
 
 def _in_order(entries: list[_Entry]) -> list[Any]:
     """Those who wait for some conditions, each once, in the order they came."""
+    if len(entries) == 1 and not entries[0].others:
+        return [entries[0].watcher]
     watchers: dict[int, Any] = {}
     for entry in entries:
         watchers[entry.rank] = entry.watcher
@@ -184,12 +189,9 @@ class _Entry(Leaf):
         self.others[rank] = watcher
         return True
 
-    def leave(self, rank: int) -> bool:
-        """One waits no more; returns whether somebody still does."""
-        if self.rank != rank:
-            del self.others[rank]
-        elif self.others:
+    def leave(self, rank: int) -> None:
+        """One of several waits no more."""
+        if self.rank == rank:
             self.rank, self.watcher = self.others.popitem()
         else:
-            return False
-        return True
+            del self.others[rank]

@@ -209,8 +209,12 @@ class Bucket:
         met = self.leaves.copy()
         for order in self.orders:
             numbers = facts[order.field]
-            if numbers:
-                met += order.met(numbers)
+            if not numbers:
+                continue
+            if order.above:
+                met += order.below(numbers[0] if len(numbers) == 1 else max(numbers))
+            else:
+                met += order.beyond(numbers[0] if len(numbers) == 1 else min(numbers))
         return met
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
@@ -261,12 +265,6 @@ class Order(Thresholds[Leaf]):
     def __init__(self, bucket: Bucket, field: Field, above: bool) -> None:
         super().__init__()
         self.bucket, self.field, self.above = bucket, field, above
-
-    def met(self, numbers: Sequence[float]) -> list[Leaf]:
-        """What an element with these numbers satisfies, as far as they go."""
-        if len(numbers) == 1:
-            return self.below(numbers[0]) if self.above else self.beyond(numbers[0])
-        return self.below(max(numbers)) if self.above else self.beyond(min(numbers))
 
     def file(self, leaf: Leaf, test: Test) -> None:
         """File by the number of a test: to reach it is to lie beyond the next one before it."""

@@ -74,15 +74,20 @@ class Thresholds(_Chunk[Item]):
 
     def take(self, number: float, item: Item) -> None:
         """One that was added waits no more."""
-        chunk, at = self._chunk_of(number, item) if self._rest else (self, 0)
+        if not self._rest:
+            place = self.place(number, item)
+            del self.numbers[place], self.items[place]
+            return
+        chunk, at = self._chunk_of(number, item)
         place = chunk.place(number, item)
         del chunk.numbers[place], chunk.items[place]
-        if self._rest and not chunk.items:
-            if chunk is self:
-                second = self._rest.pop(0)
-                self.numbers, self.items = second.numbers, second.items
-            else:
-                del self._rest[at - 1]
+        if chunk.items:
+            return
+        if chunk is self:
+            second = self._rest.pop(0)
+            self.numbers, self.items = second.numbers, second.items
+        else:
+            del self._rest[at - 1]
 
     def below(self, number: float) -> list[Item]:
         """Those whose own number is less."""
