@@ -184,9 +184,7 @@ class Bound:
     def keys(self) -> tuple[Key, ...] | None:
         """Alternatives: an element that has none of them cannot match. None: nothing is known, try it."""
         keys = self.alternatives()
-        if any(key == (None, (), False) for key in keys):
-            return None
-        return tuple(keys)
+        return None if Key(None) in keys else tuple(keys)
 
     @property
     def names(self) -> frozenset[str] | None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from narval.memory.xpath.classic import compiled
 from narval.memory.xpath.field import Field, attribute_field, path_field
 from narval.memory.xpath.key import (
@@ -123,7 +125,7 @@ class _Analysis:
         none = _ALWAYS
         for clause in alternatives:
             broken = [
-                Clause(None, (test._replace(positive=not test.positive),), True) for test in clause.tests
+                Clause(None, (replace(test, positive=not test.positive),), True) for test in clause.tests
             ]
             if len(none) * len(broken) > MOST_CLAUSES:
                 return _UNKNOWN

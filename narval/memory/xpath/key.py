@@ -9,9 +9,11 @@ does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.memory.xpath.classic import string_of
 from narval.memory.xpath.field import Facts, Field
@@ -53,7 +55,7 @@ OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
 """How the values of a field are compared with an operand."""
 
 
-class Test(NamedTuple):
+class Test(msgspec.Struct, frozen=True):
     """A field of the element compared with a value; `positive` is False under `not()`."""
 
     field: Field
@@ -66,7 +68,7 @@ class Test(NamedTuple):
         return OPERATORS[self.operator](facts[self.field], self.operand) is self.positive
 
 
-class Key(NamedTuple):
+class Key(msgspec.Struct, frozen=True):
     """One alternative of a condition: the root's name (None: any) and tests that must all hold.
 
     `exact` says that the key decides alone: the expression need not be evaluated any more.
@@ -93,7 +95,7 @@ class Key(NamedTuple):
 # --- terms ----------------------------------------------------------------------------------------------
 
 
-class Lifted(NamedTuple):
+class Lifted(msgspec.Struct, frozen=True):
     """A term that is one of the literals lifted out of the pattern."""
 
     slot: int
@@ -104,7 +106,7 @@ class Lifted(NamedTuple):
         return value
 
 
-class Constant(NamedTuple):
+class Constant(msgspec.Struct, frozen=True):
     """A term that stands in the shape itself."""
 
     constant: Value
@@ -114,7 +116,7 @@ class Constant(NamedTuple):
         return self.constant
 
 
-class Closed(NamedTuple):
+class Closed(msgspec.Struct, frozen=True):
     """A term of literals and variables alone, such as `$ask/@message-id`: evaluated when it is bound."""
 
     xpath: etree.XPath
@@ -131,7 +133,7 @@ class Closed(NamedTuple):
 Term: TypeAlias = Lifted | Constant | Closed
 
 
-class Template(NamedTuple):
+class Template(msgspec.Struct, frozen=True):
     """A test before its term is resolved; without a field it says the same of every element."""
 
     field: Field | None
@@ -170,7 +172,7 @@ def _operand_of_nodes(operator: str, numeric: bool, values: Strings) -> Any:
 # --- alternatives ---------------------------------------------------------------------------------------
 
 
-class Clause(NamedTuple):
+class Clause(msgspec.Struct, frozen=True):
     """One alternative of a shape: as a key, before its terms are resolved."""
 
     tag: str | None
@@ -220,7 +222,7 @@ def conjunction(
 
 def inexact(alternatives: Sequence[Alternative]) -> list[Alternative]:
     """The same alternatives as necessary conditions only."""
-    return [each._replace(exact=False) for each in alternatives]
+    return [replace(each, exact=False) for each in alternatives]
 
 
 def _narrowness(alternative: Alternative) -> int:
@@ -231,4 +233,4 @@ def _joined(a: Alternative, b: Alternative) -> Alternative | None:
     if a.tag is not None and b.tag is not None and a.tag != b.tag:
         return None
     tests: tuple[Any, ...] = (*a.tests, *[test for test in b.tests if test not in a.tests])
-    return a._replace(tag=a.tag if b.tag is None else b.tag, tests=tests, exact=a.exact and b.exact)
+    return replace(a, tag=a.tag if b.tag is None else b.tag, tests=tests, exact=a.exact and b.exact)

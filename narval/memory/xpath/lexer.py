@@ -14,12 +14,9 @@ from typing import NamedTuple
 
 from narval.memory.xpath.number import EXACT_DIGITS, number
 
-_START = (
-    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
-    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
-)
-_NAME_CHAR = rf"{_START}\-.0-9\u00b7\u0300-\u036f\u203f-\u2040"
-_NAME = rf"[{_START}][{_NAME_CHAR}]*"
+_NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"
+"""What may stand in a name: of ASCII, letters, digits, and three signs; of the rest, lxml has had its say."""
+_NAME = rf"(?![0-9.\-]){_NAME_CHAR}+"
 
 _TOKEN = re.compile(
     rf"""(?P<space>[ \t\r\n]+)
@@ -30,9 +27,7 @@ _TOKEN = re.compile(
     |(?P<symbol>::|//|\.\.|!=|<=|>=|[()\[\].@,/|+\-=<>*])""",
     re.VERBOSE,
 )
-_LITERAL = re.compile(
-    r"""("[^"]*"|'[^']*'|(?<=[ \t\r\n(\[,=<>+*])[0-9]+(?:\.[0-9]+)?(?![:""" + _NAME_CHAR + "]))"
-)
+_LITERAL = re.compile(rf"""("[^"]*"|'[^']*'|(?<=[ \t\r\n(\[,=<>+*])[0-9]+(?:\.[0-9]+)?(?!:|{_NAME_CHAR}))""")
 _STRING = re.compile(r""""[^"]*"|'[^']*'""")
 
 MOST_DEPTH = 48

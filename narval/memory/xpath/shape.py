@@ -25,7 +25,7 @@ from narval.memory.xpath.syntax import Expression, parse, variables
 MOST_CHARACTERS = 20_000
 """A longer pattern is refused."""
 
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SLOT = re.compile(r"\$(_[sid][0-9]+) ")
 _VARIABLE = re.compile(r"\$([\w.\-]+)")
 _NOT_LIFTED_IN_MODERN = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")

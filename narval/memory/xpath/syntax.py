@@ -8,16 +8,16 @@ grammar is read too, since its structure then means the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal as Word
 from typing import TypeAlias
+
+import msgspec
 
 from narval.memory.xpath.lexer import ExpressionError, Token, tokens
 from narval.memory.xpath.number import number
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """A string or a number."""
 
     value: str | float
@@ -25,8 +25,7 @@ class Literal:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """A literal that was lifted out: which, and whether it is a string or a number."""
 
     index: int
@@ -35,8 +34,7 @@ class Slot:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """`$name`."""
 
     name: str
@@ -44,8 +42,7 @@ class Variable:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A function call."""
 
     name: str
@@ -54,8 +51,7 @@ class Call:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """An operator between two operands; `and`, `or` and `|` take as many as are written."""
 
     operator: str
@@ -64,8 +60,7 @@ class Operation:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(msgspec.Struct, frozen=True):
     """Unary minus."""
 
     operand: Expression
@@ -73,8 +68,7 @@ class Negation:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One step of a path: `axis::test[predicate]…`."""
 
     axis: str
@@ -84,8 +78,7 @@ class Step:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     """Steps from an `origin`: None is the context node, "/" the root, else an expression."""
 
     origin: Expression | str | None
@@ -94,8 +87,7 @@ class Path:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """An expression with predicates: `(email | note)[1]`; without any it is a pair of parentheses."""
 
     primary: Expression
