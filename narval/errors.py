@@ -5,8 +5,6 @@
     ├── PatternError         the author of a pattern: it is no XPath, or not one that can be tried here
     ├── ElementError         who sent an element: it is malformed, hostile or refused by its schema
     ├── ActionError          the author of an action: it raised, hung, died or returned rubbish
-    │   ├── ActionTimeout    it did not come back within its time limit
-    │   └── ActionCrashed    the program it ran in died
     ├── RequestError         who asked: no such run, no such definition, a wrong argument
     ├── OperatorError        who runs the daemon: its home or its settings
     │   ├── NoHomeError      there is no home there
@@ -75,20 +73,6 @@ class ActionError(NarvalError):
     def __init__(self, message: str, kind: str = "action-failed") -> None:
         self.kind = kind
         super().__init__(message)
-
-
-class ActionTimeout(ActionError):
-    """An action did not come back within its time limit."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "timeout")
-
-
-class ActionCrashed(ActionError):
-    """The program an action ran in ended before it answered."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "crashed")
 
 
 class RequestError(NarvalError):

@@ -69,15 +69,18 @@ class Forget(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
-class Watch(msgspec.Struct, frozen=True, tag=True):
+class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Tell me (`Matched`) when an element comes that fits one of these conditions and may be taken.
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
+    With `or_gone` it is also told when an element that fits is replaced: who waits for a reserved one to come
+    free must hear that it never will (N18).
     """
 
     watch: str
     conditions: tuple[Bound, ...]
     scopes: tuple[MarkScope | None, ...]
+    or_gone: bool = False
 
 
 class Unwatch(msgspec.Struct, frozen=True, tag=True):
@@ -109,8 +112,10 @@ class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The run is over: `state` in its kind's own word, `phase` one of done, failed, cancelled; `eids` go to its
-    caller; `error` is the eid of the error element that says why."""
+    """The run is over: `state` in its kind's own word, `phase` one of done, failed, cancelled.
+
+    `eids` go to its caller; `error` is the eid of the error element that says why.
+    """
 
     state: str
     phase: str
@@ -155,6 +160,7 @@ class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     problem: Problem | None = None
 
 
-Inner = Add | Hold | Mark | Reserve | Release | Outdate | Key | Forget | Watch | Unwatch | Wake | Unwake | Start | Finish
+_OfMemory = Add | Hold | Mark | Reserve | Release | Outdate | Key | Forget
+Inner = _OfMemory | Watch | Unwatch | Wake | Unwake | Start | Finish
 Outer = Call | Abandon | Answer
 Command = Inner | Outer

@@ -4,9 +4,9 @@
     apply(state, change) -> None
 
 `advance` decides; `apply` alone alters a state, and only changes are stored, so recovery applies what was
-recorded and never decides again. `advance` works through a `Recorder`, which applies each change and lets each
-inner command take effect at once: later decisions of the same advance see earlier ones. An engine reads no
-clock, draws no random number and opens no file; moments and identifiers arrive in events.
+recorded and never decides again. `advance` works through a `Recorder`, which applies each change and lets
+each inner command take effect at once: later decisions of the same advance see earlier ones. An engine reads
+no clock, draws no random number and opens no file; moments and identifiers arrive in events.
 """
 
 from __future__ import annotations
@@ -113,8 +113,10 @@ class Engine(Protocol):
     def apply(self, state: Any, change: Any, /) -> None:
         """Alter the state as the change says."""
 
-    def broken(self, state: Any, at: float, error: int, /) -> list[Any]:
-        """The changes that end a run whose `advance` raised; `error` is the eid of the error element."""
+    def broken(
+        self, definition: Any, state: Any, event: Event, view: View, error: int, /
+    ) -> tuple[list[Any], list[Command]]:
+        """What ends a run whose `advance` raised; `error` is the eid of the error element."""
 
     def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
         """The run as an XML element (N2)."""
@@ -137,7 +139,9 @@ class Recorder(Generic[State, Change]):
 
     __slots__ = ("_apply", "_event", "_ordinal", "_state", "_view", "changes", "commands")
 
-    def __init__(self, state: State, apply: Callable[[State, Change], None], event: Event, view: View) -> None:
+    def __init__(
+        self, state: State, apply: Callable[[State, Change], None], event: Event, view: View
+    ) -> None:
         self._state, self._apply, self._view = state, apply, view
         self._event, self._ordinal = event.id, 0
         self.changes: list[Change] = []

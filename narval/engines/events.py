@@ -45,7 +45,7 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A call came back: exactly one for each call.
 
     An action gives `elements` (not yet in memory), a run gives `eids` (already there); `problem` says why it
-    failed, `abandoned` that it was given up on request, `value` is what a program's end left (status, output).
+    failed, `abandoned` that it was given up on request, `value` is what a program left (status, output).
     """
 
     id: int

@@ -5,7 +5,7 @@ It is the unit of consistency (§ "Growing past one machine").
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +19,9 @@ from narval.memory.index import Index
 from narval.memory.tree import Memory
 from narval.runtime.clock import Moments
 from narval.runtime.deeds import Deed
+
+MOST_DRAWN = 1000
+"""Elements of runs that are over which are kept rendered."""
 
 WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
@@ -113,6 +116,10 @@ class Agent:
         """
         self.waiters: deque[WatchKey] | None = None
         """Those who have yet to be told of the first offer in the queue; None before it is their turn."""
+        self.patient: dict[WatchKey, None] = {}
+        """Watches that are told, too, when an element that fits is replaced."""
+        self.drawn: OrderedDict[int, None] = OrderedDict()
+        """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
         self.idle: Idle | None = None
         """Since when elements are idle, where the home forgets such."""
         self.sequence = 0
@@ -142,16 +149,39 @@ class Agent:
             self.by_call.pop(run.caller.call, None)
         self.unwait(run)
 
+    def watch(self, run: Run, command: Watch) -> None:
+        """A run waits for an element."""
+        run.watches[command.watch] = command
+        key = (run.eid, command.watch)
+        for bound in command.conditions:
+            self.index.add(key, bound)
+        if command.or_gone:
+            self.patient[key] = None
+
+    def unwatch(self, run: Run, watch: str) -> None:
+        """A run waits for it no more."""
+        if run.watches.pop(watch, None) is not None:
+            self.index.discard((run.eid, watch))
+            self.patient.pop((run.eid, watch), None)
+
     def unwait(self, run: Run) -> None:
         """Drop all that the run waits for."""
-        for watch in run.watches:
-            self.index.discard((run.eid, watch))
+        for watch in list(run.watches):
+            self.unwatch(run, watch)
         for wake in run.wakes:
             self.moments.discard((run.eid, wake))
-        run.watches.clear()
         run.wakes.clear()
         run.calls.clear()
         run.abandoned.clear()
+
+    def keep_drawn(self, run: Run) -> None:
+        """The element of a run that is over was rendered: keep so many, for who looks at them again."""
+        self.drawn[run.eid] = None
+        self.drawn.move_to_end(run.eid)
+        if len(self.drawn) > MOST_DRAWN:
+            oldest, _ = self.drawn.popitem(last=False)
+            if oldest in self.runs:
+                self.runs[oldest].shown = None
 
     def dismiss(self, eid: int) -> None:
         """A run is forgotten."""

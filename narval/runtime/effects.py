@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from narval.engines import commands
-from narval.engines.events import Problem, Returned
+from narval.engines.events import Matched, Problem, Returned
 from narval.memory import change as changes
 from narval.memory.decay import forget_runs
 from narval.memory.trouble import read_error
@@ -82,14 +82,11 @@ def _key(turn: Turn, run: Run, command: commands.Key) -> None:
 
 
 def _watch(turn: Turn, run: Run, command: commands.Watch) -> None:
-    run.watches[command.watch] = command
-    for bound in command.conditions:
-        turn.agent.index.add((run.eid, command.watch), bound)
+    turn.agent.watch(run, command)
 
 
 def _unwatch(turn: Turn, run: Run, command: commands.Unwatch) -> None:
-    if run.watches.pop(command.watch, None) is not None:
-        turn.agent.index.discard((run.eid, command.watch))
+    turn.agent.unwatch(run, command.watch)
 
 
 # --- afterwards -----------------------------------------------------------------------------------------
@@ -103,6 +100,18 @@ def _wake(turn: Turn, run: Run, command: commands.Wake) -> None:
 def _unwake(turn: Turn, run: Run, command: commands.Unwake) -> None:
     if run.wakes.pop(command.wake, None) is not None:
         turn.agent.moments.discard((run.eid, command.wake))
+
+
+def _tell_of_gone(turn: Turn, run: Run, command: commands.Outdate) -> None:
+    """Steps that wait for a reserved element to come free hear that it was replaced (N18)."""
+    for eid in command.eids:
+        element = turn.memory.element(eid)
+        if element is not None and turn.agent.patient:
+            tree = turn.memory.tree(element)
+            for waiting, watch in turn.agent.patient:
+                bounds = turn.agent.runs[waiting].watches[watch].conditions
+                if any(bound.test(tree) for bound in bounds):
+                    turn.agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 
 def _forget(turn: Turn, run: Run, command: commands.Forget) -> None:
@@ -141,6 +150,9 @@ def _problem_of(turn: Turn, run: Run) -> Problem:
 
 def _call(turn: Turn, run: Run, command: commands.Call) -> None:
     run.calls[command.call] = command
+    if turn.agent.idle is not None:
+        for _, eids in command.inputs:
+            turn.agent.idle.used(eids, turn.at)
     turn.outer.append((run, command))
 
 
@@ -197,6 +209,7 @@ AT_ONCE: Mapping[type, Effect] = MappingProxyType(
 )
 AFTERWARDS: Mapping[type, Effect] = MappingProxyType(
     {
+        commands.Outdate: _tell_of_gone,
         commands.Wake: _wake,
         commands.Unwake: _unwake,
         commands.Forget: _forget,

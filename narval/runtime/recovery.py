@@ -72,9 +72,7 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
         if isinstance(command, Call):
             run.calls[command.call] = command
         elif isinstance(command, Watch):
-            run.watches[command.watch] = command
-            for bound in command.conditions:
-                agent.index.add((run.eid, command.watch), bound)
+            agent.watch(run, command)
         elif isinstance(command, Wake):
             run.wakes[command.wake] = command
             agent.moments.push(command.at, (run.eid, command.wake), None)
@@ -93,7 +91,10 @@ def render(agent: Agent, store: Store, run: Run) -> Element:
         state, definition = state_of(agent, store, run), definition_of(agent, store, run)
         xml = run.engine.render(definition, state, agent.memory.contexts.of(run.eid))
         run.shown = (run.version, Element(run.eid, xml, run.started, origin_of(run)))
-    return run.shown[1]
+    shown = run.shown[1]
+    if not run.active:
+        agent.keep_drawn(run)
+    return shown
 
 
 def state_of(agent: Agent, store: Store, run: Run) -> Any:

@@ -167,7 +167,11 @@ class Turn:
         if not isinstance(event, Matched):
             return True
         watch = run.watches.get(event.watch)
-        return watch is not None and any(self.memory.may_take(event.eid, scope) for scope in watch.scopes)
+        if watch is None:
+            return False
+        if watch.or_gone and event.eid in self.memory.outdated:
+            return True
+        return any(self.memory.may_take(event.eid, scope) for scope in watch.scopes)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Keep what one advance decided, and let its remaining commands take effect."""
@@ -217,12 +221,9 @@ class Turn:
         """The run fails where it stands; the others go on."""
         kind, message = "internal-error", f"narval failed while it followed {run.name}: {error!r}"
         eid = self.add(make_error(kind, message, plan=run.eid, recipe=run.name), Origin(run.eid), held=run)
-        decided = run.engine.broken(run.state, self.at, eid)
-        for change in decided:
-            run.engine.apply(run.state, change)
-        wished: list[Command] = [commands.Abandon(call) for call in run.calls]
-        wished.append(commands.Finish(run.engine.word(run.state), "failed", (eid,), eid))
-        self._record(run, event, decided, wished)
+        decided, wished = run.engine.broken(run.definition, run.state, event, self, eid)
+        given_up: list[Command] = [commands.Abandon(call) for call in run.calls]
+        self._record(run, event, decided, [*given_up, *wished])
 
     # --- what takes effect ----------------------------------------------------------------------------
 

@@ -287,10 +287,18 @@ def test_a_plan_that_broke_down_fails_where_it_stands() -> None:
     for prepare in (lambda: None, lambda: said.returned("a")):
         prepare()
         state = copy.deepcopy(said.states[run])
-        for change in plan.broken(state, 9.0, 77):
-            plan.apply(state, change)
+        _, commands = plan.broken(said.definitions[run], state, Woken(90, 9.0, "any"), said, 77)
         assert (state.state, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
-    assert plan.broken(state, 10.0, 78) == [], "once is enough"
+        assert commands == [Finish("failed", "failed", (77,), 77)]
+    once_more = plan.broken(said.definitions[run], state, Woken(91, 10.0, "any"), said, 78)
+    assert once_more == ([], []), "once is enough"
+
+
+def test_N28_a_plan_that_broke_down_starts_again_and_is_forgotten_as_any_other() -> None:
+    said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes", decay="60"), action("m.a"))
+    run = said.start("g.r")
+    _, commands = plan.broken(said.definitions[run], said.states[run], Woken(90, 9.0, "any"), said, 77)
+    assert commands[1:] == [Forget(69.0), Start("g.r", (), 10.0, 1)]
 
 
 # --- identifiers -------------------------------------------------------------------------------------------

@@ -47,9 +47,15 @@ def word(state: PlanState) -> str:
     return state.state
 
 
-def broken(state: PlanState, at: float, error: int) -> list[PlanChange]:
-    """What ends a plan whose advance raised: it fails where it stands."""
-    return [] if state.over else [PlanMoved("failed", at, error)]
+def broken(
+    definition: Recipe, state: PlanState, event: Event, view: View, error: int
+) -> tuple[list[PlanChange], list[Command]]:
+    """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""
+    plan = Deciding(definition, state, event, view)
+    if not state.over:
+        plan.record.change(PlanMoved("failed", event.at, error))
+        _finish(plan)
+    return plan.record.changes, plan.record.commands
 
 
 def advance(

@@ -97,6 +97,7 @@ class Taking:
             watch,
             tuple(self._bounds[each.id] for each in mandatory),
             tuple(self.scope(each) for each in mandatory),
+            or_gone=True,
         )
 
     def lack(self, slot: Input) -> str:

@@ -141,6 +141,8 @@ def _warnings() -> Iterator[None]:
 
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
+    # what ends the daemon is told by the command itself
+    handler.addFilter(lambda record: record.levelno < logging.CRITICAL)
     handler.setFormatter(Calm())
     logger = logging.getLogger("narval")
     logger.addHandler(handler)
