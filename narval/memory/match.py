@@ -28,13 +28,15 @@ Nodes = Mapping[str, list[etree._Element]]
 class Pattern:
     """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
 
-    __slots__ = ("_literals", "_prefixes", "_shape", "text")
+    __slots__ = ("_arguments", "_literals", "_prefixes", "_shape", "text")
 
     def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
         """Use `compile_pattern`, which keeps what it made."""
         self.text = text
         self._prefixes = prefixes
         self._shape, self._literals = compile_shape(text, prefixes)
+        self._arguments: dict[str, Any] | None = None
+        """The literals by name, once they have been needed for an evaluation."""
 
     @property
     def namespaces(self) -> dict[str, str]:
@@ -60,23 +62,25 @@ class Pattern:
         """What must hold of an element for it to match: one of these; none when nothing can match."""
         keys: list[Key] = []
         for clause in self._shape.clauses:
-            keys += clause.keys(self._literals, lambda: self._arguments(nodes()))
+            keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
         return keys
 
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
         """Whether it holds (N9); what cannot be evaluated does not."""
         try:
-            return self._shape.truth(context, **self._arguments(nodes))
+            return self._shape.truth(context, **self.arguments(nodes))
         except Exception:
             # A pattern meets whatever arrives: a type error of XPath 3.1, or elementpath stumbling over it,
             # is a reason not to match (`explain` says which) and none to stop.
             return False
 
-    def _arguments(self, nodes: Nodes) -> dict[str, Any]:
-        arguments: dict[str, Any] = dict(zip(self._shape.slots, self._literals, strict=True))
-        for name in self._shape.variables:
-            arguments[name] = nodes.get(name, [])
-        return arguments
+    def arguments(self, nodes: Nodes) -> dict[str, Any]:
+        """What the variables of its shape stand for: literals, and nodes of elements."""
+        if self._arguments is None:
+            self._arguments = dict(zip(self._shape.slots, self._literals, strict=True))
+        if not self._shape.variables:
+            return self._arguments
+        return self._arguments | {name: nodes.get(name, []) for name in self._shape.variables}
 
     @property
     def identity(self) -> Hashable:
@@ -201,9 +205,12 @@ class Bound:
 
     def test(self, tree: Tree) -> bool:
         """Whether an element matches."""
-        if self._nodes is None:
-            self._nodes = self.nodes()
-        return all(pattern.matches(tree.context, self._nodes) for pattern in self.patterns)
+        nodes = self._nodes
+        if nodes is None:
+            nodes = self._nodes = self.nodes()
+        if len(self.patterns) == 1:
+            return self.patterns[0].matches(tree.context, nodes)
+        return all(pattern.matches(tree.context, nodes) for pattern in self.patterns)
 
     def nodes(self) -> Nodes:
         """What the variables stand for, parsed."""

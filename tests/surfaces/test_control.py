@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from narval import errors
 from narval.errors import (
-    ActionTimeout,
+    ActionError,
     DaemonGoneError,
     DefinitionError,
     ElementError,
@@ -95,7 +95,7 @@ _RAISED: dict[str, NarvalError] = {
     "faults": DefinitionError([Fault("b.xml", 3, 4, "no such step"), Fault("a.xml", 1, 2, "twice")]),
     "pattern": PatternError("email[", "expected ']'", 7),
     "element": ElementError("doctype", "a DOCTYPE is not accepted", 2, 5),
-    "action": ActionTimeout("it took longer than 3 seconds"),
+    "action": ActionError("it took longer than 3 seconds", "timeout"),
     "request": RequestError("expected a run, got 12"),
 }
 
