@@ -1,19 +1,19 @@
 """Every error narval raises; an error's class says whose matter it is.
 
-    NarvalError
-    ├── DefinitionError      the author of a definition: a file has faults, each with line and column
-    ├── PatternError         the author of a pattern: it is no XPath, or not one that can be tried here
-    ├── ElementError         who sent an element: it is malformed, hostile or refused by its schema
-    ├── ActionError          the author of an action: it raised, hung, died or returned rubbish
-    ├── RequestError         who asked: no such run, no such definition, a wrong argument
-    ├── OperatorError        who runs the daemon: its home or its settings
-    │   ├── NoHomeError      there is no home there
-    │   ├── HomeHeldError    another program holds the home
-    │   └── SettingsError    etc/narval.toml has faults
-    ├── SurroundingsError    the machine: disk, file system, peers
-    │   ├── StoreError       the store cannot be read or written
-    │   └── DaemonGoneError  the daemon does not answer
-    └── InternalError        narval itself: an illegal transition, a broken invariant
+NarvalError
+├── DefinitionError      the author of a definition: a file has faults, each with line and column
+├── PatternError         the author of a pattern: it is no XPath, or not one that can be tried here
+├── ElementError         who sent an element: it is malformed, hostile or refused by its schema
+├── ActionError          the author of an action: it raised, hung, died or returned rubbish
+├── RequestError         who asked: no such run, no such definition, a wrong argument
+├── OperatorError        who runs the daemon: its home or its settings
+│   ├── NoHomeError      there is no home there
+│   ├── HomeHeldError    another program holds the home
+│   └── SettingsError    etc/narval.toml has faults
+├── SurroundingsError    the machine: disk, file system, peers
+│   ├── StoreError       the store cannot be read or written
+│   └── DaemonGoneError  the daemon does not answer
+└── InternalError        narval itself: an illegal transition, a broken invariant
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class PatternError(NarvalError):
 
     def __init__(self, text: str, message: str, column: int = 1) -> None:
         self.text, self.message, self.column = text, message, column
-        super().__init__(f"{message} in the pattern {text!r}")
+        shown = text if len(text) <= 200 else f"{text[:200]}…"
+        super().__init__(f"{message} in the pattern {shown!r}")
 
 
 class ElementError(NarvalError):

@@ -43,12 +43,6 @@ WORLDLY = frozenset({"open", "input", "print", "eval", "exec", "compile", "__imp
 WORLDLY_METHODS = frozenset({"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "now"})
 """Calls that reach outside, or run what stands in a value."""
 
-LATE = {
-    ("narval.runtime.store", "narval.runtime.database"): "a store is opened by its URL, SQLAlchemy only then",
-    ("narval.surfaces.cli.session", "narval.surfaces.cli.alone"): "the runtime, only when no daemon answers",
-}
-"""Imports inside functions that go back to who imported them, and why: a contract opening what fulfils it."""
-
 
 class Import(NamedTuple):
     """That one module imports another, or a name of it; perhaps for the type checker alone."""
@@ -90,8 +84,6 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     for each in imports():
         if not each.typing_only:
             needs.setdefault(each.importer, set()).add(each.imported)
-    for importer, imported in LATE:
-        needs[importer].remove(imported)
     assert list(cycles(needs)) == []
 
 

@@ -20,6 +20,9 @@ from narval.errors import ElementError
 MAX_BYTES = 16 * 1024 * 1024
 """An element larger than this (in bytes of XML) is refused: keep it as a file and refer to it."""
 
+MAX_DEPTH = 256
+"""Levels of nesting; what is deeper is refused."""
+
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 """The control namespace of N6; narval reads its own words with it and without it."""
 
@@ -163,9 +166,9 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
     Raises ElementError for what is malformed (with line and column), too large, too deep, or has a DOCTYPE.
     """
     if isinstance(source, etree._Element):
+        _check_tree(source)
         return _kept_bytes(source)
-    data = source.encode("utf-8") if isinstance(source, str) else bytes(source)
-    return _kept_bytes(parse_untrusted(data, text=isinstance(source, str)))
+    return _kept_bytes(parse_untrusted(_encoded(source), text=isinstance(source, str)))
 
 
 def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
@@ -228,10 +231,33 @@ def elements_of(data: str | bytes) -> list[bytes]:
 
     Raises ElementError.
     """
-    raw = data.encode("utf-8") if isinstance(data, str) else data
-    root = parse_untrusted(raw, text=isinstance(data, str))
+    root = parse_untrusted(_encoded(data), text=isinstance(data, str))
     roots: Iterable[etree._Element] = children(root) if local_name(root.tag) == "memory" else [root]
     return [_kept_bytes(each) for each in roots]
+
+
+def _encoded(data: str | bytes) -> bytes:
+    if not isinstance(data, str):
+        return bytes(data)
+    try:
+        return data.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = data.count("\n", 0, error.start) + 1
+        column = error.start - data.rfind("\n", 0, error.start)
+        raise ElementError("malformed", "half of a surrogate pair is no character", line, column) from None
+
+
+def _check_tree(root: etree._Element) -> None:
+    """A tree made by a program is held to what a parsed one is: an element, not too deep, no entities."""
+    if not isinstance(root.tag, str):
+        raise ElementError("malformed", "expected an element, got a comment or an instruction")
+    if next(root.iter(etree.Entity), None) is not None:
+        raise ElementError("doctype", "entities other than the five of XML are not accepted")
+    depth = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        if depth > MAX_DEPTH:
+            raise ElementError("too-deep", f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _kept_bytes(root: etree._Element) -> bytes:
@@ -251,7 +277,7 @@ def _refusal(error: etree.XMLSyntaxError) -> ElementError:
     message = _PLACE.sub("", str(error.msg or error)).strip()
     lowered = message.lower()
     if "depth" in lowered:
-        kind, message = "too-deep", "nested deeper than 256 levels"
+        kind, message = "too-deep", f"nested deeper than {MAX_DEPTH} levels"
     elif "huge" in lowered or "too long" in lowered or "too large" in lowered:
         kind, message = "too-large", "a text or attribute is longer than 10,000,000 bytes; keep it as a file"
     elif "entity" in lowered:

@@ -29,7 +29,8 @@ from narval.runtime.perform import Performer
 from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.schemas import Schemas
 from narval.runtime.settings import Settings
-from narval.runtime.store import Store, VolatileStore
+from narval.runtime.store import Store
+from narval.runtime.stores import open_store
 from narval.runtime.turn import ACTED, Turn
 
 log = logging.getLogger("narval.daemon")
@@ -131,9 +132,9 @@ class Daemon:
     @classmethod
     def _assembled(cls, home: Home | None, clock: Clock, ends: ExitStack, *, quiet: bool) -> Daemon:
         if home is None:
-            return cls(None, VolatileStore(), Settings(), Loader(None).load(), clock=clock, quiet=quiet)
+            return cls(None, open_store(None), Settings(), Loader(None).load(), clock=clock, quiet=quiet)
         settings = Settings.load(home.path)
-        store = ends.enter_context(Store.open(settings.store or home.store, settings.durability))
+        store = ends.enter_context(open_store(settings.store or home.store, settings.durability))
         loaded = Loader(home.path, store.stored_files).load()
         return cls(home, store, settings, loaded, clock=clock, quiet=quiet)
 

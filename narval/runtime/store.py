@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter, itemgetter
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
@@ -193,18 +192,6 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
 
 class Store(ABC):
     """One home's store. One thread at a time commits; others may read meanwhile and see what is committed."""
-
-    @staticmethod
-    def open(where: Path | str | None, durability: Durability = "crash", *, patience: float = 5.0) -> Store:
-        """The store at a path or URL, made or brought up to date; None: one that is never written down.
-
-        `patience` is how many seconds to wait for another program that holds it locked. Raises StoreError.
-        """
-        if where is None:
-            return VolatileStore()
-        from narval.runtime.database import open_database
-
-        return open_database(where, durability, patience)
 
     @abstractmethod
     def commit(self, *batches: Batch) -> None:

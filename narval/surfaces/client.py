@@ -20,6 +20,9 @@ PATIENCE = 5.0
 ANSWER = 60.0
 """Seconds a daemon that has greeted may take for an answer, besides those it was asked to wait."""
 
+PAUSE = 0.05
+"""Seconds between two looks at a home that another command holds for a moment."""
+
 _NOBODY = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError)
 """What connecting meets when no daemon listens, or one that is just ending."""
 

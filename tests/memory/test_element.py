@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from narval.errors import ElementError
 from narval.memory.element import (
     CONTROL,
     MAX_BYTES,
+    MAX_DEPTH,
     Element,
     Origin,
     Tree,
@@ -24,7 +27,7 @@ from narval.memory.element import (
 from tests.memory.expressions import elements
 
 
-def refused(source: str | bytes) -> ElementError:
+def refused(source: Any) -> ElementError:
     with pytest.raises(ElementError) as caught:
         canonical(source)
     return caught.value
@@ -298,3 +301,30 @@ def test_the_trees_kept_are_bounded_by_their_size() -> None:
     assert trees.of(small[-1]) is trees.of(small[-1])
     huge = Element(99, b"<a>" + b"x" * 500 + b"</a>")
     assert trees.of(huge) is not trees.of(huge)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("<a>\n<b>\ud800</b></a>", "malformed"),
+        (etree.Comment("x"), "malformed"),
+        (etree.ProcessingInstruction("x"), "malformed"),
+    ],
+)
+def test_what_is_no_element_is_refused_whoever_made_it(source: Any, kind: str) -> None:
+    assert refused(source).kind == kind
+
+
+def test_a_tree_made_by_a_program_is_as_shallow_as_a_parsed_one() -> None:
+    root = leaf = etree.Element("a")
+    for _ in range(MAX_DEPTH - 1):
+        leaf = etree.SubElement(leaf, "a")
+    assert Tree(Element(1, canonical(root))).root.tag == "a"
+    etree.SubElement(leaf, "a")
+    assert refused(root).kind == "too-deep"
+
+
+def test_a_tree_with_an_entity_is_refused() -> None:
+    root = etree.Element("a")
+    root.append(etree.Entity("x"))
+    assert refused(root).kind == "doctype"

@@ -38,6 +38,7 @@ from narval.runtime.store import (
     Store,
     VolatileStore,
 )
+from narval.runtime.stores import open_store
 
 
 class Moved(msgspec.Struct, frozen=True, tag=True):
@@ -98,20 +99,20 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def new_store(tmp_path: Path) -> Path:
     """A store with nothing in it, to be copied: copying is quicker than making."""
-    Store.open(tmp_path / "new.db").close()
+    open_store(tmp_path / "new.db").close()
     return tmp_path / "new.db"
 
 
 @pytest.fixture(params=["file", "memory"])
 def store(request: pytest.FixtureRequest, path: Path) -> Iterator[Store]:
     """Both stores go through the same cases."""
-    with Store.open(path if request.param == "file" else None) as store:
+    with open_store(path if request.param == "file" else None) as store:
         yield store
 
 
 def reopened(store: Store, path: Path) -> Store:
     store.close()
-    return Store.open(path)
+    return open_store(path)
 
 
 # --- what both stores keep ------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def test_each_change_of_memory_has_its_slot() -> None:
 
 def test_N8_an_element_comes_back_with_name_origin_and_declaration(path: Path) -> None:
     origin = Origin(2, "s1", "2.1", (1,))
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(
         batch(
             elements=[
@@ -273,7 +274,7 @@ def test_N8_an_element_comes_back_with_name_origin_and_declaration(path: Path) -
 
 
 def test_N4_what_is_not_declared_any_more_loses_its_protection_for_good(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(batch(elements=[added(1, declared="memory.xml"), added(2, declared="library")]))
     store.commit(batch(undeclared=[1]))
     store = reopened(store, path)
@@ -282,7 +283,7 @@ def test_N4_what_is_not_declared_any_more_loses_its_protection_for_good(path: Pa
 
 
 def test_N3_contexts_come_back_whoever_made_the_element(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(
         batch(runs=[running(10), running(11)], elements=[added(1)], held=[(10, 1), (11, 1), (10, 1)])
     )
@@ -295,7 +296,7 @@ def test_N3_contexts_come_back_whoever_made_the_element(path: Path) -> None:
 
 
 def test_N5_what_is_forgotten_is_in_no_context(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(
         batch(
             runs=[running(10), running(11)],
@@ -312,7 +313,7 @@ def test_N5_what_is_forgotten_is_in_no_context(path: Path) -> None:
 
 
 def test_N18_marks_outlive_runs_and_go_with_their_element(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     first, second = ("mail.triage", "s1", "in", 1), ("mail.triage", "t1", "0", 2)
     store.commit(batch(runs=[running(10)], elements=[added(1), added(2)], marks=[first, second, first]))
     store.commit(batch(forgotten_runs=[10], marks=[first]))
@@ -324,7 +325,7 @@ def test_N18_marks_outlive_runs_and_go_with_their_element(path: Path) -> None:
 
 
 def test_N37_keys_outlive_forgetting(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(batch(elements=[added(1)], keys=[("email", "@id", "x")]))
     store.commit(batch(forgotten_elements=[1], keys=[("email", "@id", "x")]))
     store = reopened(store, path)
@@ -334,7 +335,7 @@ def test_N37_keys_outlive_forgetting(path: Path) -> None:
 
 
 def test_N35_what_waits_is_there_again(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(
         batch(
             queued=[QueuedRow(3, 1, b"c"), QueuedRow(2, 1, b"b")],
@@ -349,7 +350,7 @@ def test_N35_what_waits_is_there_again(path: Path) -> None:
 
 
 def test_versions_that_no_run_needs_are_dropped_at_the_next_start(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     old, needed, new = (
         DefinitionRow(digest, "recipe", "mail.triage", "recipes/mail.xml", b"", loaded)
         for loaded, digest in enumerate(["d1", "d2", "d3"])
@@ -411,7 +412,7 @@ class Model:
 @given(turns=st.lists(_slots, max_size=8))
 def test_the_store_keeps_what_a_model_of_sets_keeps(new_store: Path, turns: list[dict[str, Any]]) -> None:
     path = Path(shutil.copy(new_store, new_store.with_name("model.db")))
-    store, model, last = Store.open(path), Model(), 0
+    store, model, last = open_store(path), Model(), 0
     for turn in turns:
         reopen = turn.pop("reopen", False)
         filled = batch(runs=[running(run) for run in turn.pop("new_runs", [])])
@@ -440,7 +441,7 @@ def test_the_store_keeps_what_a_model_of_sets_keeps(new_store: Path, turns: list
 
 
 def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(batch(elements=[added(1)], runs=[running(9)]))
     before = content(store)
     with pytest.raises(StoreError, match="nothing of this turn was performed"):
@@ -455,7 +456,7 @@ def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> No
 
 
 def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     with pytest.raises(TypeError):
         store.commit(batch(elements=[added(1)], journal=[(1, 1, Woken(1, 1.0, "w"), [object()], [])]))
     store = reopened(store, path)
@@ -464,7 +465,7 @@ def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> 
 
 
 def test_a_closed_store_refuses_and_may_be_closed_again(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.close()
     store.close()
     with pytest.raises(StoreError, match=f"the store is closed: {path}"):
@@ -472,7 +473,7 @@ def test_a_closed_store_refuses_and_may_be_closed_again(path: Path) -> None:
 
 
 def test_readers_of_another_thread_see_whole_turns_only(path: Path) -> None:
-    store = Store.open(path, "power")
+    store = open_store(path, "power")
 
     def write() -> None:
         for turn in range(60):
@@ -501,7 +502,8 @@ from narval.engines.events import Woken
 from narval.errors import StoreError
 from narval.memory.change import Added
 from narval.memory.element import Element, Origin
-from narval.runtime.store import Batch, RunRow, Store
+from narval.runtime.store import Batch, RunRow
+from narval.runtime.stores import open_store
 
 def turn(number, size=1):
     '''A turn that touches many tables, and can be checked to be whole.'''
@@ -543,7 +545,7 @@ def harness(program: str, *arguments: object) -> str:
 
 def whole_turns(path: Path, size: int = 1) -> int:
     """How many turns the store has; fails if any of them is there in part."""
-    with Store.open(path) as store:
+    with open_store(path) as store:
         elements, journal = list(store.elements()), store.journal_all(limit=10**9)
         turns = len(journal)
         assert [kept.element.eid for kept in elements] == list(range(1, turns * size + 1))
@@ -558,10 +560,10 @@ def test_N35_killed_before_any_statement_a_turn_is_there_whole_or_not_at_all(tmp
         """
         import shutil
         folder = Path(sys.argv[1])
-        Store.open(folder / 'new.db').close()
+        open_store(folder / 'new.db').close()
         for statement in range(1, 20):
             def work():
-                store = Store.open(shutil.copy(folder / 'new.db', folder / f'{statement}.db'))
+                store = open_store(shutil.copy(folder / 'new.db', folder / f'{statement}.db'))
                 left = [statement]
                 def trace(sql):
                     left[0] -= 1
@@ -591,7 +593,7 @@ def test_N35_killed_at_any_moment_nothing_confirmed_is_lost(path: Path) -> None:
             for round in range(rounds):
                 reader, writer = os.pipe()
                 def work():
-                    store = Store.open(path)
+                    store = open_store(path)
                     number = len(store.journal_all(limit=10**9))
                     while True:
                         store.commit(turn(number, size))
@@ -620,13 +622,13 @@ def test_N35_killed_at_any_moment_nothing_confirmed_is_lost(path: Path) -> None:
 def test_N35_killed_while_it_is_made_a_store_is_made_anew(path: Path) -> None:
     for remains in ("store.db.new", "store.db.new-wal", "store.db.new-journal"):
         (path.parent / remains).write_bytes(b"half of a store")
-    with Store.open(path) as store:
+    with open_store(path) as store:
         store.commit(batch(elements=[added(1)]))
     assert sorted(each.name for each in path.parent.iterdir()) == ["store.db"]
 
 
 def test_N35_a_torn_end_of_the_log_loses_only_what_was_being_written(path: Path, tmp_path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     lengths = []
     for number in range(5):
         store.commit(
@@ -643,7 +645,7 @@ def test_N35_a_torn_end_of_the_log_loses_only_what_was_being_written(path: Path,
         shutil.copy(path, torn / "store.db")
         log = (path.parent / "store.db-wal").read_bytes()
         (torn / "store.db-wal").write_bytes(log[: length - 100])
-        with Store.open(torn / "store.db") as other:
+        with open_store(torn / "store.db") as other:
             assert len(list(other.elements())) == len(other.journal_all()) == turns
             assert [row.state for row in other.runs()] == [str(turns - 1)][: turns and 1]
     store.close()
@@ -656,11 +658,11 @@ def test_the_file_is_looked_through_after_a_stop_that_was_not_clean(
 
     looked: list[Path] = []
     monkeypatch.setattr(sqlite, "quick_check", lambda connection, file: looked.append(file))
-    Store.open(path).close()
-    Store.open(path).close()
+    open_store(path).close()
+    open_store(path).close()
     assert looked == []
-    harness("store = Store.open(Path(sys.argv[1])); store.commit(turn(0)); os._exit(0)", path)
-    Store.open(path).close()
+    harness("store = open_store(Path(sys.argv[1])); store.commit(turn(0)); os._exit(0)", path)
+    open_store(path).close()
     assert looked == [path]
 
 
@@ -668,7 +670,7 @@ def test_the_file_is_looked_through_after_a_stop_that_was_not_clean(
 
 
 def test_a_full_disk_stops_with_a_clear_message_and_loses_nothing(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(batch(elements=[added(1)]))
     store._writer.driver_connection.execute("PRAGMA max_page_count=60")  # type: ignore[attr-defined]
     before = content(store)
@@ -695,7 +697,7 @@ def test_a_limit_on_files_stops_with_a_clear_message_and_loses_nothing(path: Pat
     said = harness(
         """
         def work():
-            store = Store.open(Path(sys.argv[1]))
+            store = open_store(Path(sys.argv[1]))
             resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
             for number in range(1000):
                 store.commit(turn(number, 5))
@@ -718,14 +720,14 @@ def test_no_room_for_a_new_store_is_said_and_leaves_nothing_half_made(path: Path
         """
         def work():
             resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-            Store.open(Path(sys.argv[1]))
+            open_store(Path(sys.argv[1]))
         os.waitpid(child(work), 0)
         """,
         path,
     )
     assert said.startswith("StoreError: the disk failed")
     assert not path.exists()
-    Store.open(path).close()
+    open_store(path).close()
 
 
 @pytest.fixture
@@ -739,7 +741,7 @@ def common() -> Iterator[Path]:
 
 READ_ONLY = """
 path = Path(sys.argv[1])
-Store.open(sys.argv[2]).close()  # what is imported late may be out of reach of the other user
+open_store(sys.argv[2]).close()  # what is imported late may be out of reach of the other user
 def work():
     for each in path.parent.iterdir():
         each.chmod(0o444)
@@ -747,7 +749,7 @@ def work():
     if os.getuid() == 0:
         os.setresgid(65534, 65534, 65534)
         os.setresuid(65534, 65534, 65534)
-    Store.open(path)
+    open_store(path)
 _, status = os.waitpid(child(work), 0)
 assert os.waitstatus_to_exitcode(status) == 7
 """
@@ -763,7 +765,7 @@ def test_a_folder_one_may_not_write_in_is_said_for_a_new_store(common: Path, tmp
 
 def test_a_folder_one_may_not_write_in_is_said_for_an_old_store(common: Path, tmp_path: Path) -> None:
     path = common / "store.db"
-    Store.open(path).close()
+    open_store(path).close()
     said = harness(READ_ONLY, path, tmp_path / "other.db")
     assert said.startswith("StoreError: the store ")
     assert str(path) in said
@@ -772,11 +774,11 @@ def test_a_folder_one_may_not_write_in_is_said_for_an_old_store(common: Path, tm
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="No such file or directory"):
-        Store.open(tmp_path / "nowhere" / "store.db")
+        open_store(tmp_path / "nowhere" / "store.db")
 
 
 def test_a_store_that_another_program_holds_locked_is_said_and_loses_nothing(path: Path) -> None:
-    store = Store.open(path, patience=0.02)
+    store = open_store(path, patience=0.02)
     store.commit(batch(elements=[added(1)]))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -785,10 +787,10 @@ def test_a_store_that_another_program_holds_locked_is_said_and_loses_nothing(pat
     assert "nothing of this turn was performed" in str(raised.value)
     store.close()
     with pytest.raises(StoreError, match=f"another program holds the store locked: {path}"):
-        Store.open(path, patience=0.02)
+        open_store(path, patience=0.02)
     other.execute("ROLLBACK")
     other.close()
-    with Store.open(path) as again:
+    with open_store(path) as again:
         assert [kept.element.eid for kept in again.elements()] == [1]
 
 
@@ -798,7 +800,7 @@ def test_a_store_that_another_program_holds_locked_is_said_and_loses_nothing(pat
 def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
     """A store with something in every table; its content."""
     source = path if clean else path.with_name("open.db")
-    store = Store.open(source)
+    store = open_store(source)
     for number in range(60):
         store.commit(
             batch(
@@ -823,7 +825,7 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
 
 
 def read_all(path: Path) -> dict[str, Any]:
-    with Store.open(path) as store:
+    with open_store(path) as store:
         return content(store)
 
 
@@ -873,18 +875,18 @@ def test_a_file_cut_short_is_refused_by_name(path: Path, left: int) -> None:
 def test_a_log_whose_store_is_gone_is_refused(path: Path) -> None:
     path.with_name("store.db-wal").write_bytes(b"what was committed last")
     with pytest.raises(StoreError, match=r"is gone, but store\.db-wal is there"):
-        Store.open(path)
+        open_store(path)
     assert path.with_name("store.db-wal").read_bytes() == b"what was committed last"
 
 
 def test_an_entry_that_cannot_be_read_is_refused(path: Path) -> None:
-    store = Store.open(path)
+    store = open_store(path)
     store.commit(batch(journal=[entry(1, 1)]))
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE journal SET data = x'c1'")
     other.close()
-    with Store.open(path) as store, pytest.raises(StoreError, match="an entry of the journal cannot be read"):
+    with open_store(path) as store, pytest.raises(StoreError, match="an entry of the journal cannot be read"):
         decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
 
 
@@ -904,7 +906,7 @@ def schema(path: Path) -> set[str]:
 def test_migrating_from_nothing_gives_the_schema_of_a_new_store(path: Path, tmp_path: Path) -> None:
     from narval.runtime import database, sqlite
 
-    Store.open(path).close()
+    open_store(path).close()
     migrated = tmp_path / "migrated.db"
     engine = sqlite.file_engine(migrated, "crash", 1.0)
     with engine.connect() as connection:
@@ -923,7 +925,7 @@ def test_alembic_finds_nothing_to_add_to_the_tables(path: Path) -> None:
 
     from narval.runtime import sqlite, tables
 
-    Store.open(path).close()
+    open_store(path).close()
     engine = sqlite.file_engine(path, "crash", 1.0)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
@@ -942,13 +944,13 @@ def test_the_last_migration_is_the_version_of_the_tables() -> None:
 
 
 def test_alembic_is_not_imported_for_a_store_of_this_version(path: Path) -> None:
-    program = "Store.open(Path(sys.argv[1])).close(); print('alembic' in sys.modules)"
+    program = "open_store(Path(sys.argv[1])).close(); print('alembic' in sys.modules)"
     assert harness(program, path) == "False\n"
     assert harness(program, path) == "False\n"
 
 
 def test_sqlalchemy_is_not_imported_for_a_store_in_memory() -> None:
-    assert harness("Store.open(None).close(); print('sqlalchemy' in sys.modules)") == "False\n"
+    assert harness("open_store(None).close(); print('sqlalchemy' in sys.modules)") == "False\n"
 
 
 SECOND = """
@@ -983,7 +985,7 @@ def test_an_older_store_is_brought_up_to_date_with_all_it_has(
 ) -> None:
     kept = filled_store(path, clean=True)
     next_version("pass")
-    store = Store.open(path)
+    store = open_store(path)
     assert [row[:13] for row in store._read(_runs_statement())] == [tuple(row) for row in kept["runs"]]  # type: ignore[attr-defined]
     assert any("colour" in sql for sql in schema(path))
     assert [kept.element.eid for kept in store.elements()] == list(range(1, 61))
@@ -1001,7 +1003,7 @@ def test_a_migration_that_fails_changes_nothing(path: Path, next_version: Callab
     before = schema(path)
     next_version("op.execute('INSERT INTO nowhere VALUES (1)')")
     with pytest.raises(StoreError, match="nowhere"):
-        Store.open(path)
+        open_store(path)
     assert schema(path) == before
     from narval.runtime import tables
 
@@ -1010,14 +1012,14 @@ def test_a_migration_that_fails_changes_nothing(path: Path, next_version: Callab
 
 
 def test_a_store_of_a_newer_narval_is_refused_untouched(path: Path) -> None:
-    Store.open(path).close()
+    open_store(path).close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE alembic_version SET version_num = '0999'")
         other.execute("UPDATE meta SET value = '7.5.0' WHERE key = 'narval'")
     other.close()
     before = path.read_bytes()
     with pytest.raises(StoreError) as raised:
-        Store.open(path)
+        open_store(path)
     for part in (str(path), "written by narval 7.5.0 (schema 0999)", "newer than this one", "or a later one"):
         assert part in str(raised.value)
     assert path.read_bytes() == before
@@ -1028,7 +1030,7 @@ def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
         other.execute("CREATE TABLE recipes (name TEXT)")
     other.close()
     with pytest.raises(StoreError, match="got a database of something else"):
-        Store.open(path)
+        open_store(path)
     assert schema(path) == {"CREATE TABLE recipes (name TEXT)"}
 
 
@@ -1037,7 +1039,7 @@ def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("crash", 1), ("power", 2)])
 def test_durability_decides_what_a_commit_waits_for(path: Path, durability: Any, synchronous: int) -> None:
-    with Store.open(path, durability) as store:
+    with open_store(path, durability) as store:
         connection = store._writer.driver_connection  # type: ignore[attr-defined]
         assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -1046,13 +1048,13 @@ def test_durability_decides_what_a_commit_waits_for(path: Path, durability: Any,
 
 def test_an_unknown_durability_is_refused(path: Path) -> None:
     with pytest.raises(SettingsError, match="expected durability to be crash or power, got: maybe"):
-        Store.open(path, "maybe")  # type: ignore[arg-type]
+        open_store(path, "maybe")  # type: ignore[arg-type]
 
 
 def test_a_url_may_name_the_file(path: Path) -> None:
-    with Store.open(f"sqlite:///{path}") as store:
+    with open_store(f"sqlite:///{path}") as store:
         store.commit(batch(elements=[added(1)]))
-    with Store.open(str(path)) as store:
+    with open_store(str(path)) as store:
         assert len(list(store.elements())) == 1
 
 
@@ -1068,11 +1070,11 @@ def test_a_url_may_name_the_file(path: Path) -> None:
 )
 def test_a_url_that_leads_nowhere_is_refused(where: str, message: str) -> None:
     with pytest.raises(StoreError, match=message):
-        Store.open(where)
+        open_store(where)
 
 
 def test_none_is_a_store_in_memory() -> None:
-    store = Store.open(None)
+    store = open_store(None)
     assert isinstance(store, VolatileStore)
     assert list(store.elements()) == list(store.contexts()) == list(store.marks()) == list(store.keys()) == []
     assert store.queue() == store.moments() == []
@@ -1080,20 +1082,20 @@ def test_none_is_a_store_in_memory() -> None:
 
 
 def test_the_store_is_for_its_owner_alone(path: Path) -> None:
-    with Store.open(path) as store:
+    with open_store(path) as store:
         store.commit(batch(elements=[added(1)]))
         for each in path.parent.iterdir():
             assert stat.S_IMODE(each.stat().st_mode) == 0o600, each
 
 
 def test_a_backup_can_be_taken_while_the_store_is_open(path: Path, tmp_path: Path) -> None:
-    with Store.open(path) as store:
+    with open_store(path) as store:
         store.commit(batch(elements=[added(1)], journal=[entry(1, 1)]))
         other = sqlite3.connect(path)
         other.execute("VACUUM INTO ?", [str(tmp_path / "backup.db")])
         other.close()
         store.commit(batch(elements=[added(2)]))
-    with Store.open(tmp_path / "backup.db") as backup:
+    with open_store(tmp_path / "backup.db") as backup:
         assert [kept.element.eid for kept in backup.elements()] == [1]
         assert len(backup.journal_all()) == 1
 
@@ -1124,7 +1126,7 @@ def test_a_database_that_is_not_known_is_refused() -> None:
 
 def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:
     """Readers for the start give rows as they are wanted: a stop in the middle harms nothing."""
-    with Store.open(path) as store:
+    with open_store(path) as store:
         store.commit(batch(elements=[added(number) for number in range(1, 3001)]))
         some = store.elements()
         assert next(some).element.eid == 1
@@ -1134,7 +1136,7 @@ def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:
 
 
 def test_the_commands_of_an_entry_are_in_it(path: Path) -> None:
-    with Store.open(path) as store:
+    with open_store(path) as store:
         store.commit(batch(journal=[(1, 1, Woken(1, 1.0, "w"), [], [Wake("a", 2.0), Unwake("a")])]))
         kept = decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
     assert kept.commands == [Wake("a", 2.0), Unwake("a")]
@@ -1144,7 +1146,7 @@ def test_the_commands_of_an_entry_are_in_it(path: Path) -> None:
 def test_paths_with_odd_characters_are_paths(tmp_path: Path) -> None:
     odd = tmp_path / "a b?c#d%e" / "störe.db"
     odd.parent.mkdir()
-    with Store.open(odd) as store:
+    with open_store(odd) as store:
         store.commit(batch(elements=[added(1)]))
     assert odd.exists()
     assert os.listdir(odd.parent) == ["störe.db"]

@@ -12,7 +12,6 @@ from narval.errors import DaemonGoneError, HomeHeldError
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import Home
 from narval.surfaces import client
-from narval.surfaces.cli.session import PAUSE
 from narval.surfaces.control import ControlServer
 from narval.surfaces.operations import Operations
 
@@ -111,4 +110,4 @@ async def _opened(home: Home) -> Daemon:
                 other.close()
             if other is not None or time.monotonic() > deadline:
                 raise
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(client.PAUSE)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from narval.runtime.home import Home
     from narval.surfaces.cli.alone import Alone, Working
 
-PAUSE = 0.05
-"""Seconds between two looks at a home that another command holds for a moment."""
-
 T = TypeVar("T")
 
 
@@ -124,4 +121,4 @@ def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
                 holder, deadline = found, now + client.PATIENCE
             if now > deadline:
                 raise
-        time.sleep(PAUSE)
+        time.sleep(client.PAUSE)

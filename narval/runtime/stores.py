@@ -1,0 +1,19 @@
+"""Which store a home has: in memory, in a file, or at a URL. Each is imported when it is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narval.runtime.store import Durability, Store, VolatileStore
+
+
+def open_store(where: Path | str | None, durability: Durability = "crash", *, patience: float = 5.0) -> Store:
+    """The store at a path or URL, made or brought up to date; None: one that is never written down.
+
+    `patience` is how many seconds to wait for another program that holds it locked. Raises StoreError.
+    """
+    if where is None:
+        return VolatileStore()
+    from narval.runtime.database import open_database
+
+    return open_database(where, durability, patience)
