@@ -332,7 +332,7 @@ def test_what_is_printed_by_programs_and_c_goes_to_the_log_too(
         "    os.write(1, b'one\\n')\n"
         "    subprocess.run(['echo', 'two'])\n"
         "    ctypes.CDLL(None).puts(b'three')\n"
-        "    os.write(2, b'\\xff\\n' + b'y' * 20_000)\n"
+        "    os.write(2, b'\\xff\\n' + b'y' * 20_000 + b'\\n')\n"  # C writes its line when the call is over
         "    return '<a/>'"
     )
     assert shared_calls.ask(module(text), call="c-1").elements == [Raw(b"<a/>")]
