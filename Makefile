@@ -16,11 +16,11 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "narval needs Python 3.11 or later, found $$($(PYTHON) --version)"; exit 1; }
 	@echo "setting up $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
-	@$(BIN)/python -m narval.surfaces.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)')
+	@$(BIN)/python -m narval.surfaces.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
 
 test: check  ## style, types and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from narval.errors import DaemonGoneError, Fault, InternalError, NarvalError, RequestError, StoreError
 from narval.memory.decay import Idle
+from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.declared import declare_library, declare_memory, read_memory, start_declared
@@ -155,6 +156,14 @@ class Daemon:
         if not self.quiet:
             self.performer.resume()
         await self.submit(lambda turn: self._declare(turn, declared, at_start=not self.quiet))
+        if not self.quiet:
+            self._log_start()
+
+    def _log_start(self) -> None:
+        where = self.home.path if self.home is not None else "memory"
+        log.info("started on %s, with %d runs under way", where, len(self.agent.active))
+        for fault in self.faults:
+            log.info("did not load: %s", fault)
 
     def _declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
         acted = frozenset(turn.memory.marks.get(ACTED, ())) if at_start else frozenset()
@@ -171,6 +180,8 @@ class Daemon:
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
+        if not self.quiet:
+            log.info("stopped")
         with self._ends:
             self._tell_all(DaemonGoneError("the daemon has ended"))
             if self._stopping is not None:
@@ -332,11 +343,17 @@ class Daemon:
             run.state = run.definition = None  # from now on the journal has it
             if run.phase == "failed":
                 self._failed.append(run)
+                self._log_failure(run)
             for future in self._over.pop(run.eid, ()):
                 _settle(future)
         self._tell_turned()
         if turn.quit:
             self.request_stop()
+
+    def _log_failure(self, run: Run) -> None:
+        element = self.agent.memory.element(run.error) if run.error is not None else None
+        kind, message, _ = read_error(element) if element is not None else ("failed", "", "")
+        log.info("run %d of %s failed: %s: %s", run.eid, run.name, kind, message)
 
     async def _record(self, turn: Turn) -> None:
         if self._writer is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 import shutil
 import sys
 from collections import Counter
@@ -13,51 +15,66 @@ from lxml import etree
 from rich.console import Console
 from rich.table import Table
 
-from narval.errors import NarvalError
+from narval.errors import HomeHeldError, NarvalError, RequestError
 from narval.memory.element import Element
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import PARTS, Home, shipped
 from narval.surfaces.cli.alone import serving
+from narval.surfaces.operations import Operations
 
 SCRATCH = Path(".demo")
-EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
 NOTHING_MORE = 3600.0
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
-@click.option(
-    "--maildir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A Maildir of yours."
-)
+@click.option("--maildir", metavar="DIR", help="A Maildir of yours; it is only read, and nothing is sent.")
 @click.option(
     "--scratch", type=click.Path(path_type=Path), default=SCRATCH, help="Where the copy of the home goes."
 )
-def main(once: bool, maildir: Path | None, scratch: Path) -> None:
+def main(once: bool, maildir: str | None, scratch: Path) -> None:
     """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours."""
     try:
-        asyncio.run(_demo(_scratch_home(scratch, maildir), once=once))
+        home = _scratch_home(scratch, _maildir(maildir) if maildir else None)
+        asyncio.run(_demo(home, once=once))
     except KeyboardInterrupt:
         click.echo("\nstopped; the scratch home stays where it is")
     except NarvalError as error:
         raise click.ClickException(str(error)) from None
 
 
+def _maildir(given: str) -> Path:
+    """The user's Maildir. Raises RequestError when it is none."""
+    path = Path(given).expanduser().resolve()
+    if not (path / "new").is_dir() and not (path / "cur").is_dir():
+        raise RequestError(f"expected a Maildir, a folder with new/ or cur/ in it, got {path}")
+    return path
+
+
 def _scratch_home(scratch: Path, maildir: Path | None) -> Home:
-    """A fresh copy of the shipped home, whose mailbox is the demo's or the user's own."""
+    """A fresh copy of the shipped home, with the demo's mailbox or the user's own. Raises HomeHeldError."""
+    holder = Home(scratch).holder()
+    if holder is not None:
+        raise HomeHeldError(
+            f"a demo is at work in {scratch} already: {holder}; end it, or give SCRATCH=folder"
+        )
     shutil.rmtree(scratch, ignore_errors=True)
     for part in PARTS:
         shutil.copytree(shipped() / part, scratch / part)
     home = Home(scratch)
     if maildir is not None:
-        _use_maildir(home.memory, maildir.resolve())
+        _use_maildir(home.memory, maildir)
     return home
 
 
 def _use_maildir(memory: Path, maildir: Path) -> None:
     tree = etree.parse(str(memory))
-    for mailbox in tree.getroot().iterfind("mailbox"):
+    root = tree.getroot()
+    for mailbox in root.iterfind("mailbox"):
         mailbox.attrib.clear()
         mailbox.attrib.update({"name": "yours", "kind": "maildir", "path": str(maildir)})
+    for feed in root.findall("feed"):
+        root.remove(feed)
     tree.write(str(memory), encoding="utf-8", xml_declaration=True)
 
 
@@ -69,11 +86,9 @@ async def _demo(home: Home, *, once: bool) -> None:
         _report(console, home, daemon)
         if not once:
             _say_what_next(console, home, daemon)
-            work = asyncio.create_task(daemon.run())
-            await asyncio.wait(
-                [work, asyncio.create_task(_follow(console, daemon))], return_when="FIRST_COMPLETED"
-            )
-    sys.stdout.flush()
+            following = asyncio.create_task(_follow(console, daemon))
+            await daemon.run()
+            following.cancel()
 
 
 # --- what is told ---------------------------------------------------------------------------------------
@@ -82,37 +97,52 @@ async def _demo(home: Home, *, once: bool) -> None:
 def _report(console: Console, home: Home, daemon: Daemon) -> None:
     mails, verdicts, sent = _of(daemon, "email[@mailbox]"), _of(daemon, "triage"), _of(daemon, "sent")
     items, troubles = _of(daemon, "item"), _of(daemon, "error")
-    left = Counter(
-        each.attributes.get("why", "") for each in verdicts if each.attributes["verdict"] == "leave"
-    )
+    left = Counter(each.attributes["why"] for each in verdicts if each.attributes["verdict"] == "leave")
+    unread = [each for each in troubles if each.attributes.get("mailbox")]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right", style="bold")
     table.add_column()
-    table.add_row(str(len(mails)), "mails came in")
-    table.add_row(str(len(sent)), "were acknowledged")
-    table.add_row(str(sum(left.values())), "were left alone")
+    table.add_row(str(len(mails)), "mail came in" if len(mails) == 1 else "mails came in")
+    table.add_row(str(len(sent)), _were(len(sent), "acknowledged"))
+    table.add_row(str(left.total()), _were(left.total(), "left alone"))
     for why, count in left.most_common():
         table.add_row("", f"[dim]{count:>3}  {why}[/]")
-    unread = [each for each in troubles if each.attributes.get("mailbox")]
     if unread:
-        table.add_row(str(len(unread)), "could not be read, and were kept as files")
-    feeds = Counter(each.attributes["feed"] for each in items)
-    by_feed = ", ".join(f"{count} {name}" for name, count in feeds.items())
-    table.add_row(str(len(items)), f"feed items came in [dim]({by_feed})[/]")
-    others = [each for each in troubles if each not in unread]
-    if others:
-        table.add_row(str(len(others)), "errors [dim](narval memory error)[/]")
+        table.add_row(str(len(unread)), "could not be read, and is told by an error that names its file")
+    if items:
+        feeds = Counter(each.attributes["feed"] for each in items)
+        by_feed = ", ".join(f"{feeds[name]} {name}" for name in sorted(feeds))
+        table.add_row(str(len(items)), f"feed items came in [dim]({by_feed})[/]")
+    if len(troubles) > len(unread):
+        table.add_row(str(len(troubles) - len(unread)), f"errors [dim]({_command(home)} memory error)[/]")
     console.print(table)
-    console.print(f"\n  outbox  {home.path / 'var' / 'outbox' / 'new'}")
-    console.print(f"  digest  {(home.path / 'var' / 'digest.html').as_uri()}\n")
+    console.print(f"\n  outbox  {home.path / 'var' / 'outbox' / 'new'}", soft_wrap=True)
+    console.print(f"  digest  {(home.path / 'var' / 'digest.html').as_uri()}\n", soft_wrap=True)
+
+
+def _were(count: int, what: str) -> str:
+    return f"{'was' if count == 1 else 'were'} {what}"
+
+
+def _command(home: Home) -> str:
+    """How to ask this home from a shell, whatever is on its PATH."""
+    return shlex.join([_near(Path(sys.executable).parent / "narval"), "--home", _near(home.path)])
+
+
+def _near(path: Path) -> str:
+    """The path from here, unless it is elsewhere."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
     mailbox = _of(daemon, "mailbox")[-1].attributes["path"]
-    new = home.path / mailbox / "new"
     console.print("It goes on: a mail dropped into this folder is answered at once. Ctrl-C ends it.")
-    console.print(f"  {new}")
-    console.print(f"Ask it from another terminal:  narval --home {home.path} status | runs | why RUN\n")
+    console.print(f"  {home.path / mailbox / 'new'}", soft_wrap=True)
+    console.print("Ask it from another terminal:")
+    for question in ("status", "memory triage", "history RUN", "why RUN"):
+        console.print(f"  {_command(home)} {question}", soft_wrap=True)
+    console.print()
 
 
 async def _follow(console: Console, daemon: Daemon) -> None:
@@ -136,8 +166,6 @@ def _line(element: Element) -> str:
 
 
 def _of(daemon: Daemon, pattern: str) -> list[Element]:
-    from narval.surfaces.operations import Operations
-
     return Operations(daemon).elements(pattern)
 
 
