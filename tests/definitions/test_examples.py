@@ -12,7 +12,7 @@ from narval.runtime.loader import Loader
 DOCS = Path(__file__).parents[2] / "docs"
 OTHERS = """from narval import Input, Output, action
 @action(inputs=[Input("to", "address"), Input("text", "text")], outputs=[Output("mail", "email")])
-def compose(to, text): ...
+def write(to, text): ...
 """
 
 
@@ -33,7 +33,8 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "recipes/mail.xml": examples("recipe.md", "xml")[0],
         "recipes/desk.xml": examples("recipe.md", "xml")[1],
         "recipes/desk.page.xsl": examples("module.md", "xml")[0],
-        "modules/mail.py": f"{modules[form]}\n\n{OTHERS}",
+        "modules/mail.py": modules[form],
+        "modules/desk.py": OTHERS,
         "modules/clock.py": modules[2],
         "modules/basic.py": "from narval import action\n@action\ndef nothing(): ...\n",
     }
@@ -48,8 +49,8 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "desk.apologise",
         "desk.ask",
         "desk.page",
+        "desk.write",
         "mail.acknowledge",
-        "mail.compose",
     }
 
 
