@@ -33,6 +33,7 @@ def fires(schedule: Schedule, since: str, until: str) -> list[str]:
     """What the wall shows when the schedule fires after `since`, until `until`."""
     found, moment, end = [], at(since, schedule.zone), at(until, schedule.zone)
     while (following := schedule.next(moment)) is not None and following <= end:
+        assert following > moment
         moment = following
         found.append(datetime.fromtimestamp(moment, schedule.zone).isoformat(" "))
     return found
@@ -122,6 +123,7 @@ def test_N25_a_schedule_fires_as_a_clock_read_at_every_second(
     schedule, moment, last = Schedule(tuple(times), zone), float(middle + begin), middle + 7200
     found = []
     while (following := schedule.next(moment)) is not None and following <= last:
+        assert following > moment
         found.append(following)
         moment = following
     assert found == [each for each in expected if each > middle + begin]
@@ -313,6 +315,14 @@ def test_N25_a_doubled_hour_fires_in_its_first_pass_only(
     zone: tzinfo, each_day: Time, day: str, expected: str
 ) -> None:
     assert fires(Schedule((each_day,), zone), f"{day} 00:00", f"{day} 23:59") == [expected]
+
+
+def test_N25_the_first_pass_is_found_from_the_winter_before_too() -> None:
+    """The offset of that winter is the one of the second pass."""
+    autumn = time(months="10", monthdays="25", hours="2", minutes="30", seconds="0")
+    assert fires(Schedule((autumn,), PARIS), "2026-01-10 00:00", "2026-12-31 00:00") == [
+        "2026-10-25 02:30:00+02:00"
+    ]
 
 
 @pytest.mark.parametrize(
