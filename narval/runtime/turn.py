@@ -306,6 +306,7 @@ class Turn:
         first = [canonical(child) for child in children(root)]
         if runnable(self.agent.library, name) is None:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
+            log.warning("%s", why)
             self.add(make_error("unknown-target", why, start=element.eid), element.origin)
             return
         if element.eid not in self.memory.marks.get(ACTED, ()):
