@@ -1,7 +1,8 @@
 """Tables for people: which columns each has, and how they are written.
 
-On a terminal tables are drawn by rich, with colours unless NO_COLOR is set; elsewhere they are plain text,
-and nothing is cut off.
+On a terminal tables are drawn by rich, with colours unless NO_COLOR is set, a row a line: where it is too
+narrow the last column, which is free text, gives way before the others. Elsewhere they are plain text, and
+nothing is cut off.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from narval.surfaces.text import Row, clean, counted, moment, shortened, took
 
 SNIPPET = 100
 """So much of an element's XML is shown in a table."""
+
+_GAP = 2
+"""Blanks between two columns."""
+
+_LEAST = 8
+"""So much of the last column is left before the others give way too."""
 
 
 class Column(NamedTuple):
@@ -176,26 +183,40 @@ def _plain(columns: Sequence[Column], cells: list[list[str]]) -> Iterator[str]:
         for column, width, cell in zip(columns, widths, line, strict=True):
             blank = " " * (width - _width(cell))
             padded.append(blank + cell if column.right else cell + blank)
-        yield "  ".join(padded).rstrip()
+        yield (" " * _GAP).join(padded).rstrip()
 
 
 def _drawn(columns: Sequence[Column], cells: list[list[str]], styles: list[list[str]]) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for index, column in enumerate(columns):
-        last = index == len(columns) - 1
-        drawn.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            overflow="ellipsis" if last else "fold",
-            no_wrap=last,
-        )
+    console = Console(highlight=False)
+    lines = [[Text(column.title, "dim") for column in columns]]
     for line, style in zip(cells, styles, strict=True):
-        drawn.add_row(*(Text(cell, style=each) for cell, each in zip(line, style, strict=True)))
-    Console(highlight=False).print(drawn)
+        lines.append([Text(cell, each) for cell, each in zip(line, style, strict=True)])
+    wanted = [max(line[index].cell_len for line in lines) for index in range(len(columns))]
+    widths = _fitted(wanted, console.width - _GAP * (len(columns) - 1))
+    for shown in lines:
+        for column, width, text in zip(columns, widths, shown, strict=True):
+            text.truncate(width, overflow="ellipsis")
+            text.align("right" if column.right else "left", width)
+        whole = Text(" " * _GAP).join(shown)
+        whole.rstrip()
+        console.print(whole, no_wrap=True, overflow="ellipsis")
+
+
+def _fitted(wanted: Sequence[int], room: int) -> list[int]:
+    """Widths that fit in a terminal: the last column gives way first, then whichever is widest."""
+    widths = list(wanted)
+    excess = sum(widths) - room
+    if excess > 0:
+        given = min(excess, max(0, widths[-1] - _LEAST))
+        widths[-1] -= given
+        excess -= given
+    while excess > 0 and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+        excess -= 1
+    return widths
 
 
 def _width(text: str) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import unicodedata
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.surfaces import render
-from narval.surfaces.columns import Column, fields, table
+from narval.surfaces.columns import ACTIONS, DEFINITIONS, ELEMENTS, Column, fields, table
 from narval.surfaces.text import (
     clean,
     clean_lines,
@@ -117,6 +119,70 @@ def test_a_table_is_aligned_and_leaves_empty_columns_out(capsys: pytest.CaptureF
     assert rows_of(capsys) == ["  n  word", "  1  漢字", "200  two lines"]
     table(columns, [])
     assert rows_of(capsys) == []
+
+
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, width: int, columns: Any, rows: list[dict[str, Any]]) -> list[str]:
+    """The lines of a table on a terminal of that width."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    table(columns, rows)
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+
+
+MOMENT = "2026-11-21T08:08:33.000+00:00"
+LONG = "a long text that goes on and on " * 6
+DRAWN = {
+    "memory": (
+        ELEMENTS,
+        {"eid": 483, "added": MOMENT, "origin": None, "outdated": False, "used_by": [], "xml": LONG},
+    ),
+    "definitions": (
+        DEFINITIONS[:2] + DEFINITIONS[4:],
+        {"kind": "recipe", "name": "mail.triage", "description": LONG},
+    ),
+    "actions": (
+        ACTIONS,
+        {"name": "mail.send", "runs": "thread", "inputs": [], "outputs": [], "description": LONG},
+    ),
+}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("which", DRAWN)
+def test_on_a_narrow_terminal_the_last_column_gives_way_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch, which: str, width: int
+) -> None:
+    columns, row = DRAWN[which]
+    head, line = drawn(monkeypatch, width, columns, [row])
+    shown = [str(each.cell(row)) for each in columns[:-1] if each.cell(row)]
+    assert all(each in line for each in shown)
+    assert line.index(LONG[:5]) == head.index(columns[-1].title)
+    assert len(line) <= width
+    assert line.endswith("…") == (len(LONG) > width - line.index(LONG[:5]) or "xml" in row)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_on_a_terminal_no_column_is_lost_even_where_none_has_room(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    row = {
+        "kind": "recipe", "name": "correspondence.triage", "path": "recipes/correspondence.xml", "line": 12,
+        "loaded": MOMENT, "description": LONG,
+    }  # fmt: skip
+    head, line = drawn(monkeypatch, width, DEFINITIONS, [row])
+    assert len(head.split()) == len(DEFINITIONS)
+    assert line.startswith("recipe  corr")
+    assert "  a long" in line
+    assert len(line) <= width
 
 
 def test_what_follows_wide_and_combining_letters_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:
