@@ -234,7 +234,8 @@ class Daemon:
         waiting = (each for each in self.agent.moments.waiting() if not isinstance(each[2], Forgetting))
         later = sorted(waiting, key=lambda each: each[:2])
         idle = self.idle()
-        return Summary(idle, not idle and _past(deadline), list(self._failed), later)
+        timed_out = _past(deadline) and not self._stopped() and not (until_idle and idle)
+        return Summary(idle, timed_out, list(self._failed), later)
 
     async def until_idle(self) -> None:
         """Work until nothing can go on by itself, or the daemon is stopped."""

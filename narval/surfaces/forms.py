@@ -51,6 +51,9 @@ def _error(agent: Agent, each: Run) -> dict[str, Any] | None:
     if element is None:
         return {"type": "error", "message": "the error element was forgotten", "step": "", "eid": each.error}
     kind, message, step = read_error(element)
+    origin = element.origin
+    if not step and origin is not None and origin.run == each.eid:
+        step = origin.step  # an action's own error element does not say which step had called it
     return {"type": kind, "message": message, "step": step, "eid": each.error}
 
 

@@ -11,6 +11,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from narval.definitions.action import Action
@@ -19,7 +20,7 @@ from narval.engines import ENGINES, runnable
 from narval.engines.events import Cancelled
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.element import Element, elements_of
-from narval.memory.match import condition
+from narval.memory.match import Bound, condition
 from narval.runtime.agents import Run
 from narval.runtime.daemon import Daemon
 from narval.runtime.loop import Delivery
@@ -71,19 +72,7 @@ class Operations:
     async def status(self) -> dict[str, Any]:
         """Is it alive, what does it do, and since when."""
         daemon, agent = self.daemon, self.agent
-        counts = daemon.executor.counts
-        progress = daemon.executor.progress
-        calls = []
-        for run in agent.active.values():
-            for call in run.calls.values():
-                done = progress.get(daemon.performer.outside_id(call.call))
-                line = {
-                    "call": call.call,
-                    "run": run.eid,
-                    "step": call.step,
-                    "target": f"{call.kind} {call.name}",
-                }
-                calls.append({**line, "progress": list(done) if done is not None else None})
+        counts, calls = daemon.executor.counts, self._calls()
         phases: dict[str, int] = dict.fromkeys(("active", "done", "failed", "cancelled"), 0)
         for run in agent.runs.values():
             phases[run.phase] += 1
@@ -98,7 +87,8 @@ class Operations:
             "elements": len(agent.memory),
             "waiting": len(agent.index),
             "next": forms.moment(due) if due is not None else None,
-            "calls": calls,
+            "calls": [] if daemon.quiet else calls,
+            "calls_left": len(calls) if daemon.quiet else 0,
             "executor": {
                 "running": counts.running,
                 "queued": counts.queued,
@@ -108,6 +98,22 @@ class Operations:
             "turns": daemon.loop.turns,
             "faults": [forms.fault(each) for each in daemon.faults],
         }
+
+    def _calls(self) -> list[dict[str, Any]]:
+        """The calls that runs wait for."""
+        daemon, calls = self.daemon, []
+        progress = daemon.executor.progress
+        for run in self.agent.active.values():
+            for call in run.calls.values():
+                done = progress.get(daemon.performer.outside_id(call.call))
+                line = {
+                    "call": call.call,
+                    "run": run.eid,
+                    "step": call.step,
+                    "target": f"{call.kind} {call.name}",
+                }
+                calls.append({**line, "progress": list(done) if done is not None else None})
+        return calls
 
     async def stop(self) -> dict[str, Any]:
         """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
@@ -141,7 +147,7 @@ class Operations:
     ) -> list[Element]:
         """The elements themselves; `current` leaves out those that have been replaced."""
         memory = self.agent.memory
-        bound = condition(xpath).bind({}) if xpath is not None else None
+        bound = _bound(xpath) if xpath is not None else None
         if context is not None:
             held = list(memory.contexts.of(self.run_of(context).eid))
             eids = [eid for eid in held if bound is None or _fits(self.agent, eid, bound)]
@@ -160,7 +166,7 @@ class Operations:
 
         def work(turn: Turn) -> Run:
             if runnable(turn.agent.library, name) is None:
-                raise RequestError(_unknown(name, turn.agent.library))
+                raise RequestError(self._not_loaded(name) or _unknown(name, turn.agent.library))
             run = turn.start(name, tuple(_admitted(turn, found)))
             assert run is not None, name
             return run
@@ -257,9 +263,30 @@ class Operations:
     def run_of(self, eid: int) -> Run:
         """The run of that number. Raises RequestError."""
         run = self.agent.runs.get(eid)
-        if run is None:
-            raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
-        return run
+        if run is not None:
+            return run
+        element = self.agent.memory.element(eid)
+        if element is not None:
+            raise RequestError(
+                f"{eid} is an element ({element.name}), not a run; narval memory '*[@eid={eid}]' shows it"
+            )
+        raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
+
+    def _not_loaded(self, name: str) -> str | None:
+        """Why a file that is named like the definition, or its group, did not give it; None without one."""
+        home, words = self.daemon.home, name.split(".")
+        if home is None:
+            return None
+        for fault in sorted(self.daemon.faults):
+            path = PurePath(fault.path)
+            if path.parts[0] == home.recipes.name and path.stem in words:
+                return f"{path} did not load: line {fault.line}: {fault.message}"
+        loaded = {state.path for state in self.daemon.loaded.files}
+        for word in words:
+            path = PurePath(home.recipes.name, f"{word}.xml")
+            if str(path) not in loaded and home.path.joinpath(path).is_file():
+                return f"{path} is not loaded: it is read at the next start of the daemon"
+        return None
 
     def _whole(self, run: Run) -> tuple[Any, Any]:
         store = self.daemon.store
@@ -282,6 +309,14 @@ def _nothing(turn: Turn) -> None:
 def _fits(agent: Any, eid: int, bound: Any) -> bool:
     element = agent.memory.element(eid)
     return element is not None and agent.memory.fits(element, bound)
+
+
+def _bound(xpath: str) -> Bound:
+    """A pattern to look for in memory. Raises PatternError for one with variables: they are a recipe's."""
+    found = condition(xpath)
+    if found.variables:
+        raise PatternError(xpath, f"${min(found.variables)} is known only in a recipe")
+    return found.bind({})
 
 
 def _elements(document: bytes) -> list[bytes]:

@@ -47,7 +47,11 @@ def status(shown: Row) -> None:
     phases = ", ".join(f"{count} {phase}" for phase, count in shown["runs"].items())
     executor = shown["executor"]
     alive = shown["state"] != "stopped"
-    given_up = executor.get("given_up")
+    given_up, left = executor.get("given_up"), shown["calls_left"]
+    under_way = f"{executor['running']} running, {executor['queued']} queued"
+    waiting = (
+        f"{counted(left, 'call')} {'waits' if left == 1 else 'wait'} for the next start" if left else None
+    )
     fields(
         [
             ("home", shown["home"]),
@@ -57,7 +61,7 @@ def status(shown: Row) -> None:
             ("elements", f"{shown['elements']:,}"),
             ("waited for", counted(shown["waiting"], "pattern") if shown["waiting"] else None),
             ("next", moment(shown["next"])),
-            ("calls", f"{executor['running']} running, {executor['queued']} queued" if alive else None),
+            ("calls", under_way if alive else waiting),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
         ]

@@ -96,7 +96,37 @@ def test_run_ends_when_its_time_is_over(home: Path) -> None:
     assert "not idle after" in result.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_ended_it_is_its_time_even_if_there_was_nothing_to_do(home: Path) -> None:
+    for arguments, timed_out in (
+        (("--timeout", "0.05"), True),
+        (("--until-idle", "--timeout", "3600"), False),
+    ):
+        summary = json.loads(narval(home, "run", *arguments, "--json").stdout)
+        assert (summary["idle"], summary["timed_out"]) == (True, timed_out)
+
+
+def test_without_a_daemon_no_call_is_under_way(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text("stop_grace = 0\n")
+    well(home, "start", "demo.slow")
+    narval(home, "run", "--timeout", "0.3")
+    status = data(home, "status")
+    assert (status["calls"], status["calls_left"]) == ([], 1)
+    assert "1 call waits for the next start" in well(home, "status")
+
+
+def test_N34_a_daemon_that_is_to_outlive_its_terminal_does(home: Path) -> None:
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with daemon(home) as running:
+            running.send_signal(signal.SIGHUP)
+            assert data(home, "status")["state"] == "running"
+            assert well(home, "stop") == "stopped\n"
+            assert ended(running)[0] == 0
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_N34_a_signal_ends_the_daemon_well(home: Path, number: signal.Signals) -> None:
     with daemon(home) as running:
         well(home, "start", "demo.await")

@@ -11,6 +11,7 @@ import pytest
 
 import narval
 from narval.errors import ElementError, PatternError, RequestError
+from narval.surfaces import render
 from narval.surfaces.embedded import Agent
 from narval.surfaces.operations import OPERATIONS
 
@@ -26,9 +27,11 @@ RECIPES = """<cookbook>
 </recipe>
 <recipe group="t" name="fails" start_step="s" end_step="s">
   <step id="s" type="action" target="w.fails"/></recipe>
+<recipe group="t" name="tells" start_step="e" end_step="e">
+  <step id="e" type="action" target="w.tells"/></recipe>
 </cookbook>"""
 MODULE = """
-from narval import action
+from narval import Output, action
 
 @action(runs="inline", description="Does nothing.")
 def nothing():
@@ -37,6 +40,10 @@ def nothing():
 @action(runs="inline")
 def fails():
     raise ValueError("never well")
+
+@action(outputs=[Output("answer", "answer")], runs="inline")
+def tells():
+    return "<error type='no-answer'><message>nobody knows</message></error>"
 """
 
 
@@ -78,6 +85,17 @@ def test_a_failed_run_says_why(agent: Agent) -> None:
     error = run["error"]
     assert (error["type"], error["message"], error["step"]) == ("ValueError", "never well", "s")
     assert agent.memory("error")[-1].eid == error["eid"]
+
+
+def test_a_run_that_an_action_ended_with_an_error_of_its_own_says_in_which_step(agent: Agent) -> None:
+    error = agent.ask("start", name="t.tells", wait=True)["error"]
+    assert (error["type"], error["message"], error["step"]) == ("no-answer", "nobody knows", "e")
+    assert render.fault_of(error) == f"no-answer in step e: nobody knows (element {error['eid']})"
+
+
+def test_a_pattern_with_a_variable_is_refused_as_nothing_could_match(agent: Agent) -> None:
+    with pytest.raises(PatternError, match=r"\$s is known only in a recipe"):
+        agent.ask("memory", xpath="mail[. = $s]")
 
 
 def test_runs_are_found_by_state_kind_and_name(agent: Agent) -> None:
@@ -206,7 +224,12 @@ def test_status_tells_what_the_daemon_does(agent: Agent) -> None:
 
 def test_definitions_and_actions_are_listed_with_their_place(agent: Agent) -> None:
     rows = agent.ask("definitions")["definitions"]
-    assert [row["name"] for row in rows if row["kind"] == "recipe"] == ["t.fails", "t.inner", "t.wait"]
+    assert [row["name"] for row in rows if row["kind"] == "recipe"] == [
+        "t.fails",
+        "t.inner",
+        "t.tells",
+        "t.wait",
+    ]
     assert all(is_a_moment(row["loaded"]) for row in rows if row["loaded"])
     (nothing,) = [each for each in agent.ask("actions") if each["name"] == "w.nothing"]
     assert (nothing["description"], nothing["runs"], nothing["line"] > 0) == ("Does nothing.", "inline", True)
@@ -232,7 +255,7 @@ def test_cancel_ends_a_run_once(agent: Agent) -> None:
         ("show", {}, "needs the argument 'run'"),
         ("show", {"run": "7"}, "expected run to be"),
         ("show", {"run": True}, "expected run to be"),
-        ("show", {"run": 7}, "there is no run 7"),
+        ("show", {"run": 777}, "there is no run 777"),
         ("add", {"elements": "<a/>"}, "expected elements to be"),
         ("add", {"elements": ["<a/>"]}, "expected elements to be"),
         ("runs", {"colour": "red"}, "takes no argument 'colour'"),

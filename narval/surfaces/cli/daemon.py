@@ -42,8 +42,8 @@ Summary = dict[str, Any]
 def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None) -> None:
     """The daemon, in the foreground.
 
-    SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
-    and what is left is taken up by the next start. A second SIGINT ends it at once.
+    SIGTERM, SIGINT, SIGHUP, `narval stop` or a `quit` element end it well: calls under way have a while to
+    come back, and what is left is taken up by the next start. A second SIGINT ends it at once.
     """
     import asyncio
 
@@ -79,8 +79,14 @@ async def _work(
 
 @contextmanager
 def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
-    """SIGTERM and SIGINT end the daemon well, a second SIGINT at once, a third without a word."""
+    """SIGTERM, SIGHUP and SIGINT end the daemon well, a second SIGINT at once, a third without a word.
+
+    SIGHUP stays ignored where it was already, as under nohup.
+    """
     loop = work.get_loop()
+    plain = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        plain.append(signal.SIGHUP)
 
     def interrupted() -> None:
         loop.remove_signal_handler(signal.SIGINT)
@@ -93,12 +99,13 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         work.cancel()
 
-    loop.add_signal_handler(signal.SIGTERM, daemon.request_stop)
+    for each in plain:
+        loop.add_signal_handler(each, daemon.request_stop)
     loop.add_signal_handler(signal.SIGINT, interrupted)
     try:
         yield
     finally:
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in (*plain, signal.SIGINT):
             loop.remove_signal_handler(each)
 
 

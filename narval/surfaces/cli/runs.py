@@ -19,6 +19,12 @@ NOTHING_MORE = "no daemon runs: nothing more will come"
 
 KINDS = ("plan", "process", "automaton", "task", "dataflow")
 
+STATES = (
+    "active", "done", "failed", "cancelled",
+    "ready", "running", "end", "failed-end",
+)  # fmt: skip
+"""Phases, then the states of plans that are no phase."""
+
 run_argument = click.argument("run", type=int)
 
 
@@ -29,6 +35,8 @@ run_argument = click.argument("run", type=int)
 def runs(session: Session, state: str | None, kind: str | None, name: str | None) -> None:
     """The runs there are, newest last."""
     found = session.ask("runs", state=state, kind=kind, name=name)
+    if state not in (None, *STATES) and not (found or session.ask("runs", state=state)):
+        raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
     session.give(found, lambda rows: table(RUNS, rows))
 
 
