@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shlex
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,18 @@ from narval.errors import HomeHeldError, NoHomeError, OperatorError, RequestErro
 
 PARTS = ("etc", "recipes", "modules", "data")
 """The folders that make a folder a home; each may be missing, not all."""
+
+_OF_A_BARE_HOME = ("etc", "modules")
+
+_EMPTY_MEMORY = """\
+<?xml version="1.0" encoding="utf-8"?>
+<!--
+  What the agent knows from the beginning. It is read at each start: what is new here is added to memory,
+  what is dropped loses its protection (N4). Edit it freely.
+-->
+<memory>
+</memory>
+"""
 
 _LONGEST_SOCKET = 107
 """Bytes in the path of a Unix socket, as Linux has it."""
@@ -69,30 +82,41 @@ class Home:
         if not home.exists():
             missing = "is no home" if home.path.is_dir() else "is not there"
             raise NoHomeError(
-                f"expected a home, but {home.path} {missing}; make one: narval init {home.path}"
+                f"expected a home, but {home.path} {missing}; make one: narval init {home._quoted}"
                 + ("" if option else ", or name another: narval --home DIR")
             )
         return home
 
     @classmethod
-    def create(cls, path: Path | str, sample: Path | None = None) -> Home:
+    def create(cls, path: Path | str, sample: Path | None = None, *, bare: bool = False) -> Home:
         """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
+
+        A bare one has the modules and settings of the sample, no recipes, and an empty memory.
 
         Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
         """
         home = cls(path)
         if home.exists():
-            raise RequestError(f"{home.path} is a home already; start it: narval --home {home.path} run")
+            raise RequestError(f"{home.path} is a home already; start it: narval --home {home._quoted} run")
+        if home.path.exists() and not home.path.is_dir():
+            raise RequestError(f"expected a folder or nothing at {home.path}, found something else")
         try:
             home.path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as scratch:
-                _copy_sample(sample or shipped(), Path(scratch))
+                _copy_sample(sample or shipped(), Path(scratch), _OF_A_BARE_HOME if bare else PARTS)
+                if bare:
+                    Path(scratch, "data", "memory.xml").write_text(_EMPTY_MEMORY, encoding="utf-8")
                 for part in PARTS:  # whole or not at all, each of them
                     Path(scratch, part).rename(home.path / part)
             home.prepare()
         except OSError as error:
             raise SurroundingsError(f"cannot make a home in {home.path}: {error}") from error
         return home
+
+    @property
+    def _quoted(self) -> str:
+        """The path as one gives it to a shell."""
+        return shlex.quote(str(self.path))
 
     def exists(self) -> bool:
         """Whether any of a home's folders is there."""
@@ -195,10 +219,10 @@ def shipped() -> Path:
     raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
 
 
-def _copy_sample(sample: Path, target: Path) -> None:
-    """What a new home begins with: all that is shipped, the demo's mail and feeds too, so that it runs."""
+def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
+    """What a new home begins with: what is shipped in these parts; `data` has the demo's mail and feeds."""
     for part in PARTS:
-        if (sample / part).is_dir():
+        if part in filled and (sample / part).is_dir():
             shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
         else:
             (target / part).mkdir()

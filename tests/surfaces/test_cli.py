@@ -17,7 +17,9 @@ import pytest
 from click.testing import CliRunner
 from lxml import etree
 
+from narval.engines.plan.state import PLAN_MOVES
 from narval.surfaces.cli import COMMANDS, main
+from narval.surfaces.cli.runs import STATES
 from narval.surfaces.operations import OPERATIONS
 from tests.surfaces.command_line import (
     NAME,
@@ -31,6 +33,10 @@ from tests.surfaces.command_line import (
     separately,
     well,
 )
+
+SCHEMA = """\
+<element name="letter" xmlns="http://relaxng.org/ns/structure/1.0"><attribute name="to"/></element>
+"""
 
 
 @pytest.fixture(scope="module", params=["daemon", "alone"])
@@ -135,6 +141,26 @@ def test_runs_are_chosen_by_state_kind_and_name(place: Path) -> None:
     assert len(data(place, "runs", "--kind", "plan")) == 3
     assert data(place, "runs", "--kind", "task") == []
     assert narval(place, "runs", "--kind", "recipe").exit_code == 2
+
+
+def test_N21_the_states_one_may_ask_for_are_the_phases_and_those_of_plans(place: Path) -> None:
+    assert set(STATES) == {"active"}.union(PLAN_MOVES, *PLAN_MOVES.values())
+    for state in STATES:
+        assert {run["name"] for run in data(place, "runs", "--state", state)} <= {
+            "demo.greet",
+            "demo.fail",
+            "demo.await",
+        }
+
+
+def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
+    eid = data(place, "memory", "letter")[0]["eid"]
+    result = narval(place, "show", eid)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"narval: {eid} is an element (letter), not a run; narval memory '*[@eid={eid}]' shows it\n"
+    )
+    assert [each["eid"] for each in data(place, "memory", f"*[@eid={eid}]")] == [eid]
 
 
 def test_runs_are_a_table_for_people(place: Path) -> None:
@@ -297,6 +323,11 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
         (("cancel", 999), 1, "there is no run 999"),
         (("start", "demo.gret"), 1, "did you mean demo.greet?"),
         (("memory", "letter["), 2, "'letter['"),
+        (("memory", "$say"), 2, "$say is known only in a recipe"),
+        (("memory", "letter[. = $say]", "--count"), 2, "$say is known only in a recipe"),
+        (("runs", "--state", "bogus"), 2, "'bogus' is not one of active, done, failed, cancelled, ready,"),
+        (("runs", "--home", ""), 2, "expected the path of a folder, got an empty one"),
+        (("init", ""), 2, "expected the path of a folder, got an empty one"),
         (("memory", "--context", "999"), 1, "there is no run 999"),
         (("show",), 2, "RUN"),
         (("show", "twelve"), 2, "twelve"),
@@ -343,6 +374,20 @@ def test_a_refused_element_is_named_by_file_line_and_column(home: Path, tmp_path
     result = narval(home, "start", "demo.greet", bad)
     assert f"{bad}:2:" in result.stderr
     assert data(home, "runs") == []
+
+
+def test_adding_nothing_prints_nothing(home: Path) -> None:
+    assert well(home, "add", "-", given="<memory/>") == ""
+    assert data(home, "add", "-", given="<memory/>") == {"eids": []}
+
+
+def test_N7_a_refusal_by_a_schema_is_told_like_other_faults(home: Path) -> None:
+    (home / "etc" / "schemas").mkdir()
+    (home / "etc" / "schemas" / "letter.rng").write_text(SCHEMA)
+    result = narval(home, "add", "-", given="<letter/>")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("narval: <stdin>:1:1: refused by its schema: ")
+    assert well(home, "add", "-", given="<letter to='ann'/>")
 
 
 def test_what_is_too_large_is_refused_before_it_is_read_to_its_end(home: Path) -> None:
@@ -395,6 +440,46 @@ def test_init_without_a_folder_makes_the_home_that_others_use(tmp_path: Path) ->
     assert (place / "recipes").is_dir()
 
 
+def test_init_bare_makes_a_home_without_the_demo(tmp_path: Path) -> None:
+    place = tmp_path / "bare one"
+    result = CliRunner().invoke(main, ["init", str(place), "--bare"])
+    assert f"narval --home '{place}' run" in result.stdout
+    assert data(place, "check") == []
+    assert {each["kind"] for each in data(place, "definitions")["definitions"]} == {"action"}
+    assert [str(each.relative_to(place)) for each in place.glob("data/**/*")] == ["data/memory.xml"]
+    assert list((place / "recipes").iterdir()) == []
+    assert etree.parse(place / "data" / "memory.xml").getroot().tag == "memory"
+    assert (place / "etc" / "narval.toml").is_file()
+
+
+def test_suggested_commands_can_be_given_to_a_shell(tmp_path: Path) -> None:
+    result = narval(tmp_path / "no where", "runs")
+    assert f"narval init '{tmp_path}/no where'" in result.stderr
+
+
+def test_init_on_a_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, ["init", str(tmp_path / "file")])
+    assert result.exit_code == 1
+    assert result.stderr == f"narval: expected a folder or nothing at {tmp_path}/file, found something else\n"
+
+
+def test_what_a_broken_or_unread_file_has_is_not_started_and_it_is_said_why(home: Path) -> None:
+    good = RECIPES.replace('group="demo"', 'group="ten"')
+    (home / "recipes" / "ten.xml").write_text(good.replace("talk.say", "talk.sing"))
+    with daemon(home):
+        broken = narval(home, "start", "ten.greet")
+        (home / "recipes" / "new.xml").write_text(RECIPES.replace('group="demo"', 'group="new"'))
+        unread = narval(home, "start", "new.greet")
+        unknown = narval(home, "start", "nine.greet")
+    assert (broken.exit_code, unread.exit_code, unknown.exit_code) == (1, 1, 1)
+    assert broken.stderr.startswith("narval: recipes/ten.xml did not load: line 3: ")
+    assert unread.stderr == (
+        "narval: recipes/new.xml is not loaded: it is read at the next start of the daemon\n"
+    )
+    assert "there is no definition nine.greet" in unknown.stderr
+
+
 def test_N13_check_tells_every_fault_with_its_place(home: Path) -> None:
     assert narval(home, "check").exit_code == 0
     faulty = home / "recipes" / "faulty.xml"
@@ -441,6 +526,60 @@ def test_a_reader_that_goes_away_is_no_error_to_see(home: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, check=False)
     assert done.stdout.split()[0] == b"eid"
     assert b"Traceback" not in done.stderr
+
+
+def in_a_shell(home: Path, text: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command line of a shell in which {} stands for narval's; its exit status is that of narval."""
+    written = text.replace("{}", shlex.join(program(home, *arguments)))
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", written], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    "arguments", [("memory", "a"), ("memory", "--xml"), ("memory", "--json"), ("history", "1")], ids=str
+)
+def test_a_reader_that_has_gone_ends_a_command_well(home: Path, arguments: tuple[str, ...]) -> None:
+    run = well(home, "start", "demo.greet").strip()
+    elements = "".join(f"<a n='{number}'/>" for number in range(2000))
+    well(home, "add", "-", given=f"<memory>{elements}</memory>")
+    given = [run if each == "1" else each for each in arguments]
+    done = in_a_shell(home, "{} | true", *given)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_run_is_started_even_if_nobody_reads_its_number(home: Path) -> None:
+    done = in_a_shell(home, "{} | true", "start", "demo.greet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(data(home, "runs")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        ("{} >&-", ("memory",), "narval: expected standard output to be open"),
+        ("{} <&- >&-", ("memory",), "narval: expected standard output to be open"),
+        ("{} <&-", ("add", "-"), "narval: <stdin>:1:1: not well-formed XML"),
+        ("{} >/dev/full", ("status",), "narval: No space left on device"),
+        ("{} >/dev/full", ("status", "--json"), "narval: No space left on device"),
+        ("{} >/dev/full", ("--help",), "narval: No space left on device"),
+    ],
+)
+def test_a_stream_that_cannot_be_used_is_said_in_one_sentence(
+    home: Path, text: str, arguments: tuple[str, ...], said: str
+) -> None:
+    done = in_a_shell(home, text, *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_a_stream_for_errors_there_is_an_exit_status(home: Path) -> None:
+    assert in_a_shell(home, "{} 2>&-", "show", 999).returncode == 1
+    assert in_a_shell(home, "{} <&- 2>&-", "runs", "--json").stdout == "[]\n"
 
 
 def on_a_terminal(home: Path, *arguments: object, **environment: str) -> str:

@@ -6,13 +6,23 @@ held by a daemon that does not answer. click sees to 2 for arguments; `EXIT` say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from narval.errors import DaemonGoneError, HomeHeldError, NarvalError, NoHomeError, PatternError
+from narval.errors import (
+    DaemonGoneError,
+    HomeHeldError,
+    NarvalError,
+    NoHomeError,
+    PatternError,
+    SurroundingsError,
+)
 from narval.surfaces.cli.session import Session
 from narval.surfaces.text import clean_lines
 
@@ -29,6 +39,19 @@ EXIT: Mapping[type[NarvalError], int] = {
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+class Folder(click.Path):
+    """The path of a folder, which is not empty: that would be the folder one happens to be in."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A Path. Refuses the empty one."""
+        if value == "":
+            self.fail("expected the path of a folder, got an empty one", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Command(click.Command):
@@ -54,15 +77,44 @@ class Commands(click.Group):
         """In the order in which they are given."""
         return list(self.commands)
 
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        """Read the arguments; help is written here."""
+        with _writing():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, context: click.Context) -> Any:
         """Do what was asked, and say what went wrong."""
         try:
-            return super().invoke(context)
+            with _writing():
+                return super().invoke(context)
         except NarvalError as error:
             report(error)
             context.exit(exit_status(error))
         except KeyboardInterrupt:
             context.exit(INTERRUPTED)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Be content with a reader that goes away, and say in a sentence what the system refused."""
+    try:
+        yield
+    except BrokenPipeError:
+        _write_no_more()
+        raise click.exceptions.Exit(0) from None
+    except OSError as error:
+        _write_no_more()
+        about = f": {error.filename}" if error.filename is not None else ""
+        report(SurroundingsError(f"{error.strerror or error}{about}"))
+        raise click.exceptions.Exit(NOT_WELL) from None
+
+
+def _write_no_more() -> None:
+    """Have what is left in buffers go nowhere, so that the end of the program does not try it again."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
@@ -81,7 +133,7 @@ def common_options() -> list[click.Parameter]:
     return [
         click.Option(
             ["--home"],
-            type=click.Path(path_type=Path),
+            type=Folder(),
             metavar="DIR",
             help="The home to use, rather than NARVAL_HOME or ~/.narval.",
             expose_value=False,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.command import NOT_WELL, Folder, command
 from narval.surfaces.cli.session import Session
 from narval.surfaces.text import clean, counted
 
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from narval.errors import Fault
 
 
-@command("init", example="narval init ~/.narval")
-@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-def init(session: Session, directory: Path | None) -> None:
+@command("init", example="narval init ~/.narval\nnarval init ~/mine --bare")
+@click.argument("directory", metavar="[DIR]", required=False, type=Folder())
+@click.option("--bare", is_flag=True, help="Leave the demo out: no recipes, and nothing in memory.")
+def init(session: Session, directory: Path | None, bare: bool) -> None:
     """Make a home that runs as it is.
 
     DIR is the folder to make; without it, the home that other commands would use.
@@ -26,13 +28,13 @@ def init(session: Session, directory: Path | None) -> None:
     from narval.runtime.home import Home
 
     chosen = directory or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
-    path = Home.create(Path(chosen)).path
+    path = Home.create(Path(chosen), bare=bare).path
     session.give({"home": str(path)}, lambda _: click.echo(f"{path} is a home; start it: {_run(path)}"))
 
 
 def _run(path: Path) -> str:
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
-    return "narval run" if path == chosen else f"narval --home {path} run"
+    return "narval run" if path == chosen else f"narval --home {shlex.quote(str(path))} run"
 
 
 def _tell(faults: list[Fault]) -> None:

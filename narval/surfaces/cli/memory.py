@@ -99,7 +99,7 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
         for batch in _batches(documents):
             added = asked.ask("add", elements=batch)["eids"]
             eids += added
-            if not session.as_json:
+            if added and not session.as_json:
                 click.echo("\n".join(map(str, added)))
     if session.as_json:
         session.give({"eids": eids}, click.echo)
@@ -137,9 +137,10 @@ def _naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[N
     try:
         yield
     except ElementError as error:
-        name = _culprit(files, documents)
-        text = str(error)
-        joint = ":" if text.startswith(f"{error.line}:{error.column}:") else ": "
+        name, place, text = _culprit(files, documents), f"{error.line}:{error.column}:", str(error)
+        if error.kind == "invalid" and len(files) == 1:  # a schema knows elements, and not where they stood
+            text = f"{place} {text}"
+        joint = ":" if text.startswith(place) else ": "
         raise ElementError(error.kind, f"{name}{joint}{text}", error.line, error.column) from None
 
 
@@ -151,9 +152,15 @@ def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
             try:
                 elements_of(document)
             except ElementError:
-                return file.name
-        return "one of " + ", ".join(file.name for file in files)
-    return files[0].name
+                return _name(file)
+        return "one of " + ", ".join(map(_name, files))
+    return _name(files[0])
+
+
+def _name(file: BinaryIO) -> str:
+    """What a file is called; input that somebody handed over has no name, or a number."""
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else "<stdin>"
 
 
 @command("memory", example="narval memory \"email[@kind='ack']\"\nnarval memory --count plan")
