@@ -47,7 +47,7 @@ def status(shown: Row) -> None:
     phases = ", ".join(f"{count} {phase}" for phase, count in shown["runs"].items())
     executor = shown["executor"]
     alive = shown["state"] != "stopped"
-    given_up, left = executor.get("given_up"), shown["calls_left"]
+    given_up, left = executor.get("given_up"), shown.get("calls_left")
     under_way = f"{executor['running']} running, {executor['queued']} queued"
     waiting = (
         f"{counted(left, 'call')} {'waits' if left == 1 else 'wait'} for the next start" if left else None
