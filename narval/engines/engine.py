@@ -79,6 +79,9 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     until: float | None = None
 
 
+Lookup = Callable[[int], Element | None]
+"""The element of an eid, or None when it was forgotten."""
+
 State = TypeVar("State")
 Change = TypeVar("Change")
 
@@ -127,8 +130,19 @@ class Engine(Protocol):
     def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
         """The parts of the run with their states, as surfaces show them: each has an `id`."""
 
-    def reason(self, definition: Any, state: Any, identifier: str, /) -> str | None:
-        """Why a part is in the state it is in, for people; None when there is none of that id."""
+    def reason(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
+        """Why a part is in the state it is in, for people; None when there is none of that id.
+
+        With no identifier, how the run as a whole came to its end; None when there is nothing to tell.
+        """
+
+    def judged(
+        self, definition: Any, state: Any, identifier: str | None, element: Lookup, /
+    ) -> Iterator[Wait]:
+        """What decides whether a part goes on, to be judged now, though it may not wait for it any more.
+
+        With no identifier, what kept a failed run from going on.
+        """
 
     def word(self, state: Any, /) -> str:
         """The kind's own word for the state of the run."""

@@ -8,18 +8,26 @@ from typing import Any
 from narval.engines.engine import Wait
 from narval.errors import RequestError
 from narval.memory.change import MarkScope
+from narval.memory.element import parse
 from narval.memory.match import Bound
 from narval.memory.tree import Memory
+from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.surfaces.forms import moment
 
+STUCK = "stuck"
+"""The type of the error of a run of which nothing could go on (N27): its detail tells what could not."""
 LOOKED_AT = 500
 """The newest elements of the right name that are looked at to find the nearest."""
 
 
 def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str | None) -> dict[str, Any]:
-    """What a run waits for; with an identifier, that part alone, and the reason it did not go on."""
+    """What a run waits for; with an identifier, that part alone, and the reason it did not go on.
+
+    What a part does not wait for any more is judged as if it did: that tells why it was not done.
+    """
     waits = list(run.engine.waits(definition, state, run.watches)) if run.active else []
+    judged = list(run.engine.judged(definition, state, identifier, agent.memory.element))
     answer: dict[str, Any] = {"run": run.eid, "state": run.word}
     if identifier is not None:
         reason = run.engine.reason(definition, state, identifier)
@@ -27,12 +35,43 @@ def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str
             parts = run.engine.parts(definition, state)
             known = ", ".join(each["id"] for part in parts.values() for each in part)
             raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {known}")
-        waits = [wait for wait in waits if wait.id == identifier]
+        waits = judged or [wait for wait in waits if wait.id == identifier]
         answer["reason"] = reason
-    elif not run.active:
-        answer["reason"] = f"the run is {run.word}: it waits for nothing"
+    else:
+        known_by_now = {wait.id for wait in waits}
+        waits += [wait for wait in judged if wait.id not in known_by_now]
+        outcome = _outcome(agent.memory, run, run.engine.reason(definition, state, None))
+        if outcome:
+            answer["reason"] = outcome
     answer["waiting"] = [_waiting(agent, run, wait) for wait in waits]
     return answer
+
+
+def _outcome(memory: Memory, run: Run, told: str | None) -> str:
+    """How a run ended, or is about to: the error of one that failed, and what its engine tells of it."""
+    texts = []
+    if run.error is not None:
+        texts.append(_error(memory, run.error))
+    if told:
+        texts.append(told)
+    if not run.active:
+        texts = texts or [f"it was {run.word}" if run.word == "cancelled" else f"it is {run.word}"]
+        texts.append(f"it ended at {moment(run.ended)}")
+    return "; ".join(texts)
+
+
+def _error(memory: Memory, eid: int) -> str:
+    """An error in one sentence; of a plan that was stuck, each transition that could not fire as well."""
+    element = memory.element(eid)
+    if element is None:
+        return f"failed: the error, element {eid}, has been forgotten"
+    kind, message, step = read_error(element)
+    if not step and element.origin is not None:
+        step = element.origin.step
+    where = f"failed in step {step}" if step else "failed"
+    text = f"{where}: {kind}: {message} (element {eid})"
+    detail = parse(element.xml).findtext("detail") if kind == STUCK else None
+    return "; ".join([text, *(detail or "").splitlines()])
 
 
 def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """How far a plan has come: as an element, as parts, what it waits for (N2, N11, N24, tables 2.12–2.14)."""
 
+from itertools import pairwise
+
 from lxml import etree
 
 from narval.definitions.action import Input, Output
@@ -212,11 +214,15 @@ def test_reasons_of_what_was_not_taken() -> None:
     )
     run = said.start("g.r")
     said.returned("a")
-    assert reason(said, run, "u") == "transition u is impossible: it cannot fire any more: a is history"
+    assert reason(said, run, "u") == (
+        "transition u is impossible: transition t (priority 1, that of u is 0) was taken instead, "
+        "and ended step a"
+    )
     said.erred("b")
     assert reason(said, run, "ill").startswith("transition ill is fail: its conditions did not hold")
     assert reason(said, run, "c") == (
-        "step c is impossible: the plan went another way: u (impossible), ill (fail)"
+        "step c is impossible: transition u leads to it, and transition t (priority 1, that of u is 0) was "
+        "taken instead, and ended step a; transition ill leads to it, and its conditions did not hold"
     )
 
 
@@ -232,3 +238,111 @@ def test_the_reason_of_a_step_that_was_ready_when_the_plan_ended() -> None:
     said.returned("a")
     said.returned("z")
     assert reason(said, run, "b") == "step b is ready: it was not run; the plan is done"
+
+
+# --- N11: why something was not done ------------------------------------------------------------------------
+
+CHOICE = recipe(
+    "g.choice",
+    *(step(name) for name in "abcdz"),
+    transition("leave", "a", "b", "page[@k='spam']"),
+    transition("ask", "a", "c", "use page[@k='ham'][. = $a]"),
+    transition("send", "c", "d"),
+    transition("short", "b", "z"),
+    transition("long", "d", "z"),
+)
+
+
+def chosen(page: str) -> tuple[Dialogue, int]:
+    """A plan that is at its choice, or beyond it."""
+    said = Dialogue(CHOICE, *ACTIONS, action("m.d"))
+    run = said.start("g.choice")
+    said.returned("a", page)
+    return said, run
+
+
+def judged(said: Dialogue, run: int, part: str | None) -> list[Wait]:
+    return list(plan.judged(said.definitions[run], said.states[run], part, said.memory.element))
+
+
+def test_N22_what_was_not_taken_names_the_rival_that_was() -> None:
+    said, run = chosen("<page k='spam'/>")
+    (page,) = said.named("page")
+    taken = f"transition leave was taken instead with elements {page.eid}, and ended step a"
+    assert reason(said, run, "ask") == f"transition ask is impossible: {taken}"
+    assert reason(said, run, "c") == f"step c is impossible: transition ask leads to it, and {taken}"
+    assert reason(said, run, "d") == (
+        "step d is impossible: transition send leads to it, and step c is impossible: "
+        f"transition ask leads to it, and {taken}"
+    )
+
+
+def test_N11_the_conditions_of_what_was_not_taken_are_there_with_their_variables_and_marks() -> None:
+    said, run = chosen("<page k='spam'>text</page>")
+    for part in ("ask", "c", "d"):
+        (wait,) = judged(said, run, part)
+        assert (wait.id, wait.what) == ("ask", "condition")
+        assert wait.text == "nothing any more (it is impossible); its conditions as they are judged now:"
+        assert wait.scopes == (("g.choice", "ask", "#1"),)
+    (bound,) = wait.conditions
+    assert list(said.memory.matching(bound, None)) == []
+    fits = said.add("<page k='ham'>text</page>")
+    said.add("<page k='ham'>other than what $a stands for</page>")
+    assert list(said.memory.matching(bound, None)) == [fits]
+
+
+def test_N24_a_sleeping_transition_is_judged_by_what_its_watch_waits_for() -> None:
+    said, run = chosen("<page k='other'/>")
+    for wait in waits(said, run):
+        (now,) = judged(said, run, wait.id)
+        assert now.scopes == wait.scopes
+        assert [each.text for each in now.conditions] == [each.text for each in wait.conditions]
+    assert [wait.id for wait in judged(said, run, "b")] == ["leave"]
+    (join,) = judged(said, run, "z")[:1]
+    assert (join.id, join.what, join.text) == ("short", "join", "steps b (todo)")
+
+
+def test_of_what_was_taken_or_does_not_exist_nothing_is_judged() -> None:
+    said, run = chosen("<page k='spam'/>")
+    assert [judged(said, run, part) for part in ("leave", "a", "b", "nothing", None)] == [[]] * 5
+
+
+def test_N27_a_plan_tells_that_its_end_was_reached() -> None:
+    said, run = chosen("<page k='spam'/>")
+    assert plan.reason(said.definitions[run], said.states[run], None) is None
+    said.returned("b")
+    said.returned("z")
+    assert plan.reason(said.definitions[run], said.states[run], None) == "step z was reached"
+
+
+def test_N26_a_plan_tells_that_no_error_link_took_an_error() -> None:
+    said, run = chosen("<page k='spam'/>")
+    said.erred("b")
+    assert plan.reason(said.definitions[run], said.states[run], None) == "no error link leaves step b"
+    said = Dialogue(recipe("g.r", step("a"), step("z"), transition("ill", "a!", "z", "mail")), *ACTIONS)
+    run = said.start("g.r")
+    said.erred("a")
+    told = plan.reason(said.definitions[run], said.states[run], None)
+    assert told == "no error link of step a took the error: ill (fail)"
+    (wait,) = judged(said, run, None)
+    assert wait.text.startswith("nothing any more (it is fail, and the plan failed)")
+    assert [bound.text for bound in wait.conditions] == ["mail"]
+
+
+def test_N22_a_long_way_back_is_not_followed_to_its_beginning() -> None:
+    far = "cdefgh"
+    text = recipe(
+        "g.r",
+        *(step(name) for name in f"az{far}"),
+        transition("on", "a", "z"),
+        transition("off", "a", "c"),
+        *(transition(f"to-{after}", before, after) for before, after in pairwise(far)),
+    )
+    said = Dialogue(text, *ACTIONS, *(action(f"m.{name}") for name in far))
+    run = said.start("g.r")
+    said.returned("a", "<page/>")
+    near, distant = reason(said, run, "d"), reason(said, run, "h")
+    assert near is not None
+    assert near.endswith("transition on was taken instead, and ended step a")
+    assert distant is not None
+    assert distant.endswith("step d is impossible: the plan went another way")

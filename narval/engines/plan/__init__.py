@@ -30,6 +30,7 @@ render = story.render
 waits = story.waits
 parts = story.parts
 reason = story.reason
+judged = story.judged
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""

@@ -6,13 +6,26 @@ from collections import deque
 
 from narval.definitions.recipe import Context, Recipe, Step, Transition
 from narval.engines import commands
-from narval.engines.engine import Recorder, View
+from narval.engines.engine import Lookup, Recorder, View
 from narval.engines.events import Event
 from narval.engines.inputs import Bindings, Surroundings
 from narval.engines.plan.changes import PlanChange, PlanMoved
 from narval.engines.plan.state import PlanState, apply
 from narval.memory.element import Element, Origin
 from narval.memory.trouble import make_error
+
+
+def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
+    """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
+    bound: dict[str, tuple[Element, ...]] = {}
+    for name in variables:
+        if name in recipe.steps:
+            eids = state.step(name).produced
+        else:
+            eids = [state.run] if name == "plan" else []
+        found = (element(eid) for eid in eids)
+        bound[name] = tuple(each for each in found if each is not None)
+    return bound
 
 
 class Deciding:
@@ -59,15 +72,7 @@ class Deciding:
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
         """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
-        bound: dict[str, tuple[Element, ...]] = {}
-        for name in variables:
-            if name in self.recipe.steps:
-                eids = self.state.step(name).produced
-            else:
-                eids = [self.state.run] if name == "plan" else []
-            found = (self.view.element(eid) for eid in eids)
-            bound[name] = tuple(element for element in found if element is not None)
-        return bound
+        return bindings(self.recipe, self.state, variables, self.view.element)
 
     def surroundings(
         self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()

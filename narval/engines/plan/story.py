@@ -1,4 +1,4 @@
-"""How far a plan has come: as an XML element (N2, tables 2.12–2.14), and what it waits for."""
+"""How far a plan has come: as an XML element (N2, tables 2.12–2.14), what it waits for, and why (N11)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from lxml import etree
 
 from narval.definitions.recipe import Recipe, Step, Transition
 from narval.engines.commands import Watch
-from narval.engines.engine import Wait
+from narval.engines.engine import Lookup, Wait
+from narval.engines.plan.deciding import bindings
 from narval.engines.plan.state import NOT_ENDED, PlanState
+
+FOLLOWED = 4
+"""So many transitions back `reason` looks for the choice that left a step out."""
 
 
 def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> bytes:
@@ -112,13 +116,32 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
     }
 
 
-def reason(definition: Recipe, state: PlanState, identifier: str) -> str | None:
-    """Why a step or transition is in the state it is in; None when there is none of that id."""
+def reason(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
+    """Why a step or transition, or with no id the plan, is in the state it is in; None: nothing to tell."""
+    if identifier is None:
+        return _reason_of_plan(definition, state)
     step = definition.steps.get(identifier)
     if step is not None:
         return _reason_of_step(definition, state, step)
     transition = definition.transitions.get(identifier)
-    return _reason_of_transition(state, transition) if transition is not None else None
+    return _reason_of_transition(definition, state, transition) if transition is not None else None
+
+
+def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
+    if state.state in ("done", "end"):
+        going_on = ", ".join(dict.fromkeys(state.calls.values()))
+        return f"step {definition.end.id} was reached" + (f"; still running: {going_on}" if going_on else "")
+    unhandled = [_unhandled(state, definition.steps[step]) for step in state.in_error]
+    return "; ".join(unhandled) if unhandled and state.state in ("failed-end", "failed") else None
+
+
+def _unhandled(state: PlanState, step: Step) -> str:
+    """Why an error was not taken up: the error links of its step, if it has any (N26)."""
+    takers = [each for each in step.outs if any(link.on_error and link.step is step for link in each.ins)]
+    if not takers:
+        return f"no error link leaves step {step.id}"
+    words = ", ".join(f"{each.id} ({state.transition(each.id).state})" for each in takers)
+    return f"no error link of step {step.id} took the error: {words}"
 
 
 def _reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
@@ -132,14 +155,56 @@ def _reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
         "running": f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back",
         "done": "it did its work",
         "history": "it did its work and the plan has gone on" if not run.errors else "its error was handled",
-        "impossible": f"the plan went another way: {led}",
+        "impossible": _lost(definition, state, step) if run.state == "impossible" else "",
         "error": f"{step.kind} {step.target} ended in error: element {_listed(run.errors)}",
         "failed": f"narval could not run it: element {run.fault}",
     }
     return f"step {step.id} is {run.state}: {texts.get(run.state, '')}"
 
 
-def _reason_of_transition(state: PlanState, transition: Transition) -> str:
+def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> str:
+    """Why no transition can lead to a step any more, back to the choice made: of those before, one each."""
+    if depth >= FOLLOWED:
+        return "the plan went another way"
+    texts = {
+        "impossible": "transition {} leads to it, and {}",
+        "fail": "transition {} leads to it, and its conditions did not hold",
+    }
+    told = []
+    for each in step.ins[:1] if depth else step.ins:
+        text = texts.get(state.transition(each.id).state)
+        if text is not None:
+            told.append(text.format(each.id, _dead(definition, state, each, depth)))
+    return "; ".join(told) or "the plan went another way"
+
+
+def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: int = 0) -> str:
+    """Why a transition cannot fire any more: what became of the in-step that it lacks."""
+    for link in transition.ins:
+        step, word = link.step, state.step(link.step.id).state
+        if word == "history":
+            return _instead(state, transition, step)
+        if word == "impossible":
+            return f"step {step.id} is impossible: {_lost(definition, state, step, depth + 1)}"
+        wanted = "error" if link.on_error else "done"
+        if word not in NOT_ENDED and word != wanted:
+            return f"it cannot fire any more: {step.id} is {word} (wanted: {wanted})"
+    return "it cannot fire any more"
+
+
+def _instead(state: PlanState, transition: Transition, step: Step) -> str:
+    """Which rival was taken instead, and ended the in-step that both have (N22)."""
+    for rival in step.outs:
+        if rival is not transition and state.transition(rival.id).state == "fired":
+            took = state.transition(rival.id).took
+            given = f" with elements {_listed(took)}" if took else ""
+            order = f" (priority {rival.priority}, that of {transition.id} is {transition.priority})"
+            ranked = order if rival.priority != transition.priority else ""
+            return f"transition {rival.id}{ranked} was taken instead{given}, and ended step {step.id}"
+    return f"step {step.id} is history"
+
+
+def _reason_of_transition(definition: Recipe, state: PlanState, transition: Transition) -> str:
     word = state.transition(transition.id).state
     ins = ", ".join(
         f"{link.step.id} is {state.step(link.step.id).state}{' (wanted: error)' if link.on_error else ''}"
@@ -150,7 +215,7 @@ def _reason_of_transition(state: PlanState, transition: Transition) -> str:
         "wait-step": f"its in-steps have not all ended: {ins}",
         "wait-condition": "its in-steps are done, and some condition has no element",
         "fired": f"it was taken with elements {_listed(took)}" if took else "it was taken",
-        "impossible": f"it cannot fire any more: {ins}",
+        "impossible": _dead(definition, state, transition) if word == "impossible" else "",
         "fail": f"its conditions did not hold when its in-steps had ended: {ins}",
     }
     return f"transition {transition.id} is {word}: {texts.get(word, '')}"
@@ -158,10 +223,76 @@ def _reason_of_transition(state: PlanState, transition: Transition) -> str:
 
 def dead_ends(definition: Recipe, state: PlanState) -> Iterator[str]:
     """Why a stuck plan did not go on: each transition that has not fired though an in-step has ended."""
+    for transition in _unfired(definition, state):
+        yield _reason_of_transition(definition, state, transition)
+
+
+def _unfired(definition: Recipe, state: PlanState) -> Iterator[Transition]:
+    """The transitions that have not fired though an in-step has ended and is not history."""
     for transition in definition.transitions.values():
         ended = any(state.step(link.step.id).state in ("done", "error") for link in transition.ins)
         if ended and state.transition(transition.id).state != "fired":
-            yield _reason_of_transition(state, transition)
+            yield transition
+
+
+# --- conditions as they are judged now ----------------------------------------------------------------------
+
+
+def judged(definition: Recipe, state: PlanState, identifier: str | None, element: Lookup) -> Iterator[Wait]:
+    """The conditions of the transitions that decide about a part, whether they wait for them or not (N11).
+
+    Of a fired transition there are none: `reason` names what it took, and that may be used up by now.
+    """
+    for transition in _deciding(definition, state, identifier):
+        wait = _judged(definition, state, transition, element)
+        if wait is not None:
+            yield wait
+
+
+def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> list[Transition]:
+    """The transitions that decide: of a step those that lead to it, or did not at the choice made."""
+    if identifier is None:
+        return list(_unfired(definition, state)) if state.state in ("failed-end", "failed") else []
+    step = definition.steps.get(identifier)
+    if step is None:
+        transition = definition.transitions.get(identifier)
+        return [transition] if transition is not None else []
+    word = state.step(identifier).state
+    if word == "impossible":
+        return list(_choices(state, step, {}).values())
+    return list(step.ins) if word == "todo" else []
+
+
+def _choices(state: PlanState, step: Step, found: dict[str, Transition]) -> dict[str, Transition]:
+    """The transitions that lead to a lost step, and to the lost steps before it, back to the choices."""
+    pending = [step]
+    while pending and len(found) < FOLLOWED:
+        for each in pending.pop().ins:
+            if each.id not in found:
+                found[each.id] = each
+                pending += [link.step for link in each.ins if state.step(link.step.id).state == "impossible"]
+    return found
+
+
+def _judged(definition: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wait | None:
+    """What one transition waits for, or would if it still could."""
+    word = state.transition(transition.id).state
+    bounds, scopes = [], []
+    for at, each in enumerate(transition.conditions, 1):
+        variables = bindings(definition, state, each.condition.variables, element)
+        bounds.append(each.condition.bind(variables))
+        scopes.append((definition.full_name, transition.id, f"#{at}") if each.use else None)
+    what, text = "condition", "an element for each condition"
+    if state.state != "running" or word in ("impossible", "fail"):
+        over = f"it is {word}" if state.state == "running" else f"it is {word}, and the plan {state.state}"
+        text = f"nothing any more ({over}); its conditions as they are judged now:"
+    elif word == "wait-step":
+        states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
+        lacking = [f"{step} ({each})" for step, each in states.items() if each in NOT_ENDED]
+        what, text = "join", f"steps {', '.join(lacking)}"
+    if word == "fired" or (what == "condition" and not bounds):
+        return None
+    return Wait(transition.id, what, text, tuple(bounds), tuple(scopes))
 
 
 def _listed(eids: Iterable[int]) -> str:

@@ -1,0 +1,160 @@
+"""Why something was done or not, through a whole agent: choices, errors, ends (N11, N22, N26, N27)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import narval
+from narval.surfaces.embedded import Agent
+
+MODULE = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("email", "email", use=True)], outputs=[Output("verdict", "verdict")])
+def judge(email):
+    return f"<verdict kind='{email.attributes['kind']}'/>"
+
+@action
+def nothing():
+    pass
+
+@action
+def fails():
+    raise ValueError("never well")
+"""
+RECIPES = """<cookbook>
+<recipe group="w" name="mail" start_step="judge" end_step="end">
+  <step id="judge" type="action" target="w.judge"/>
+  <step id="leave" type="action" target="w.nothing"/>
+  <step id="ask" type="action" target="w.nothing"/>
+  <step id="send" type="action" target="w.nothing"/>
+  <step id="end" type="action" target="w.nothing"/>
+  <transition id="leaves" priority="5"><in idref="judge"/><out idref="leave"/>
+    <condition><match>verdict[@kind='spam']</match></condition></transition>
+  <transition id="asks"><in idref="judge"/><out idref="ask"/>
+    <condition><match>verdict[@kind=$judge/@kind][@kind='ham']</match></condition></transition>
+  <transition id="sends"><in idref="ask"/><out idref="send"/>
+    <condition><match>answer[@of='us']</match></condition></transition>
+  <transition id="left"><in idref="leave"/><out idref="end"/></transition>
+  <transition id="sent"><in idref="send"/><out idref="end"/></transition>
+</recipe>
+<recipe group="w" name="fails" start_step="s" end_step="z">
+  <step id="s" type="action" target="w.fails"/>
+  <step id="z" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="s"/><out idref="z"/></transition>
+</recipe>
+<recipe group="w" name="stuck" start_step="s" end_step="z">
+  <step id="s" type="action" target="w.nothing"/>
+  <step id="z" type="action" target="w.nothing"/>
+  <transition id="ill"><in idref="s" on-error="yes"/><out idref="z"/>
+    <condition><match>help[@now]</match></condition></transition>
+</recipe>
+</cookbook>"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    path = tmp_path / "w.py"
+    path.write_text(MODULE)
+    with narval.open() as agent:
+        agent.load(path)
+        agent.load(RECIPES)
+        yield agent
+
+
+def start(agent: Agent, name: str) -> int:
+    run = agent.start(name)
+    agent.until_idle()
+    return run
+
+
+def mail(agent: Agent, kind: str) -> int:
+    agent.add(f"<email kind='{kind}'/>")
+    return start(agent, "w.mail")
+
+
+def test_N11_a_choice_says_what_was_taken_instead_and_what_fails_on_the_nearest(agent: Agent) -> None:
+    run = mail(agent, "spam")
+    answer = agent.why(run, "asks")
+    (verdict,) = agent.memory("verdict")
+    assert answer["reason"] == (
+        "transition asks is impossible: transition leaves (priority 5, that of asks is 0) was taken instead "
+        f"with elements {verdict.eid}, and ended step judge"
+    )
+    (waiting,) = answer["waiting"]
+    assert (waiting["id"], waiting["for"]) == ("asks", "condition")
+    assert waiting["conditions"] == [
+        {
+            "pattern": "verdict[@kind=$judge/@kind][@kind='ham']",
+            "met": False,
+            "nearest": verdict.eid,
+            "failed": "@kind='ham'",
+            "value": "'spam'",
+        }
+    ]
+
+
+def test_N11_conditions_are_judged_by_what_memory_holds_now(agent: Agent) -> None:
+    run = mail(agent, "spam")
+    (before,) = agent.why(run, "sends")["waiting"][0]["conditions"]
+    eid = agent.add("<answer of='us'/>")
+    (after,) = agent.why(run, "sends")["waiting"][0]["conditions"]
+    assert (before["met"], after["met"], after["nearest"]) == (False, True, eid)
+
+
+def test_N11_a_step_that_was_left_out_leads_back_to_the_choice(agent: Agent) -> None:
+    run = mail(agent, "spam")
+    answer = agent.why(run, "send")
+    assert answer["reason"].startswith(
+        "step send is impossible: transition sends leads to it, and step ask is impossible: "
+        "transition asks leads to it, and transition leaves (priority 5"
+    )
+    assert [wait["id"] for wait in answer["waiting"]] == ["sends", "asks"]
+
+
+def test_N24_a_step_to_come_says_what_leads_to_it_and_what_that_waits_for(agent: Agent) -> None:
+    run = mail(agent, "ham")
+    (waiting,) = agent.why(run, "send")["waiting"]
+    assert (waiting["id"], waiting["for"]) == ("sends", "condition")
+    assert waiting["conditions"][0]["failed"] == "an element named answer"
+    (waiting,) = agent.why(run, "sent")["waiting"]
+    assert (waiting["for"], waiting["text"]) == ("join", "steps send (todo)")
+
+
+def test_N27_a_run_that_is_done_says_which_step_was_its_end(agent: Agent) -> None:
+    run = mail(agent, "spam")
+    answer = agent.why(run)
+    assert (answer["state"], answer["waiting"]) == ("done", [])
+    assert answer["reason"].startswith("step end was reached; it ended at 2")
+
+
+def test_N26_a_failed_run_gives_its_error_and_that_nothing_took_it(agent: Agent) -> None:
+    run = start(agent, "w.fails")
+    (error,) = agent.memory("error")
+    assert agent.why(run)["reason"].startswith(
+        f"failed in step s: ValueError: never well (element {error.eid}); no error link leaves step s; "
+    )
+    assert agent.why(run, "z")["reason"] == (
+        "step z is impossible: transition t leads to it, and it cannot fire any more: "
+        "s is error (wanted: done)"
+    )
+
+
+def test_N27_a_stuck_run_says_which_transitions_could_not_fire_and_why(agent: Agent) -> None:
+    run = start(agent, "w.stuck")
+    answer = agent.why(run)
+    assert "failed: stuck: no transition can fire any more" in answer["reason"]
+    assert (
+        "transition ill is impossible: it cannot fire any more: s is done (wanted: error)" in answer["reason"]
+    )
+    (waiting,) = answer["waiting"]
+    assert (waiting["id"], waiting["conditions"][0]["failed"]) == ("ill", "an element named help")
+
+
+def test_a_run_that_was_cancelled_says_so(agent: Agent) -> None:
+    run = mail(agent, "ham")
+    agent.cancel(run)
+    assert agent.why(run)["reason"].startswith("it was cancelled; it ended at 2")
