@@ -76,7 +76,7 @@ def _error(memory: Memory, eid: int) -> str:
 
 def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
     conditions = [
-        _condition(agent.memory, bound, scope)
+        _condition(agent.memory, run.eid, bound, scope)
         for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
     ]
     line: dict[str, Any] = {
@@ -93,7 +93,7 @@ def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
     return line
 
 
-def _condition(memory: Memory, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+def _condition(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
     line: dict[str, Any] = {
         "pattern": bound.text,
         "met": False,
@@ -104,14 +104,18 @@ def _condition(memory: Memory, bound: Bound, scope: MarkScope | None) -> dict[st
     found = next(memory.matching(bound, scope), None)
     if found is not None:
         return {**line, "met": True, "nearest": found}
-    return {**line, **_nearest(memory, bound, scope)}
+    return {**line, **_nearest(memory, run, bound, scope)}
 
 
-def _nearest(memory: Memory, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    """The element that satisfies most of the pattern, the newest of equals, and what fails on it."""
+def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+    """The element that satisfies most of the pattern, the newest of equals, and what fails on it.
+
+    Those that the run holds are nearer than all others (N15).
+    """
     best: tuple[int, int, str, str] | None = None
     eids = sorted(memory.named(bound.names), reverse=True)
-    for eid in islice(eids, LOOKED_AT):
+    own = [eid for eid in eids if memory.contexts.holds(run, eid)]
+    for eid in islice(own or eids, LOOKED_AT):
         element = memory.element(eid)
         if element is None:
             continue

@@ -158,3 +158,25 @@ def test_a_run_that_was_cancelled_says_so(agent: Agent) -> None:
     run = mail(agent, "ham")
     agent.cancel(run)
     assert agent.why(run)["reason"].startswith("it was cancelled; it ended at 2")
+
+
+def test_what_the_run_holds_is_nearest_though_another_element_satisfies_more(tmp_path: Path) -> None:
+    module = tmp_path / "judge.py"
+    module.write_text(
+        "from narval import action, Output\n"
+        "@action(outputs=[Output('verdict', 'verdict')], runs='inline')\n"
+        "def judge(): return \"<verdict word='no' of='mine'/>\"\n"
+    )
+    recipe = """<recipe group="t" name="r" start_step="a" end_step="b">
+      <step id="a" type="action" target="judge.judge"/><step id="b" type="action" target="judge.judge"/>
+      <transition id="yes"><in idref="a"/><out idref="b"/>
+        <condition><match>verdict[@word='yes' and @of='mine']</match></condition></transition></recipe>"""
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(recipe)
+        agent.add("<verdict word='yes' of='other'/>")
+        run = agent.start("t.r")
+        agent.until_idle()
+        agent.add("<verdict word='yes' of='another'/>")
+        (condition,) = agent.why(run)["waiting"][0]["conditions"]
+        assert (condition["failed"], condition["value"]) == ("@word='yes'", "'no'")
