@@ -374,7 +374,3 @@ def row_of(run: Run) -> RunRow:
         attempt=run.attempt,
         error=run.error,
     )
-
-
-def _children_of(element: Element) -> list[bytes]:
-    return [canonical(child) for child in children(parse(element.xml))]

@@ -11,8 +11,13 @@ from narval.engines.events import Event
 from narval.engines.inputs import Bindings, Surroundings
 from narval.engines.plan.changes import PlanChange, PlanMoved
 from narval.engines.plan.state import PlanState, apply
+from narval.memory.change import MarkScope
 from narval.memory.element import Element, Origin
+from narval.memory.match import Bound
 from narval.memory.trouble import make_error
+
+Wanted = list[tuple[Bound, MarkScope | None]]
+"""The conditions of a transition with their variables resolved, and where what they use is marked (N18)."""
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
@@ -26,6 +31,17 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
         found = (element(eid) for eid in eids)
         bound[name] = tuple(each for each in found if each is not None)
     return bound
+
+
+def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
+    """What a transition wants, whether it may still fire or not."""
+    return [
+        (
+            each.condition.bind(bindings(recipe, state, each.condition.variables, element)),
+            (recipe.full_name, transition.id, f"#{at}") if each.use else None,
+        )
+        for at, each in enumerate(transition.conditions, 1)
+    ]
 
 
 class Deciding:

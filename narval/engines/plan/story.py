@@ -10,7 +10,7 @@ from lxml import etree
 from narval.definitions.recipe import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Lookup, Wait
-from narval.engines.plan.deciding import bindings
+from narval.engines.plan.deciding import conditions_of
 from narval.engines.plan.state import NOT_ENDED, PlanState
 
 FOLLOWED = 4
@@ -277,11 +277,7 @@ def _choices(state: PlanState, step: Step, found: dict[str, Transition]) -> dict
 def _judged(definition: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wait | None:
     """What one transition waits for, or would if it still could."""
     word = state.transition(transition.id).state
-    bounds, scopes = [], []
-    for at, each in enumerate(transition.conditions, 1):
-        variables = bindings(definition, state, each.condition.variables, element)
-        bounds.append(each.condition.bind(variables))
-        scopes.append((definition.full_name, transition.id, f"#{at}") if each.use else None)
+    wanted = conditions_of(definition, state, transition, element)
     what, text = "condition", "an element for each condition"
     if state.state != "running" or word in ("impossible", "fail"):
         over = f"it is {word}" if state.state == "running" else f"it is {word}, and the plan {state.state}"
@@ -290,9 +286,10 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
         lacking = [f"{step} ({each})" for step, each in states.items() if each in NOT_ENDED]
         what, text = "join", f"steps {', '.join(lacking)}"
-    if word == "fired" or (what == "condition" and not bounds):
+    if word == "fired" or (what == "condition" and not wanted):
         return None
-    return Wait(transition.id, what, text, tuple(bounds), tuple(scopes))
+    bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
+    return Wait(transition.id, what, text, bounds, scopes)
 
 
 def _listed(eids: Iterable[int]) -> str:

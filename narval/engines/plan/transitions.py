@@ -14,10 +14,8 @@ from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.plan import story
 from narval.engines.plan.changes import MadeImpossible, TransitionAsleep, TransitionFailed, TransitionFired
-from narval.engines.plan.deciding import Deciding
+from narval.engines.plan.deciding import Deciding, Wanted, conditions_of
 from narval.engines.plan.state import NOT_ENDED
-from narval.memory.change import MarkScope
-from narval.memory.match import Bound
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 _OPEN = frozenset({"wait-step", "wait-condition"})
@@ -26,9 +24,6 @@ _NO_DATES = (
     "transition {} waits for a date, which this version of narval reads and checks but cannot wait for; "
     "use a condition, and add the element by `narval add` from a timer of the system"
 )
-
-Wanted = list[tuple[Bound, MarkScope | None]]
-"""The conditions of a transition with their variables resolved, and where what they use is marked (N18)."""
 
 
 def judge(plan: Deciding, step: Step) -> None:
@@ -226,13 +221,7 @@ def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
 
 
 def _wanted(plan: Deciding, transition: Transition) -> Wanted:
-    return [
-        (
-            each.condition.bind(plan.bindings(each.condition.variables)),
-            (plan.recipe.full_name, transition.id, f"#{at}") if each.use else None,
-        )
-        for at, each in enumerate(transition.conditions, 1)
-    ]
+    return conditions_of(plan.recipe, plan.state, transition, plan.view.element)
 
 
 def _variables(transition: Transition) -> frozenset[str]:
