@@ -110,7 +110,8 @@ class Library:
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""
-        return self.of(kind).get(full_name)
+        named = self._by_kind.get(kind)
+        return named.get(full_name) if named is not None else None
 
     def find(self, full_name: str) -> Definition | None:
         """The definition of that name, of whatever kind; the first read where several kinds share it."""

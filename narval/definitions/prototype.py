@@ -101,6 +101,16 @@ class Prototype:
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Output, ...] = ()
 
+    @cached_property
+    def lists(self) -> tuple[str, ...]:
+        """The ids of the inputs that take a list."""
+        return tuple(each.id for each in self.inputs if each.list)
+
+    @cached_property
+    def output_variables(self) -> frozenset[str]:
+        """The variables that the patterns of outputs use (N10). Raises PatternError."""
+        return frozenset[str]().union(*(each.condition.variables for each in self.outputs))
+
     def input(self, id: str) -> Input | None:
         """The input of that id."""
         return next((each for each in self.inputs if each.id == id), None)

@@ -55,7 +55,8 @@ class Step(msgspec.Struct, eq=False):
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements. `timeout` is in seconds; `retries` and `backoff` are kept for N29. `outs` are
-    in the order in which they are tried: highest priority first, then as in the file (N22).
+    in the order in which they are tried: highest priority first, then as in the file (N22). `sole` is the one
+    transition out of it where that waits for nothing but this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Step(msgspec.Struct, eq=False):
     line: int = 1
     ins: tuple[Transition, ...] = ()
     outs: tuple[Transition, ...] = ()
+    sole: Transition | None = None
     _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:

@@ -271,6 +271,7 @@ class _Builder:
         for id, step in self._steps.items():
             step.ins = tuple(ins[id])
             step.outs = tuple(sorted(outs[id], key=lambda each: (-each.priority, each.order)))
+            step.sole = _sole(step)
 
     def _alone(self, group: str | None) -> bytes | None:
         """The recipe's bytes as a file of its own would have them."""
@@ -292,3 +293,12 @@ def _argument(node: Node) -> bytes:
             each.tag = etree.QName(each).localname
     etree.cleanup_namespaces(root)
     return canonical(root)
+
+
+def _sole(step: Step) -> Transition | None:
+    """The transition out of a step that has no rival and waits for nothing else."""
+    if len(step.outs) != 1:
+        return None
+    only = step.outs[0]
+    waits = len(only.ins) > 1 or only.ins[0].on_error or only.conditions or only.times
+    return None if waits else only

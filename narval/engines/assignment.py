@@ -50,6 +50,10 @@ class Assignment(msgspec.Struct, frozen=True):
 
 def assign(slots: Sequence[Slot]) -> Assignment:
     """The assignment that N16 asks for."""
+    if not slots:
+        return NOTHING_WANTED
+    if len(slots) == 1 and not slots[0].list:
+        return _nearest(slots[0])
     seating = _Seating(slots)
     mandatory = [index for index, slot in enumerate(slots) if not slot.optional]
     missing = tuple(slots[index].id for index in mandatory if not seating.seat(index, set()))
@@ -67,6 +71,17 @@ def assign(slots: Sequence[Slot]) -> Assignment:
     given = {index: seating.rest(index) for index in lists}
     given.update((index, (eid,)) for index, eid in seating.held.items() if not slots[index].list)
     return Assignment({slot.id: given[index] for index, slot in enumerate(slots) if given.get(index)})
+
+
+NOTHING_WANTED = Assignment({})
+
+
+def _nearest(slot: Slot) -> Assignment:
+    """What a slot without rivals gets: the first there is."""
+    for rank in slot.ranks():
+        for eid in rank:
+            return Assignment({slot.id: (eid,)})
+    return Assignment({}, () if slot.optional else (slot.id,))
 
 
 class _Candidates:

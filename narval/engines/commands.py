@@ -17,45 +17,45 @@ from narval.memory.match import Bound
 # --- inner ----------------------------------------------------------------------------------------------
 
 
-class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """An element enters memory, and the run's context where it is to be held."""
 
     element: Element
     held: bool = True
 
 
-class Hold(msgspec.Struct, frozen=True, tag=True):
+class Hold(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Elements join the run's context: it was given them, or they triggered it."""
 
     eids: tuple[int, ...]
 
 
-class Mark(msgspec.Struct, frozen=True, tag=True):
+class Mark(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Elements are used by one input or condition."""
 
     scope: MarkScope
     eids: tuple[int, ...]
 
 
-class Reserve(msgspec.Struct, frozen=True, tag=True):
+class Reserve(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Elements are kept for a call that will outdate them."""
 
     eids: tuple[int, ...]
 
 
-class Release(msgspec.Struct, frozen=True, tag=True):
+class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Reserved elements may be taken again; they are offered to the index anew."""
 
     eids: tuple[int, ...]
 
 
-class Outdate(msgspec.Struct, frozen=True, tag=True):
+class Outdate(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Elements are replaced."""
 
     eids: tuple[int, ...]
 
 
-class Key(msgspec.Struct, frozen=True, tag=True):
+class Key(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A unique output gave this value."""
 
     name: str
@@ -63,13 +63,13 @@ class Key(msgspec.Struct, frozen=True, tag=True):
     value: str
 
 
-class Forget(msgspec.Struct, frozen=True, tag=True):
+class Forget(msgspec.Struct, frozen=True, tag=True, gc=False):
     """This run, and what it alone holds, is to be forgotten at that moment (seconds since 1970, UTC)."""
 
     at: float
 
 
-class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Tell me (`Matched`) when an element comes that fits one of these conditions and may be taken.
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
@@ -83,26 +83,26 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     or_gone: bool = False
 
 
-class Unwatch(msgspec.Struct, frozen=True, tag=True):
+class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The watch is not needed any more."""
 
     watch: str
 
 
-class Wake(msgspec.Struct, frozen=True, tag=True):
+class Wake(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Tell me (`Woken`) at that moment (seconds since 1970, UTC)."""
 
     wake: str
     at: float
 
 
-class Unwake(msgspec.Struct, frozen=True, tag=True):
+class Unwake(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The moment is not needed any more."""
 
     wake: str
 
 
-class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A top-level run of the current version of a definition begins, at once or at a moment."""
 
     name: str
@@ -111,7 +111,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     attempt: int = 0
 
 
-class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The run is over: `state` in its kind's own word, `phase` one of done, failed, cancelled.
 
     `eids` go to its caller; `error` is the eid of the error element that says why.
@@ -126,7 +126,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 # --- outer ----------------------------------------------------------------------------------------------
 
 
-class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Something is to be done by someone else; exactly one `Returned` will name `call`.
 
     `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
@@ -146,13 +146,13 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     on_restart: str = "retry"
 
 
-class Abandon(msgspec.Struct, frozen=True, tag=True):
+class Abandon(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call is given up: its `Returned` will say `abandoned`."""
 
     call: str
 
 
-class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The reply to a signal: a value, or a problem."""
 
     signal: str

@@ -7,14 +7,14 @@ from __future__ import annotations
 import msgspec
 
 
-class Raw(msgspec.Struct, frozen=True, omit_defaults=True):
+class Raw(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that a call gave back, not yet in memory: its bytes, and the output it was given for."""
 
     xml: bytes
     output: str | None = None
 
 
-class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`."""
 
     kind: str
@@ -22,7 +22,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
 
 
-class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
+class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Which step of which run called this run, and the elements nearest to that step, nearest rank first."""
 
     run: int
@@ -31,7 +31,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     near: tuple[tuple[int, ...], ...] = ()
 
 
-class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A run begins; `elements` are its first context, `attempt` counts the failures in a row before it."""
 
     id: int
@@ -41,7 +41,7 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     attempt: int = 0
 
 
-class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call came back: exactly one for each call.
 
     An action gives `elements` (not yet in memory), a run gives `eids` (already there); `problem` says why it
@@ -58,7 +58,7 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     value: dict[str, str | int | float | None] | None = None
 
 
-class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call that goes on has elements already: a source yielded (N36), a stream delivered a batch."""
 
     id: int
@@ -67,7 +67,7 @@ class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     elements: tuple[Raw, ...] = ()
 
 
-class Matched(msgspec.Struct, frozen=True, tag=True):
+class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A watch was satisfied: the element `eid` fits one of its conditions and may be taken."""
 
     id: int
@@ -76,7 +76,7 @@ class Matched(msgspec.Struct, frozen=True, tag=True):
     eid: int
 
 
-class Woken(msgspec.Struct, frozen=True, tag=True):
+class Woken(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A moment came that was asked for by `Wake`."""
 
     id: int
@@ -84,7 +84,7 @@ class Woken(msgspec.Struct, frozen=True, tag=True):
     wake: str
 
 
-class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Someone outside said something by name; `Answer` replies to `signal`."""
 
     id: int
@@ -95,7 +95,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     arguments: dict[str, str | int | float | bool | None] = {}
 
 
-class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The run is to end, because someone asked or its caller ended."""
 
     id: int

@@ -18,20 +18,23 @@ from narval.memory.element import Element, Tree
 ERROR = "error"
 
 
-class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
+class Accepted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that may enter memory; `key` is what `unique` gives: name, expression, value."""
 
     xml: bytes
     key: tuple[str, str, str] | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What to keep; `fault` says what is wrong and `output` with which output."""
 
     accepted: tuple[Accepted, ...] = ()
     errors: tuple[bytes, ...] = ()
     fault: str = ""
     output: str = ""
+
+
+NOTHING = Verdict()
 
 
 def judge(
@@ -47,6 +50,8 @@ def judge(
     `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
     need no declaration and are never outputs (N26); when there is one nothing counts as missing.
     """
+    if not raws and not prototype.outputs:
+        return NOTHING
     bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
     errors: list[bytes] = []
     accepted: list[Accepted] = []

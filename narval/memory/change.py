@@ -13,7 +13,7 @@ It names the definition, not its version, so that marks survive new versions of 
 """
 
 
-class Added(msgspec.Struct, frozen=True):
+class Added(msgspec.Struct, frozen=True, gc=False):
     """An element entered memory; `declared` protects it and says by what (a declaration of memory.xml, the
     library)."""
 
@@ -21,39 +21,39 @@ class Added(msgspec.Struct, frozen=True):
     declared: str = ""
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """These elements joined the context of a run (N3)."""
 
     run: int
     eids: tuple[int, ...]
 
 
-class Used(msgspec.Struct, frozen=True):
+class Used(msgspec.Struct, frozen=True, gc=False):
     """These elements were given to that input or condition, and will not be given to it again (N18)."""
 
     scope: MarkScope
     eids: tuple[int, ...]
 
 
-class Reserved(msgspec.Struct, frozen=True):
+class Reserved(msgspec.Struct, frozen=True, gc=False):
     """These elements are about to be outdated by a call: nobody else may take them until it is over (N18)."""
 
     eids: tuple[int, ...]
 
 
-class Released(msgspec.Struct, frozen=True):
+class Released(msgspec.Struct, frozen=True, gc=False):
     """The call that reserved these elements failed: they may be taken again."""
 
     eids: tuple[int, ...]
 
 
-class Outdated(msgspec.Struct, frozen=True):
+class Outdated(msgspec.Struct, frozen=True, gc=False):
     """These elements have been replaced: no input or condition will take them any more (N18)."""
 
     eids: tuple[int, ...]
 
 
-class Keyed(msgspec.Struct, frozen=True):
+class Keyed(msgspec.Struct, frozen=True, gc=False):
     """An output with `unique` gave this value: an equal one will be dropped, even after forgetting (N37)."""
 
     name: str
@@ -61,13 +61,13 @@ class Keyed(msgspec.Struct, frozen=True):
     value: str
 
 
-class Undeclared(msgspec.Struct, frozen=True):
+class Undeclared(msgspec.Struct, frozen=True, gc=False):
     """What declared these elements does not do so any more: they lose their protection (N4)."""
 
     eids: tuple[int, ...]
 
 
-class Forgotten(msgspec.Struct, frozen=True):
+class Forgotten(msgspec.Struct, frozen=True, gc=False):
     """These elements, and these runs with their contexts, left memory (N5)."""
 
     eids: tuple[int, ...] = ()

@@ -7,7 +7,7 @@ import msgspec
 from narval.engines.events import Caller
 
 
-class Each(msgspec.Struct, frozen=True, omit_defaults=True):
+class Each(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What the calls of a `foreach` have in common (N19).
 
     `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
@@ -24,7 +24,7 @@ class Each(msgspec.Struct, frozen=True, omit_defaults=True):
     reserved: tuple[int, ...] = ()
 
 
-class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The plan began; `elements` are its first context."""
 
     at: float
@@ -33,21 +33,21 @@ class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     attempt: int = 0
 
 
-class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The step is to run: it is the first one, or `via` led to it."""
 
     step: str
     via: str = ""
 
 
-class StepHeldBack(msgspec.Struct, frozen=True, tag=True):
+class StepHeldBack(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The step waits: a call elsewhere has reserved the only elements it could take."""
 
     step: str
     watch: str
 
 
-class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The step has its inputs; with `foreach`, `later` are the elements it will make a call for."""
 
     step: str
@@ -55,7 +55,7 @@ class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     later: tuple[int, ...] = ()
 
 
-class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call went out for the step: for the element `given`, where it has a `foreach`."""
 
     step: str
@@ -66,14 +66,14 @@ class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     source: bool = False
 
 
-class CallsDropped(msgspec.Struct, frozen=True, tag=True):
+class CallsDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
 
     step: str
     elements: tuple[int, ...]
 
 
-class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call came back: with what it produced, the errors it left, or a fault of its outputs (N20)."""
 
     call: str
@@ -82,33 +82,33 @@ class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     fault: int | None = None
 
 
-class StepDone(msgspec.Struct, frozen=True, tag=True):
+class StepDone(msgspec.Struct, frozen=True, tag=True, gc=False):
     """All calls of the step did their work."""
 
     step: str
 
 
-class StepErred(msgspec.Struct, frozen=True, tag=True):
+class StepErred(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call of the step ended in error: an error link may take it up (N26)."""
 
     step: str
 
 
-class StepFailed(msgspec.Struct, frozen=True, tag=True):
+class StepFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The engine could not run the step (N17, N20); `error` is the element that says why."""
 
     step: str
     error: int
 
 
-class TransitionAsleep(msgspec.Struct, frozen=True, tag=True):
+class TransitionAsleep(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
 
     transition: str
     watch: str
 
 
-class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
     in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
 
@@ -118,20 +118,20 @@ class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     starts: tuple[str, ...] = ()
 
 
-class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
 
     transitions: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
 
 
-class TransitionFailed(msgspec.Struct, frozen=True, tag=True):
+class TransitionFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An error link's conditions do not hold (N26)."""
 
     transition: str
 
 
-class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The plan went on to another state; `error` says why it fails."""
 
     to: str

@@ -93,8 +93,7 @@ def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool
     if not isinstance(prototype, Prototype):
         why = prototype.message if prototype is not None else "its target has no prototype"
         return Verdict(fault=f"its outputs cannot be checked: {why}")
-    variables = frozenset[str]().union(*(each.condition.variables for each in prototype.outputs))
-    return judge(prototype, raws, plan.view, plan.bindings(variables), complete=complete)
+    return judge(prototype, raws, plan.view, plan.bindings(prototype.output_variables), complete=complete)
 
 
 def _bad_output(plan: Deciding, step: Step, identifier: str, call: CallRun, verdict: Verdict) -> CallBack:

@@ -63,7 +63,7 @@ PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 """The phase of a plan that is over; any other state is active."""
 
 
-class CallRun(msgspec.Struct, omit_defaults=True):
+class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A call under way: the elements it was given, which of them it reserved, whether it is a source's."""
 
     inputs: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class CallRun(msgspec.Struct, omit_defaults=True):
     source: bool = False
 
 
-class StepRun(msgspec.Struct, omit_defaults=True):
+class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A step as far as it has come; a step not in the state is `todo`.
 
     `via` led to it; `later` are the elements of a `foreach` whose call has not been made yet; `watch` is set
@@ -89,7 +89,7 @@ class StepRun(msgspec.Struct, omit_defaults=True):
     watch: str = ""
 
 
-class TransitionRun(msgspec.Struct, omit_defaults=True):
+class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A transition as far as it has come; one not in the state is `wait-step`."""
 
     state: str = "wait-step"
@@ -97,7 +97,7 @@ class TransitionRun(msgspec.Struct, omit_defaults=True):
     watch: str = ""
 
 
-class PlanState(msgspec.Struct, omit_defaults=True):
+class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
     """One run of a recipe."""
 
     run: int

@@ -70,6 +70,10 @@ def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = ""
 
 
 def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
+    if not prototype.inputs:
+        plan.record.change(StepRunning(step.id))
+        _call(plan, step)
+        return
     taking = Taking(plan, step, prototype)
     assigned = taking.assign()
     if assigned.missing:
@@ -77,7 +81,7 @@ def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
         return
     inputs = taking.settle(assigned)
     plan.record.change(StepRunning(step.id))
-    _call(plan, step, inputs, reserved=taking.outdated_by(inputs), listed=_lists(prototype))
+    _call(plan, step, inputs, reserved=taking.outdated_by(inputs), listed=prototype.lists)
 
 
 def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: Condition) -> None:
@@ -108,7 +112,7 @@ def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: C
         use=slot.use,
         outdates=slot.outdates,
         shared=shared,
-        listed=_lists(prototype),
+        listed=prototype.lists,
         reserved=taking.outdated_by(shared),
     )
     plan.record.change(StepRunning(step.id, each, eids))
@@ -261,7 +265,3 @@ def _near_to_run(plan: Deciding, step: Step, arguments: tuple[int, ...]) -> tupl
     """What lies nearest to the step: the run it calls looks there after its own context (N15)."""
     surroundings = around(plan, step)
     return (arguments + surroundings.promoted(), *surroundings.near)
-
-
-def _lists(prototype: Prototype) -> tuple[str, ...]:
-    return tuple(each.id for each in prototype.inputs if each.list)

@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     home: Path | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How a call ended: what it gave, or why it failed, or that it was given up on request."""
 
     elements: list[Raw] = []
