@@ -12,6 +12,7 @@ NarvalError
 │   └── SettingsError    etc/narval.toml has faults
 ├── SurroundingsError    the machine: disk, file system, peers
 │   ├── StoreError       the store cannot be read or written
+│   │   └── UnreadableError  one thing in it cannot be understood, or is missing; the rest is sound
 │   └── DaemonGoneError  the daemon does not answer
 └── InternalError        narval itself: an illegal transition, a broken invariant
 """
@@ -102,6 +103,10 @@ class SurroundingsError(NarvalError):
 
 class StoreError(SurroundingsError):
     """The store cannot be read or written; what was confirmed is safe."""
+
+
+class UnreadableError(StoreError):
+    """One thing that the store holds cannot be understood, or is missing; the rest of it is sound."""
 
 
 class DaemonGoneError(SurroundingsError):

@@ -106,6 +106,8 @@ class Agent:
         self.by_call: dict[str, int] = {}
         """The run that answers a call: call id to eid, while it is active."""
         self.children: dict[int, dict[int, None]] = {}
+        self.unreadable: dict[int, str] = {}
+        """Active runs that the store could not give back, and why: they fail in the next turn."""
         self.index: Index[WatchKey] = Index()
         self.moments: Moments[tuple[int, str], Deed | None] = Moments()
         """By run and wake; those of no run (0) have a deed."""
@@ -145,6 +147,7 @@ class Agent:
     def retire(self, run: Run) -> None:
         """A run is over: it waits for nothing any more."""
         self.active.pop(run.eid, None)
+        self.unreadable.pop(run.eid, None)
         if run.caller is not None:
             self.by_call.pop(run.caller.call, None)
         self.unwait(run)

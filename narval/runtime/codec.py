@@ -28,7 +28,7 @@ from narval.engines.commands import (
     Watch,
 )
 from narval.engines.events import Event, Produced, Returned, Signalled
-from narval.errors import PatternError, StoreError
+from narval.errors import PatternError, UnreadableError
 from narval.memory.element import Element, Origin
 from narval.memory.match import Bound
 
@@ -102,7 +102,7 @@ def encode_entry(event: Event, changes: Sequence[Any], commands: Sequence[Comman
 def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> Entry:
     """An entry of the journal, for recovery; `changes_type` is the engine's own union of changes.
 
-    Raises StoreError.
+    Raises UnreadableError.
     """
     stored = _read("an entry of the journal", _decode_entry, data)
     changes = _read("an entry of the journal", _changes_decoder(changes_type), stored.changes)
@@ -116,7 +116,7 @@ def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[di
     The event has the entry's own `seq`, each change and command the next. A field that one of the four names
     would hide is called otherwise: what is due at a moment says `due`, a run that is named `of_run`.
 
-    Raises StoreError.
+    Raises UnreadableError.
     """
     try:
         event, changes, commands = _read("an entry of the journal", _decode_any, data)[:3]
@@ -155,7 +155,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(data: bytes) -> Event:
-    """An event that waited. Raises StoreError."""
+    """An event that waited. Raises UnreadableError."""
     event: Event = _read("a waiting event", _decode_event, data)
     return event
 
@@ -166,7 +166,7 @@ def encode_snapshot(state: Any, commands: Iterable[Tracked]) -> bytes:
 
 
 def decode_snapshot(data: bytes, state_type: Any, lookup: Lookup) -> Snapshot:
-    """A snapshot read back; `state_type` is the engine's own. Raises StoreError."""
+    """A snapshot read back; `state_type` is the engine's own. Raises UnreadableError."""
     stored = _read("a snapshot", _decode_snapshot, data)
     state = _read("a snapshot", _state_decoder(state_type), stored.state)
     return Snapshot(state, list(_tracked(stored.commands, lookup)))
@@ -178,7 +178,7 @@ def encode_origin(origin: Origin | None) -> bytes | None:
 
 
 def decode_origin(data: bytes | None) -> Origin | None:
-    """Where an element comes from. Raises StoreError."""
+    """Where an element comes from. Raises UnreadableError."""
     if data is None:
         return None
     origin: Origin = _read("the origin of an element", _decode_origin, data)
@@ -232,8 +232,8 @@ def _read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
         raise _unreadable(what, error) from None
 
 
-def _unreadable(what: str, error: object) -> StoreError:
-    return StoreError(
+def _unreadable(what: str, error: object) -> UnreadableError:
+    return UnreadableError(
         f"{what} cannot be read: {error}; another version of narval wrote it, or the store is damaged: "
         "start the version that wrote it, or put back a backup"
     )

@@ -167,6 +167,9 @@ class Daemon:
 
     def _declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
         acted = frozenset(turn.memory.marks.get(ACTED, ())) if at_start else frozenset()
+        if at_start:
+            for run in list(self.agent.unreadable):
+                turn.lose(self.agent.runs[run])
         declare_library(turn, self.agent.library, self.loaded.sources)
         if declared is not None:
             declare_memory(turn, declared)

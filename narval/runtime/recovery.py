@@ -9,11 +9,12 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
+from lxml import etree
 
 from narval.engines import RUN_KINDS
 from narval.engines.commands import Abandon, Call, Release, Reserve, Unwake, Unwatch, Wake, Watch
 from narval.engines.events import Caller
-from narval.errors import StoreError
+from narval.errors import NarvalError, StoreError, UnreadableError
 from narval.memory import change as changes
 from narval.memory.element import Element
 from narval.runtime import codec
@@ -49,7 +50,10 @@ def restore_runs(agent: Agent, store: Store) -> None:
         if agent.idle is not None and row.ended is not None:
             agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
     for run in agent.active.values():
-        rebuild(agent, store, run, ())
+        try:
+            rebuild(agent, store, run, ())
+        except UnreadableError as error:
+            agent.unreadable[run.eid] = str(error)
     for run in agent.active.values():
         _nest(agent, run)
     for number, run_eid, data in store.queue():
@@ -59,9 +63,15 @@ def restore_runs(agent: Agent, store: Store) -> None:
 
 
 def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) -> None:
-    """The state of a run, and what it waits for, from snapshot, journal, and entries not committed yet."""
+    """The state of a run, and what it waits for, from snapshot, journal, and entries not committed yet.
+
+    Raises UnreadableError, and then the run has no state.
+    """
+    run.state = None
     run.definition = definition_of(agent, store, run)
     replay = _Replay(agent, store, run)
+    if replay.fault is not None:
+        raise replay.fault
     for _, _, event, decided, wished in pending:
         replay.follow(type(event).__name__, msgspec.structs.asdict(event), decided, wished)
     run.state, run.entries, run.saved = replay.state, replay.entries, 0
@@ -88,8 +98,11 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
 def render(agent: Agent, store: Store, run: Run) -> Element:
     """A run as an element of memory, rendered once for each version of its state (N2)."""
     if run.shown is None or run.shown[0] != run.version:
-        state, definition = state_of(agent, store, run), definition_of(agent, store, run)
-        xml = run.engine.render(definition, state, agent.memory.contexts.of(run.eid))
+        try:
+            state, definition = state_of(agent, store, run), definition_of(agent, store, run)
+            xml = run.engine.render(definition, state, agent.memory.contexts.of(run.eid))
+        except UnreadableError:
+            xml = _outline(run)
         run.shown = (run.version, Element(run.eid, xml, run.started, origin_of(run)))
     shown = run.shown[1]
     if not run.active:
@@ -101,7 +114,25 @@ def state_of(agent: Agent, store: Store, run: Run) -> Any:
     """The state of a run; of one that is over, from the journal."""
     if run.state is not None:
         return run.state
-    return _Replay(agent, store, run).state
+    replay = _Replay(agent, store, run)
+    if replay.fault is not None:
+        raise replay.fault
+    return replay.state
+
+
+def as_far_as_readable(agent: Agent, store: Store, run: Run) -> tuple[Any, Any]:
+    """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
+    try:
+        replay = _Replay(agent, store, run)
+    except UnreadableError:
+        return None, None
+    return replay.definition, replay.state
+
+
+def _outline(run: Run) -> bytes:
+    """A run of which nothing is known but its row."""
+    root = etree.Element(run.kind, name=run.name, state=run.word, unreadable="yes")
+    return etree.tostring(root, encoding="utf-8")
 
 
 def definition_of(agent: Agent, store: Store, run: Run) -> Any:
@@ -113,10 +144,15 @@ def definition_of(agent: Agent, store: Store, run: Run) -> Any:
         return current
     stored = store.definition(run.digest)
     if stored is None:
-        raise StoreError(
+        raise UnreadableError(
             f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows"
         )
-    return read_definition(stored.kind, stored.path, stored.source)
+    try:
+        return read_definition(stored.kind, stored.path, stored.source)
+    except NarvalError as error:
+        raise UnreadableError(
+            f"version {run.digest[:12]} of {run.name}, which run {run.eid} follows, cannot be read: {error}"
+        ) from error
 
 
 def in_force(run: Run) -> list[codec.Tracked]:
@@ -127,7 +163,10 @@ def in_force(run: Run) -> list[codec.Tracked]:
 
 
 class _Replay:
-    """A state that grows by what the journal says, and the commands in force."""
+    """A state that grows by what the journal says, and the commands in force.
+
+    `fault` says why it ends before the journal does: then the state is that of the entry before.
+    """
 
     def __init__(self, agent: Agent, store: Store, run: Run) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
@@ -135,6 +174,17 @@ class _Replay:
         self.state = run.engine.begin(run.eid, self.definition)
         self.force: dict[tuple[type, str], codec.Tracked] = {}
         self.entries = 0
+        self.fault: UnreadableError | None = None
+        try:
+            self._read(store, run)
+        except UnreadableError as error:
+            self.fault = error
+        except StoreError:
+            raise
+        except Exception as error:
+            self.fault = UnreadableError(f"run {run.eid} of {run.name} cannot be rebuilt: {error!r}")
+
+    def _read(self, store: Store, run: Run) -> None:
         snapshot = store.snapshot(run.eid)
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)

@@ -16,8 +16,8 @@ import msgspec
 
 from narval.engines import ENGINES, commands, runnable
 from narval.engines.commands import Command
-from narval.engines.events import Caller, Event, Matched, Produced, Returned, Started, Woken
-from narval.errors import StoreError
+from narval.engines.events import Caller, Cancelled, Event, Matched, Produced, Returned, Started, Woken
+from narval.errors import StoreError, UnreadableError
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
 from narval.memory.decay import Idle
@@ -28,7 +28,7 @@ from narval.runtime import codec
 from narval.runtime.agents import Agent, Run, WatchKey
 from narval.runtime.deeds import Deed, encode_deed
 from narval.runtime.effects import AFTERWARDS, AT_ONCE
-from narval.runtime.recovery import in_force, rebuild, render
+from narval.runtime.recovery import as_far_as_readable, in_force, rebuild, render
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import Batch, MomentRow, RunRow, SnapshotRow, Store
 
@@ -143,6 +143,9 @@ class Turn:
         run = self.agent.active.get(run_eid)
         if run is None or not self._still_true(run, event):
             return False
+        if run.state is None:
+            self.lose(run)
+            return False
         event = msgspec.structs.replace(event, id=self.agent.sequence + 1, at=self.at)
         self._run = run
         try:
@@ -153,7 +156,11 @@ class Turn:
             self._run = None
             log.exception("run %d of %s broke down", run.eid, run.name)
             self._take_back(run)
-            self._break(run, event, error)
+            if run.state is None:
+                self.lose(run)
+            else:
+                message = f"narval failed while it followed {run.name}: {error!r}"
+                self._break(run, event, "internal-error", message)
         else:
             self._run = None
             if decided or wished or not isinstance(event, Matched):
@@ -215,11 +222,29 @@ class Turn:
         self._controls.clear()
         self.agent.unwait(run)
         pending = [advance for advance in self.batch.journal if advance[0] == run.eid]
-        rebuild(self.agent, self.store, run, pending)
+        try:
+            rebuild(self.agent, self.store, run, pending)
+        except UnreadableError as error:
+            self.agent.unreadable[run.eid] = str(error)
 
-    def _break(self, run: Run, event: Event, error: Exception) -> None:
+    def lose(self, run: Run) -> None:
+        """What the store holds of a run cannot be read: the run fails, as far as it is known (N35)."""
+        why = self.agent.unreadable.get(run.eid, "its state is not known")
+        log.error("run %d of %s is lost: %s", run.eid, run.name, why)
+        event = Cancelled(self.agent.sequence + 1, self.at, why)
+        run.definition, run.state = as_far_as_readable(self.agent, self.store, run)
+        if run.state is not None:
+            self._break(run, event, "unreadable", why)
+            return
+        run.word = "failed"
+        eid = self.add(
+            make_error("unreadable", why, plan=run.eid, recipe=run.name), Origin(run.eid), held=run
+        )
+        self._record(run, event, [], [commands.Finish("failed", "failed", (eid,), eid)])
+        self.batch.runs.append(row_of(run))
+
+    def _break(self, run: Run, event: Event, kind: str, message: str) -> None:
         """The run fails where it stands; the others go on."""
-        kind, message = "internal-error", f"narval failed while it followed {run.name}: {error!r}"
         eid = self.add(make_error(kind, message, plan=run.eid, recipe=run.name), Origin(run.eid), held=run)
         decided, wished = run.engine.broken(run.definition, run.state, event, self, eid)
         given_up: list[Command] = [commands.Abandon(call) for call in run.calls]
