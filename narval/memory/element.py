@@ -26,6 +26,9 @@ MAX_DEPTH = 256
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 """The control namespace of N6; narval reads its own words with it and without it."""
 
+SIGNAL = "signal"
+"""The name of the element that says what someone said to a run (`narval signal`)."""
+
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
 _DECLARATION = re.compile(
@@ -79,6 +82,11 @@ class Element:
     def text(self) -> str:
         """All text within the element, joined."""
         return "".join(str(part) for part in parse(self.xml).itertext())
+
+    @property
+    def addressed(self) -> bool:
+        """Whether it was said to one run, and is no other's business: a signal that no step produced."""
+        return self.origin is not None and not self.origin.step and self.name == SIGNAL
 
     def tree(self) -> etree._Element:
         """A fresh lxml copy: altering it alters nothing else."""

@@ -39,6 +39,8 @@ class Memory:
         self._by_name: dict[str, dict[int, None]] = {}
         self._by_value: dict[str, dict[str, dict[str, dict[int, None]]]] = {}
         """Root name to attribute to value to eids: of attributes that a pattern has asked for."""
+        self._addressed: set[int] = set()
+        """What was said to one run: found in its context alone."""
         self._extents = Extents()
         self._trees = Trees()
 
@@ -90,13 +92,13 @@ class Memory:
                 yield eid
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
-        """All of memory that fits and may be taken, oldest first; lazily."""
+        """All of memory that fits and may be taken, oldest first; lazily. What is said to one run is not."""
         candidates = self._candidates(bound)
         extent = self._extent(bound, candidates)
         if extent is None:
-            return self.among(candidates, bound, scope)
+            return self.among(self._for_all(candidates), bound, scope)
         used = self.marks.get(scope, ()) if scope is not None else ()
-        return (eid for eid in extent.unused(scope, used) if eid not in self.reserved)
+        return (eid for eid in self._for_all(extent.unused(scope, used)) if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All of memory that fits, replaced and reserved elements too, oldest first."""
@@ -146,6 +148,10 @@ class Memory:
         """Whether the element has one of these names, so that it is worth being parsed."""
         element = self._elements.get(eid)
         return names is None or element is None or element.name in names
+
+    def _for_all(self, eids: Iterable[int]) -> Iterable[int]:
+        """Those that are not addressed to one run."""
+        return (eid for eid in eids if eid not in self._addressed) if self._addressed else eids
 
     def _fits(self, eid: int, bound: Bound) -> bool:
         element = self.element(eid)
@@ -211,6 +217,8 @@ class Memory:
         for index, value in self._indexed(element):
             index.setdefault(value, {})[element.eid] = None
         self._extents.enter(element, self._trees.of)
+        if element.addressed:
+            self._addressed.add(element.eid)
         if change.declared:
             self.declared[element.eid] = change.declared
         self.next_eid = max(self.next_eid, element.eid + 1)
@@ -226,6 +234,7 @@ class Memory:
                 del index[value]
         self._by_name[element.name].pop(eid, None)
         self._extents.leave(element)
+        self._addressed.discard(eid)
         self._trees.drop(eid)
         self.declared.pop(eid, None)
 

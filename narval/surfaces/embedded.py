@@ -128,6 +128,11 @@ class Agent:
         """End a run."""
         return dict(self._runner.run(self._operations.cancel(run)))
 
+    def signal(self, run: int, name: str, *elements: Given) -> dict[str, Any]:
+        """Say something by name to a run; what it made of that."""
+        given = [_bytes(each) for each in elements]
+        return dict(self._runner.run(self._operations.signal(run, name, given)))
+
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""
         return self._runner.run(self._operations.invoke(operation, arguments))

@@ -10,14 +10,15 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from narval.definitions.action import Action
 from narval.definitions.library import Library
 from narval.engines import ENGINES, runnable
-from narval.engines.events import Cancelled
+from narval.engines.commands import Answer
+from narval.engines.events import Cancelled, Raw, Signalled
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.element import Element, elements_of
 from narval.memory.match import Bound, condition
@@ -221,12 +222,25 @@ class Operations:
 
     async def cancel(self, run: int, reason: str = "") -> dict[str, Any]:
         """End a run: its calls are given up."""
-        found = self.run_of(run)
-        if not found.active:
-            raise RequestError(f"run {run} of {found.name} is over already: it is {found.word}")
+        found = self._active(run)
         self.daemon.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
         await self.daemon.submit(_nothing)
         return forms.run(self.agent, found)
+
+    async def signal(self, run: int, name: str, elements: list[bytes] | None = None) -> dict[str, Any]:
+        """Say something by name to a run; the elements come with it. What it made of that, once recorded."""
+        found = self._active(run)
+        if not (name.strip() and name.isprintable()):
+            raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
+        raws = tuple(Raw(each) for document in elements or [] for each in _elements(document))
+        answer: list[Answer] = []
+        await self.daemon.submit(lambda turn: answer.extend(_said(turn, found.eid, name, raws)))
+        if not answer:
+            raise RequestError(f"run {run} of {found.name} was not told: it is {found.word}")
+        problem, value = answer[0].problem, answer[0].value
+        if problem is not None:
+            raise RequestError(f"run {run} of {found.name} did not take {name}: {problem.message}")
+        return {"run": run, "signal": name, **(value or {})}
 
     async def wait(self, run: int, timeout: float | None = None) -> dict[str, Any]:
         """Wait until a run is over."""
@@ -272,6 +286,13 @@ class Operations:
             )
         raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
 
+    def _active(self, eid: int) -> Run:
+        """The run of that number, which is not over. Raises RequestError."""
+        run = self.run_of(eid)
+        if not run.active:
+            raise RequestError(f"run {eid} of {run.name} is over already: it is {run.word}")
+        return run
+
     def _not_loaded(self, name: str) -> str | None:
         """Why a file that is named like the definition, or its group, did not give it; None without one."""
         home, words = self.daemon.home, name.split(".")
@@ -300,6 +321,15 @@ def _admitted(turn: Turn, elements: list[bytes]) -> list[int]:
         if refusal is not None:
             raise ElementError("invalid", f"refused by its schema: {refusal}")
     return [turn.add(each) for each in elements]
+
+
+def _said(turn: Turn, run: int, name: str, elements: tuple[Raw, ...]) -> Iterator[Answer]:
+    """Tell a run a signal; its answer, recorded with the turn."""
+    signal = str(turn.agent.sequence + 1)
+    turn.tell(run, Signalled(0, 0.0, signal, name, elements))
+    for _, command in turn.outer:
+        if isinstance(command, Answer) and command.signal == signal:
+            yield command
 
 
 def _nothing(turn: Turn) -> None:
@@ -343,7 +373,7 @@ def _unknown(name: str, library: Library) -> str:
 
 _NAMES = (
     "status", "stop", "log", "add", "memory", "start", "runs", "show", "xml", "graph", "history", "why",
-    "cancel", "wait", "definitions", "actions",
+    "cancel", "signal", "wait", "definitions", "actions",
 )  # fmt: skip
 
 

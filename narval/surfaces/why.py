@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -76,7 +77,7 @@ def _error(memory: Memory, eid: int) -> str:
 
 def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
     conditions = [
-        _condition(agent.memory, run.eid, bound, scope)
+        _condition(agent, run, bound, scope)
         for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
     ]
     line: dict[str, Any] = {
@@ -93,7 +94,7 @@ def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
     return line
 
 
-def _condition(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+def _condition(agent: Agent, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
     line: dict[str, Any] = {
         "pattern": bound.text,
         "met": False,
@@ -101,10 +102,20 @@ def _condition(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) 
         "failed": None,
         "value": None,
     }
-    found = next(memory.matching(bound, scope), None)
+    found = next(_satisfying(agent, run, bound, scope), None)
     if found is not None:
         return {**line, "met": True, "nearest": found}
-    return {**line, **_nearest(memory, run, bound, scope)}
+    return {**line, **_nearest(agent.memory, run.eid, bound, scope)}
+
+
+def _satisfying(agent: Agent, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+    """What satisfies a condition, nearest first: what the run and its callers hold, then all of memory."""
+    memory = agent.memory
+    each: Run | None = run
+    while each is not None:
+        yield from memory.among(memory.contexts.of(each.eid), bound, scope)
+        each = agent.runs.get(each.caller.run) if each.caller is not None else None
+    yield from memory.matching(bound, scope)
 
 
 def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
@@ -117,7 +128,7 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
     own = [eid for eid in eids if memory.contexts.holds(run, eid)]
     for eid in islice(own or eids, LOOKED_AT):
         element = memory.element(eid)
-        if element is None:
+        if element is None or (element.addressed and not own):
             continue
         mismatch = bound.explain(memory.tree(element))
         if mismatch is None:

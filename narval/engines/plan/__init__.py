@@ -2,7 +2,8 @@
 
 `state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
 finds their inputs, `returns.py` takes what their calls gave back, `transitions.py` evaluates transitions,
-`story.py` tells how far a plan has come, and `deciding.py` is what they share.
+`signals.py` hears what is said to a plan, `story.py` tells how far it has come, `deciding.py` is what they
+share.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from narval.definitions.recipe import Recipe
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import View
-from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Started
-from narval.engines.plan import returns, steps, story, transitions
+from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started
+from narval.engines.plan import returns, signals, steps, story, transitions
 from narval.engines.plan import state as states
 from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.plan.deciding import Deciding
@@ -124,6 +125,7 @@ _ON: dict[type, Callable[[Deciding, Any], None]] = {
     Returned: _returned,
     Produced: _produced,
     Matched: _matched,
+    Signalled: signals.signalled,
     Cancelled: _cancelled,
 }
 

@@ -12,7 +12,9 @@ from narval.engines.commands import Watch
 from narval.engines.engine import Lookup, Wait
 from narval.engines.plan.deciding import conditions_of
 from narval.engines.plan.state import NOT_ENDED, PlanState
+from narval.memory.element import SIGNAL
 
+_SIGNAL_ALONE = frozenset({SIGNAL})
 FOLLOWED = 4
 """So many transitions back `reason` looks for the choice that left a step out."""
 
@@ -57,9 +59,16 @@ def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> It
         yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
     for identifier in state.asleep:
         watch = watches.get(state.transition(identifier).watch)
-        yield Wait(identifier, "condition", "an element for each condition", **_conditions(watch))
+        yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
     if state.state == "running":
         yield from _joins(definition, state)
+
+
+def _kind_of_wait(watch: Watch | None) -> tuple[str, str]:
+    """What a sleeping transition waits for: to be told something, or for elements; and in words."""
+    if watch is not None and all(bound.names == _SIGNAL_ALONE for bound in watch.conditions):
+        return "signal", " and ".join(bound.text for bound in watch.conditions)
+    return "condition", "an element for each condition"
 
 
 def _conditions(watch: Watch | None) -> dict[str, Any]:

@@ -96,19 +96,19 @@ def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
         if transition.times:
             plan.fail(plan.add_error("no-dates", _NO_DATES.format(transition.id)))
             return
-        wanted = _wanted(plan, transition)
-        took = _found(plan, transition, wanted)
+        conditions = wanted(plan, transition)
+        took = _found(plan, transition, conditions)
         if took is None:
-            lacking.append((transition, wanted))
+            lacking.append((transition, conditions))
         else:
-            _fire(plan, transition, wanted, took)
-    for transition, wanted in lacking:
+            _fire(plan, transition, conditions, took)
+    for transition, conditions in lacking:
         if not _is_potential(plan, transition):
             continue
         if handles_errors(transition):
             plan.record.change(TransitionFailed(transition.id))
         elif transition.id not in plan.state.asleep:
-            _sleep(plan, transition, wanted)
+            _sleep(plan, transition, conditions)
 
 
 def _is_potential(plan: Deciding, transition: Transition) -> bool:
@@ -172,7 +172,7 @@ def _wait_anew(plan: Deciding, transition: Transition) -> None:
     if transition.id in plan.state.asleep:
         _choose(plan, _rivals([transition]))
     if transition.id in plan.state.asleep:
-        _sleep(plan, transition, _wanted(plan, transition))
+        _sleep(plan, transition, wanted(plan, transition))
 
 
 def _stop_watching(plan: Deciding, transition: Transition) -> None:
@@ -237,7 +237,8 @@ def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
 # --- conditions -----------------------------------------------------------------------------------------
 
 
-def _wanted(plan: Deciding, transition: Transition) -> Wanted:
+def wanted(plan: Deciding, transition: Transition) -> Wanted:
+    """The conditions of a transition with their variables resolved, and where what they use is marked."""
     return conditions_of(plan.recipe, plan.state, transition, plan.view.element)
 
 

@@ -22,6 +22,7 @@ COMMANDS = (
     runs.history,
     runs.why,
     runs.cancel,
+    runs.signal,
     definitions.definitions,
     definitions.actions,
     daemon.log,

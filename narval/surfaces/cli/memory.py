@@ -51,9 +51,9 @@ def start(
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
-    documents = _documents(files)
+    documents = documents_of(files)
     with asking(session.home, working=wait) as asked:
-        with _naming(files, documents):
+        with naming(files, documents):
             run = asked.ask("start", name=name, elements=documents)
         if not session.as_json:
             click.echo(run["eid"])
@@ -93,9 +93,9 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     Of each FILE (- is standard input) the root is added, or each child of a root `memory`. When one of them
     is refused, none is added.
     """
-    documents = _documents(files)
+    documents = documents_of(files)
     eids: list[int] = []
-    with asking(session.home) as asked, _naming(files, documents):
+    with asking(session.home) as asked, naming(files, documents):
         for batch in _batches(documents):
             added = asked.ask("add", elements=batch)["eids"]
             eids += added
@@ -105,7 +105,7 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
         session.give({"eids": eids}, click.echo)
 
 
-def _documents(files: Sequence[BinaryIO]) -> list[bytes]:
+def documents_of(files: Sequence[BinaryIO]) -> list[bytes]:
     """What the files hold. Raises ElementError for one too large to be taken, before all is read."""
     documents = []
     for file in files:
@@ -113,7 +113,7 @@ def _documents(files: Sequence[BinaryIO]) -> list[bytes]:
         if len(documents[-1]) > ROOM:
             from narval.memory.element import elements_of
 
-            with _naming([file], documents[-1:]):
+            with naming([file], documents[-1:]):
                 elements_of(documents[-1])
     return documents
 
@@ -132,7 +132,7 @@ def _batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 @contextmanager
-def _naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[None]:
+def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[None]:
     """Have a refusal say which file it is about."""
     try:
         yield

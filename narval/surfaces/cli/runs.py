@@ -1,13 +1,14 @@
-"""Commands about runs: runs, show, history, why, cancel."""
+"""Commands about runs: runs, show, history, why, cancel, signal."""
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
 from narval.surfaces import render
 from narval.surfaces.cli.command import command
+from narval.surfaces.cli.memory import documents_of, naming
 from narval.surfaces.cli.session import Session, asking
 from narval.surfaces.columns import RUNS, table
 from narval.surfaces.text import xml_text
@@ -101,3 +102,27 @@ def cancel(session: Session, run: int, reason: str) -> None:
     """End a run: its calls are given up."""
     answer = session.ask("cancel", run=run, reason=reason)
     session.give(answer, lambda found: click.echo(f"run {found['eid']} is {found['state']}"))
+
+
+@command("signal", example="narval signal 12 approve\nnarval signal 12 reply answer.xml")
+@run_argument
+@click.argument("name")
+@click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
+def signal(session: Session, run: int, name: str, file: BinaryIO | None) -> None:
+    """Say something by NAME to a run, with the elements in FILE (- is standard input).
+
+    A plan gets it as an element `signal`, which is addressed to it alone: a condition waits for it with a
+    pattern such as signal[@name='approve'].
+    """
+    documents = documents_of([file] if file is not None else [])
+    with naming([file] if file is not None else [], documents):
+        answer = session.ask("signal", run=run, name=name, elements=documents)
+    session.give(answer, _told)
+
+
+def _told(answer: dict[str, Any]) -> None:
+    said = f"signal {answer['signal']} is element {answer['eid']}" if answer.get("eid") else "told"
+    if answer.get("taken_by"):
+        click.echo(f"{said}: transition {answer['taken_by']} took it")
+    else:
+        click.echo(f"{said}: nothing in run {answer['run']} waits for it yet")

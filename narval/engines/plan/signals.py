@@ -1,0 +1,71 @@
+"""What a plan makes of a signal: an element of its own, which a condition may wait for.
+
+`<signal name="approve" run="12">` holds what came with it. It is addressed: the plan, and the plans it calls,
+find it in their contexts; the search through all of memory passes it over, so that to approve one order does
+not approve another. A signal that nothing waits for yet is not lost: it is there when a condition asks.
+"""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from narval.engines import commands
+from narval.engines.events import Problem, Signalled
+from narval.engines.plan import transitions
+from narval.engines.plan.deciding import Deciding
+from narval.errors import ElementError
+from narval.memory.element import SIGNAL, canonical, parse
+
+LISTENING = frozenset({"ready", "running"})
+"""In these states something may still be waited for."""
+
+
+def signalled(plan: Deciding, event: Signalled) -> None:
+    """Someone said something: it becomes an element, what waits for it goes on, and it is answered."""
+    if plan.state.state not in LISTENING:
+        why = f"plan {plan.state.run} is {plan.state.state}: it waits for nothing any more"
+        plan.record.command(commands.Answer(event.signal, problem=Problem("not-listening", why)))
+        return
+    try:
+        xml = _element(plan, event)
+    except ElementError as error:
+        plan.record.command(commands.Answer(event.signal, problem=Problem(error.kind, str(error))))
+        return
+    refusal = plan.view.schema_fault(xml)
+    if refusal is not None:
+        plan.record.command(commands.Answer(event.signal, problem=Problem("invalid", refusal)))
+        return
+    eid = plan.add(xml, call=event.signal)
+    taken_by = _offer(plan, eid)
+    plan.record.command(commands.Answer(event.signal, {"eid": eid, "taken_by": taken_by}))
+
+
+def _element(plan: Deciding, event: Signalled) -> bytes:
+    """The signal as an element. Raises ElementError for one too large or too deep."""
+    root = etree.Element(SIGNAL, name=event.name, run=str(plan.state.run))
+    for key, value in event.arguments.items():
+        if value is not None and key not in root.attrib:
+            root.set(key, str(value))
+    root.extend(parse(raw.xml) for raw in event.elements)
+    return canonical(root)
+
+
+def _offer(plan: Deciding, eid: int) -> str | None:
+    """The transition that took the signal at once, if one waited for it."""
+    for identifier in tuple(plan.state.asleep):
+        watch = plan.state.transition(identifier).watch
+        if identifier not in plan.state.asleep or not _concerns(plan, identifier, eid):
+            continue
+        transitions.matched(plan, watch)
+        if eid in plan.state.transition(identifier).took:
+            return identifier
+    return None
+
+
+def _concerns(plan: Deciding, identifier: str, eid: int) -> bool:
+    """Whether some condition of a transition may take the signal."""
+    transition = plan.recipe.transitions[identifier]
+    return any(
+        any(True for _ in plan.view.among((eid,), bound, scope))
+        for bound, scope in transitions.wanted(plan, transition)
+    )
