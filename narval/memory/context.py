@@ -84,8 +84,7 @@ class Contexts:
     def forget_element(self, eid: int) -> None:
         """An element leaves every context."""
         for run in list(self.holders(eid)):
-            self._held.get(run, {}).pop(eid, None)
-        self._holders.pop(eid, None)
+            self.leave(run, (eid,))
 
     def _drop(self, run: int, eid: int) -> None:
         holders = self._holders.get(eid)

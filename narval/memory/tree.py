@@ -241,11 +241,12 @@ class Memory:
     def _forget(self, change: changes.Forgotten) -> None:
         for run in change.runs:
             self.contexts.forget_run(run)
+            self.contexts.forget_element(run)
         for eid in change.eids:
             self._remove(eid)
             self.contexts.forget_element(eid)
             self.outdated.discard(eid)
-        gone = set(change.eids)
+        gone = {*change.eids, *change.runs}
         for eids in self.marks.values():
             eids -= gone
 

@@ -214,6 +214,7 @@ def writes(dialect: Dialect) -> tuple[Write, ...]:
         ("forgotten_elements", _gone(elements.c.eid), _single("forgotten_elements")),
         ("forgotten_elements", _gone(marks.c.eid), _single("forgotten_elements")),
         ("forgotten_runs", _gone(runs.c.eid), _single("forgotten_runs")),
+        ("forgotten_runs", _gone(marks.c.eid), _single("forgotten_runs")),
         ("forgotten_runs", _gone(contexts.c.run), _single("forgotten_runs")),
         ("forgotten_runs", _gone(journal.c.run), _single("forgotten_runs")),
         ("forgotten_runs", _gone(snapshots.c.run), _single("forgotten_runs")),

@@ -314,6 +314,9 @@ class Turn:
 
     def forget(self, fact: changes.Forgotten) -> None:
         """Runs and elements leave memory; numbering goes on behind them (N1)."""
+        for eid in (*fact.eids, *fact.runs):  # whoever held them is rendered without them from now on
+            for holder in self.memory.contexts.holders(eid):
+                self.agent.runs[holder].shown = None
         self.change(fact)
         for run in fact.runs:
             self.agent.dismiss(run)

@@ -138,6 +138,17 @@ def test_N5_what_is_forgotten_leaves_contexts_marks_and_indexes() -> None:
     assert 2 not in list(made.matching(bound("mail[@n='1']")))
 
 
+def test_N5_a_forgotten_run_leaves_the_contexts_and_marks_of_others_too() -> None:
+    memory = Memory()
+    for run in (5, 6):
+        memory.show_run(run, "plan", lambda run=run: Element(run, b"<plan/>"))
+    memory.apply(changes.Held(6, (5,)))
+    memory.apply(changes.Used(SCOPE, (5,)))
+    memory.apply(changes.Forgotten(runs=(5,)))
+    assert list(memory.contexts.runs()) == []
+    assert not memory.marks[SCOPE]
+
+
 def test_N4_a_declared_element_knows_by_what_until_it_is_declared_no_more() -> None:
     made = Memory()
     made.apply(changes.Added(Element(1, b"<user/>"), declared="memory.xml:abc"))

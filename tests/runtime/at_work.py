@@ -15,7 +15,7 @@ import pytest
 
 from narval.memory.element import Element, parse
 from narval.runtime import turn
-from narval.runtime.agents import Agent
+from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import SimulatedClock
 from narval.runtime.daemon import Daemon
 from narval.runtime.database import Database
@@ -111,8 +111,11 @@ def watched_commits(scene: Scene) -> Iterator[None]:
 # --- what is compared -----------------------------------------------------------------------------------
 
 
-def portrait(agent: Agent) -> dict[str, Any]:
-    """All that an agent knows, to the number: what a restart must bring back."""
+def portrait(agent: Agent, *, over: bool = True) -> dict[str, Any]:
+    """All that an agent knows, to the number: what a restart must bring back.
+
+    With `over`, runs that are over are rendered too, each from its journal.
+    """
     memory = agent.memory
     elements = [eid for eid in memory if not memory.is_run(eid)]
     return {
@@ -122,13 +125,13 @@ def portrait(agent: Agent) -> dict[str, Any]:
         "reserved": set(memory.reserved),
         "marks": {scope: set(eids) for scope, eids in memory.marks.items() if eids},
         "keys": set(memory.keys),
-        "contexts": {run: set(memory.contexts.of(run)) for run in memory.contexts.runs()},
+        "contexts": {run: held for run in memory.contexts.runs() if (held := set(memory.contexts.of(run)))},
         "next_eid": memory.next_eid,
         "runs": {
             run.eid: (run.name, run.word, run.phase, run.started, run.ended, run.attempt, run.error)
             for run in agent.runs.values()
         },
-        "callers": {run.eid: run.caller for run in agent.active.values()},
+        "callers": {run.eid: _caller(agent, run) for run in agent.active.values()},
         "states": {run.eid: run.state for run in agent.active.values()},
         "calls": {run.eid: dict(run.calls) for run in agent.active.values()},
         "watches": {run.eid: _plain(run.watches) for run in agent.active.values()},
@@ -138,7 +141,7 @@ def portrait(agent: Agent) -> dict[str, Any]:
         "waiting": len(agent.index),
         "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.moments.waiting()),
         "queue": [(run, event) for _, run, event in agent.queue],
-        "rendered": {eid: _of(memory.element(eid)) for eid in agent.runs},
+        "rendered": {eid: _of(memory.element(eid)) for eid in (agent.runs if over else agent.active)},
         "children": {run: set(children) for run, children in agent.children.items() if children},
         "by_call": dict(agent.by_call),
     }
@@ -165,6 +168,14 @@ def outcome(agent: Agent) -> dict[str, Counter[Any]]:
             if eid in text
         ),
     }
+
+
+def _caller(agent: Agent, run: Run) -> Any:
+    """Who called; what was nearest there, too, while somebody waits for the answer."""
+    caller = run.caller
+    if caller is None or agent.awaited(run):
+        return caller
+    return caller.run, caller.step, caller.call
 
 
 def _of(element: Element | None) -> tuple[bytes, float, Any] | None:

@@ -280,6 +280,26 @@ def test_N5_a_plan_and_what_it_alone_holds_are_forgotten_after_its_decay(scene: 
         asyncio.run(story())
 
 
+def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, settings='forget_after = "1h"\n')
+
+    async def story() -> None:
+        daemon = await scene.open()
+        gift = await daemon.submit(lambda turn: turn.add(b"<gift/>"))
+        run = await daemon.submit(lambda turn: turn.start("w.nothing", (gift,)))
+        await daemon.until_idle()
+        shown = daemon.agent.memory.element(run.eid)
+        assert f'eid="{gift}"'.encode() in shown.xml
+        await daemon.elapse(7300.0)
+        assert gift not in daemon.agent.memory
+        shown = daemon.agent.memory.element(run.eid)
+        assert f'eid="{gift}"'.encode() not in shown.xml
+        await scene.end()
+
+    with watched_commits(scene):
+        asyncio.run(story())
+
+
 def test_N5_forget_after_forgets_what_nobody_used_for_that_long(tmp_path: Path) -> None:
     scene = scene_in(tmp_path, settings='forget_after = "1h"\n')
     scene.write("data/memory.xml", "<memory><rule/></memory>")

@@ -15,49 +15,7 @@ from narval.memory.element import elements_of
 from narval.runtime.daemon import Daemon
 from narval.runtime.executors.inline import Inline
 from tests.runtime.at_work import Killed, Scene, outcome, portrait, watched_commits
-
-MODULE = """
-import narval
-from narval import Input, Output, action
-
-INLINE = {"runs": "inline"}
-
-@action(**INLINE)
-def nothing():
-    return None
-
-@action(outputs=[Output("note", "note")], **INLINE)
-def note():
-    return f"<note step='{narval.call().step}'/>"
-
-@action(inputs=[Input("mail", "mail", use=True)], outputs=[Output("ack", "ack")], **INLINE)
-def take(mail):
-    return f"<ack of='{mail.attributes['n']}' step='{narval.call().step}'/>"
-
-@action(inputs=[Input("mails", "mail", list=True, optional=True)], outputs=[Output("seen", "seen")], **INLINE)
-def look(mails):
-    return f"<seen step='{narval.call().step}'/>"
-
-@action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")], **INLINE)
-def count(counter):
-    return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
-
-@action(inputs=[Input("mail", "mail[@n mod 2 = 1]", optional=True, use=True)], **INLINE)
-def stumble(mail):
-    if mail is not None:
-        raise ValueError("an odd mail")
-
-@action(outputs=[Output("once", "once", unique="@step")], **INLINE)
-def once():
-    return f"<once step='{narval.call().step}'/>"
-
-@action(outputs=[Output("start", "start-plan")], **INLINE)
-def spawn():
-    return "<start-plan recipe='w.leaf'><gift/></start-plan>"
-"""
-
-LEAF = """<recipe group="w" name="leaf" start_step="a" end_step="a" decay="50">
-<step id="a" type="action" target="w.note"/></recipe>"""
+from tests.simulator.world import LEAF, MODULE
 
 ACTIONS = ("nothing", "note", "take", "look", "count", "stumble", "once", "spawn")
 CONDITIONS = (

@@ -1,0 +1,90 @@
+"""A home whose daemons may be killed before or after any commit, and a clock that jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from narval.runtime import daemon as daemons
+from narval.runtime import loop, turn
+from narval.runtime.clock import SimulatedClock
+from narval.runtime.database import Database
+from narval.runtime.store import Batch
+from tests.runtime.at_work import Killed, Scene
+from tests.simulator.invariants import Ledger
+
+__all__ = ["Crashing", "JumpingClock", "Killed", "taken_apart"]
+
+
+class JumpingClock(SimulatedClock):
+    """A clock that somebody may also set back, as the clock of a machine."""
+
+    def jump(self, seconds: float) -> None:
+        """It says another time from now on, without any time having passed."""
+        self._now += seconds
+
+
+class Crashing(Scene):
+    """A scene that keeps a ledger of what is committed."""
+
+    def __init__(self, folder: Path, *, limit: int, settings: str, ledger: Ledger) -> None:
+        super().__init__(folder, limit=limit, settings=settings)
+        self.clock = JumpingClock(1_000_000.0)
+        self.ledger = ledger
+        self.crashes = 0
+
+    def commit(self, write: Any, store: Database, batches: tuple[Batch, ...]) -> None:
+        """As the scene has it, and counted."""
+        try:
+            super().commit(write, store, batches)
+        except Killed:
+            self.crashes += 1
+            raise
+
+    def _note(self, batches: tuple[Batch, ...]) -> None:
+        self.ledger.note(batches)
+
+
+@contextmanager
+def taken_apart(
+    scene: Crashing, chance: Random, executor: Callable[..., Any], recorded: Callable[[], None]
+) -> Iterator[None]:
+    """The daemon's own parts at work, but for the commit, the executor and what measures real time.
+
+    `recorded` is called when a turn is recorded, before anything of it is performed.
+    """
+    write, perform = Database.commit, loop.Loop.perform
+    ticks = Ticks(chance)
+
+    def commit(store: Database, *batches: Batch) -> None:
+        scene.commit(write, store, batches)
+
+    def performed(self: loop.Loop, made: turn.Turn) -> None:
+        recorded()
+        perform(self, made)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "commit", commit)
+        patch.setattr(loop.Loop, "perform", performed)
+        patch.setattr(loop, "perf_counter", ticks)
+        patch.setattr(turn, "SNAPSHOT_AFTER", 3)
+        patch.setattr(daemons, "BREATH", 0.0)
+        patch.setattr(daemons, "Executor", executor)
+        yield
+
+
+class Ticks:
+    """What a turn measures its own length by: now and then it takes long, and is cut short."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance, self._now = chance, 0.0
+
+    def __call__(self) -> float:
+        if self._chance.random() < 0.05:
+            self._now += 2 * loop.SLICE
+        return self._now

@@ -1,0 +1,154 @@
+"""An executor that holds every call until it is told to answer one: in any order, in any way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from random import Random
+from typing import Any, NamedTuple
+
+from narval.engines.events import Problem, Raw
+from narval.errors import NarvalError
+from narval.runtime.calling import CurrentCall
+from narval.runtime.executor import Done
+from narval.runtime.executors.contract import ABANDONED, Counts, Outcome, Produced, Task
+from narval.runtime.executors.conversion import answer
+from tests.simulator.invariants import Ledger
+
+
+class Held(NamedTuple):
+    """A call that is under way."""
+
+    task: Task
+    done: Done
+    produced: Produced
+    deadline: float | None
+
+
+class Interleaving:
+    """Stands in the place of `Executor`. What comes of a call, and when, is a matter of chance.
+
+    `kind` is 0 where actions do as they are written, and 1 where they fail in all ways that there are.
+    """
+
+    def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
+        self.chance, self.clock, self.ledger = chance, clock, ledger
+        self.held: dict[str, Held] = {}
+        self.given_up: set[str] = set()
+        self.rough = True
+        self.closed = False
+        self._yielded: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- what the runtime asks ------------------------------------------------------------------------
+
+    def start(self, task: Task, done: Done, produced: Produced) -> None:
+        """Hold a call; now and then, answer it at once."""
+        if self.closed:
+            return
+        self.ledger.begun(task.call)
+        assert task.call not in self.held, f"call {task.call} is made while it is under way"
+        deadline = self.clock.now() + task.timeout if task.timeout is not None else None
+        self.held[task.call] = Held(task, done, produced, deadline)
+        if task.where != "source" and self.chance.random() < 0.2:
+            self.answer(task.call)
+
+    def abandon(self, call: str) -> bool:
+        """Give a call up, some time: it may come back before that."""
+        if call in self.held:
+            self.given_up.add(call)
+        return call in self.held
+
+    async def close(self, grace: float = 0.0) -> None:
+        """Some calls end in time."""
+        if grace > 0:
+            for call in [call for call, each in self.held.items() if each.task.where != "source"]:
+                if self.chance.random() < 0.5:
+                    self.answer(call)
+        self.closed = True
+        self.held.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def caught_up(self, call: str) -> bool:
+        """Always: who waits until idle does not wait for chance."""
+        return True
+
+    @property
+    def progress(self) -> dict[str, tuple[float, float | None]]:
+        """Nobody says how far it is."""
+        return {}
+
+    @property
+    def counts(self) -> Counts:
+        """How many calls are held."""
+        return Counts(running=len(self.held), queued=0, given_up=0, worker_restarts=0)
+
+    # --- what the simulation asks ---------------------------------------------------------------------
+
+    def overdue(self) -> list[str]:
+        """The calls whose time is over."""
+        now = self.clock.now()
+        return [
+            call for call, each in self.held.items() if each.deadline is not None and each.deadline <= now
+        ]
+
+    def answer(self, call: str) -> None:
+        """A call comes back, or a source yields."""
+        held = self.held[call]
+        if call in self.given_up and self.chance.random() < 0.8:
+            self._end(call, ABANDONED)
+        elif held.task.where == "source" and self._source(held):
+            return
+        else:
+            self._end(call, self._outcome(held.task))
+
+    def expire(self, call: str) -> None:
+        """A call has outlived its time limit."""
+        self._end(call, Outcome(problem=Problem("timeout", "it did not come back in time")))
+
+    def _end(self, call: str, outcome: Outcome) -> None:
+        held = self.held.pop(call)
+        self.given_up.discard(call)
+        held.done(outcome)
+
+    def _source(self, held: Held) -> bool:
+        """A source yields what it would yield next; False when it ends."""
+        if self.chance.random() < (0.1 if self.rough else 0.5):
+            return False
+        number = self._yielded.get(held.task.call, 0)
+        self._yielded[held.task.call] = number + 1
+        raws = [Raw(f"<drop n='{number}'/>".encode(), "drop")]
+        if self.rough and self.chance.random() < 0.05:
+            raws = [Raw(b"<puddle/>", "drop")]
+        task = asyncio.get_running_loop().create_task(_yield(held, raws))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    def _outcome(self, task: Task) -> Outcome:
+        if self.rough and self.chance.random() < 0.25:
+            return self._failure()
+        if task.where == "source":
+            return Outcome([])
+        current = CurrentCall(task.call, task.run, task.step, task.home)
+        return current.context().run(answer, task)
+
+    def _failure(self) -> Outcome:
+        return self.chance.choice(
+            (
+                Outcome(problem=Problem("ValueError", "it did not like it")),
+                Outcome(problem=Problem("crash", "its worker died", "line 1\nline 2")),
+                Outcome([Raw(b"<puddle/>")]),
+                Outcome([Raw(b"<note/>"), Raw(b"<note/>"), Raw(b"<ack/>")]),
+                Outcome([Raw(b"<error type='odd'><message>as an element</message></error>")]),
+                Outcome([Raw(b"<note/>"), Raw(b"<error/>"), Raw(b"<error/>")]),
+                Outcome([]),
+                Outcome([Raw(b"<start-plan recipe='w.none'/>")]),
+            )
+        )
+
+
+async def _yield(held: Held, raws: list[Raw]) -> None:
+    with contextlib.suppress(NarvalError, asyncio.CancelledError):
+        await held.produced(raws)

@@ -1,0 +1,237 @@
+"""What must hold of any run of the simulation, and the ledger that it is held against.
+
+The ledger is kept from what is committed alone, row by row, apart from the code it is to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+from typing import Any
+
+from narval.engines import commands as asked
+from narval.engines.events import Returned
+from narval.engines.plan.changes import CallMade, StepDone, StepErred, StepFailed, StepRunning
+from narval.memory.change import MarkScope
+from narval.memory.trouble import read_error
+from narval.runtime.agents import Agent, Run
+from narval.runtime.daemon import Daemon
+from narval.runtime.recovery import definition_of, restore, restore_runs, state_of
+from narval.runtime.store import Batch, Store
+from narval.surfaces import why
+from tests.runtime.at_work import portrait
+
+_ENDED = (StepDone, StepErred, StepFailed)
+
+
+class Ledger:
+    """All that was ever committed, as far as the invariants need it."""
+
+    def __init__(self) -> None:
+        self.elements: dict[int, bytes] = {}
+        self.runs: set[int] = set()
+        self.forgotten: set[int] = set()
+        self.confirmed: set[int] = set()
+        """Eids that somebody was told of."""
+        self.returned: set[str] = set()
+        """Calls whose return is recorded."""
+        self.uses: dict[tuple[MarkScope, int], tuple[int, int]] = {}
+        """Who used an element there: the run and the event."""
+        self.kept_by: dict[int, int] = {}
+        self.outdated: set[int] = set()
+        self.ended_steps: set[tuple[int, str]] = set()
+        self.ended_runs: set[int] = set()
+        self.highest = 0
+        self.entries = self.commits = 0
+
+    # --- what the executor and the surfaces tell ------------------------------------------------------
+
+    def begun(self, call: str) -> None:
+        """A call is made: never after its return (N35)."""
+        inside = call.partition(".")[2]
+        assert inside not in self.returned, f"call {inside} is made again after its return was recorded"
+
+    def confirm(self, eids: Iterable[int]) -> None:
+        """Somebody was told that these are in memory: they are recorded."""
+        for eid in eids:
+            assert eid in self.elements or eid in self.runs, f"{eid} was confirmed and is not recorded"
+            self.confirmed.add(eid)
+
+    # --- what is committed ----------------------------------------------------------------------------
+
+    def note(self, batches: Iterable[Batch]) -> None:
+        """Batches were committed."""
+        self.commits += 1
+        for batch in batches:
+            for added in batch.elements:
+                self._arrived(added.element.eid)
+                self.elements[added.element.eid] = added.element.xml
+            for row in batch.runs:
+                if row.eid not in self.runs:
+                    self._arrived(row.eid)
+                    self.runs.add(row.eid)
+            for run, seq, event, decided, wished in batch.journal:
+                self.entries += 1
+                self._entry(run, seq, event, decided, wished)
+            self.forgotten.update(batch.forgotten_elements, batch.forgotten_runs)
+
+    def _arrived(self, eid: int) -> None:
+        """An eid is never given twice (N1); within a turn elements and runs may be recorded in any order."""
+        assert eid not in self.elements, f"eid {eid} is given twice"
+        assert eid not in self.runs, f"eid {eid} is given twice"
+        self.highest = max(self.highest, eid)
+
+    def _entry(self, run: int, seq: int, event: Any, decided: Iterable[Any], wished: Iterable[Any]) -> None:
+        where = f"run {run}, event {seq} ({type(event).__name__})"
+        assert run not in self.ended_runs, f"{where}: the run is over"
+        if isinstance(event, Returned):
+            assert event.call not in self.returned, f"{where}: call {event.call} returns twice"
+            self.returned.add(event.call)
+        for change in decided:
+            if isinstance(change, StepRunning | CallMade):
+                assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} runs again"
+            if isinstance(change, _ENDED):
+                assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} ends twice"
+                self.ended_steps.add((run, change.step))
+        for command in wished:
+            self._wish(run, seq, where, command)
+
+    def _wish(self, run: int, seq: int, where: str, command: Any) -> None:
+        if isinstance(command, asked.Mark):
+            for eid in command.eids:
+                user = self.uses.setdefault((command.scope, eid), (run, seq))
+                assert user == (run, seq), f"{where}: {eid} is used by {command.scope}, as by {user} before"
+        elif isinstance(command, asked.Reserve):
+            for eid in command.eids:
+                assert self.kept_by.get(eid, run) == run, f"{where}: {eid} is reserved by {self.kept_by[eid]}"
+                assert eid not in self.outdated, f"{where}: {eid} is replaced, and reserved again"
+                self.kept_by[eid] = run
+        elif isinstance(command, asked.Release):
+            self._let_go(run, where, command.eids)
+        elif isinstance(command, asked.Outdate):
+            self._let_go(run, where, command.eids)
+            self.outdated.update(command.eids)
+        elif isinstance(command, asked.Call):
+            taken = {eid for _, eids in command.inputs for eid in eids}
+            assert taken.isdisjoint(self.outdated), f"{where}: a call is given what was replaced: {taken}"
+            assert taken.isdisjoint(self.forgotten), f"{where}: a call is given what was forgotten: {taken}"
+        elif isinstance(command, asked.Finish):
+            self.ended_runs.add(run)
+            self.kept_by = {eid: owner for eid, owner in self.kept_by.items() if owner != run}
+
+    def _let_go(self, run: int, where: str, eids: Iterable[int]) -> None:
+        for eid in eids:
+            owner = self.kept_by.pop(eid, run)
+            assert owner == run, f"{where}: {eid} is let go, and run {owner} had reserved it"
+
+
+# --- at any moment when all is recorded -----------------------------------------------------------------
+
+
+def check_memory(ledger: Ledger, agent: Agent) -> None:
+    """Nothing confirmed is lost, nothing comes from nowhere: memory is what was committed."""
+    memory = agent.memory
+    known = {eid for eid in memory if not memory.is_run(eid)}
+    kept = ledger.elements.keys() - ledger.forgotten
+    assert known == kept, f"lost: {sorted(kept - known)}; from nowhere: {sorted(known - kept)}"
+    for eid in known:
+        element = memory.element(eid)
+        assert element is not None
+        assert element.xml == ledger.elements[eid], f"element {eid} is not as it was recorded"
+    runs = ledger.runs - ledger.forgotten
+    assert set(agent.runs) == runs, f"runs lost or from nowhere: {set(agent.runs) ^ runs}"
+    assert ledger.confirmed <= known | runs | ledger.forgotten
+
+
+def check_recovered(agent: Agent, store: Store, *, over: bool = True) -> None:
+    """Who opened the store now would know what this agent knows, to the number."""
+    again = Agent(agent.library)
+    restore(again, store)
+    restore_runs(again, store)
+    again.sequence = agent.sequence
+    found, expected = portrait(again, over=over), portrait(agent, over=over)
+    for part, value in expected.items():
+        assert found[part] == value, f"after a restart {part} differ: {_differing(value, found[part])}"
+
+
+def _differing(before: Any, after: Any) -> str:
+    if not isinstance(before, dict):
+        return f"{before} before, {after} after"
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return "\n".join(f"  {key}: {before.get(key)}\n  and: {after.get(key)}" for key in keys[:5])
+
+
+def check_replayed(agent: Agent, store: Store) -> None:
+    """The state of a run is what its whole journal says, whatever snapshots there are."""
+    whole = Agent(agent.library)
+    restore(whole, store)
+    restore_runs(whole, _WithoutSnapshots(store))  # type: ignore[arg-type]
+    for eid, run in agent.active.items():
+        assert whole.active[eid].state == run.state, f"run {eid} is not what its journal says"
+        assert whole.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"
+
+
+class _WithoutSnapshots:
+    """A store that lost its snapshots: the journal is all there is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def snapshot(self, run: int) -> None:
+        """None is kept."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+# --- when nothing can go on by itself -------------------------------------------------------------------
+
+
+def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
+    """Every run is over, or waits for something that `why` can name and that is not there."""
+    agent = daemon.agent
+    under_way = set(held)
+    for run in agent.active.values():
+        _check_calls(daemon, run, under_way)
+        definition = definition_of(agent, daemon.store, run)
+        told = why.explain(agent, run, definition, state_of(agent, daemon.store, run), None)["waiting"]
+        assert told, f"run {run.eid} of {run.name} is {run.word}, and why names nothing that it waits for"
+        waits = run.engine.waits(definition, run.state, run.watches)
+        for wait in waits:
+            if wait.what == "condition" and wait.until is None:
+                _check_unmet(agent, run, wait)
+    owners = {call for run in agent.active.values() for call in run.calls}
+    assert agent.by_call.keys() <= owners, "a run answers a call that nobody waits for"
+
+
+def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
+    """Each call of a run is being answered."""
+    for call in run.calls:
+        answered = daemon.performer.outside_id(call) in under_way or call in daemon.agent.by_call
+        assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
+
+
+def _check_unmet(agent: Agent, run: Run, wait: Any) -> None:
+    """A condition that sleeps has no elements that would satisfy it."""
+    found = [
+        set(agent.memory.matching(bound, scope))
+        for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
+    ]
+    if len(found) > 3 or any(len(each) > 20 for each in found):
+        met = False
+    else:
+        every = sorted(set().union(*found)) if found else []
+        met = any(
+            all(eid in fitting for eid, fitting in zip(chosen, found, strict=True))
+            for chosen in permutations(every, len(found))
+        )
+    assert not met, f"run {run.eid} of {run.name}: {wait.id} sleeps beside what it waits for: {found}"
+
+
+def check_errors(agent: Agent) -> None:
+    """No run broke down: that would be a bug of narval."""
+    for eid in agent.memory.named(["error"]):
+        element = agent.memory.element(eid)
+        assert element is not None
+        kind, message, _ = read_error(element)
+        assert kind != "internal-error", message

@@ -1,0 +1,334 @@
+"""One seed is one run: a home, what happens to it, and what must hold all the while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from narval.engines.events import Cancelled
+from narval.runtime.daemon import Daemon
+from narval.runtime.loop import Delivery, Request
+from narval.runtime.turn import Turn
+from tests.simulator import invariants
+from tests.simulator.crash import Crashing, Killed, taken_apart
+from tests.simulator.interleave import Interleaving
+from tests.simulator.invariants import Ledger
+from tests.simulator.world import MEMORY, MODULE, MORE, World
+
+HAPPENINGS = (12, 40)
+"""So many things happen in a run, at least and at most, before it is let come to rest."""
+OFTEN = 0.06
+"""How many of the turns are followed by a comparison of the daemon with what its store would bring back."""
+ROUNDS = 12
+"""So many rounds of answers and moments it takes at most to come to rest; what restarts never does."""
+
+
+class Report(NamedTuple):
+    """What one seed came to."""
+
+    seed: int
+    commits: int
+    crashes: int
+    starts: int
+    turns: int
+    calls: int
+    comparisons: int
+    digest: int
+
+
+class BrokenError(AssertionError):
+    """An invariant does not hold; the message has the seed and the story that led there."""
+
+
+def run(seed: int, *, often: float = OFTEN, tell: Callable[[str], None] | None = None) -> Report:
+    """Simulate one seed. Raises BrokenError."""
+    with tempfile.TemporaryDirectory() as folder:
+        simulation = Simulation(seed, Path(folder), often, tell)
+        try:
+            with simulation.apart():
+                return asyncio.run(simulation.live())
+        except Exception as error:
+            raise BrokenError(simulation.story(error)) from error
+
+
+class Simulation:
+    """A home under one seed."""
+
+    def __init__(self, seed: int, folder: Path, often: float, tell: Callable[[str], None] | None) -> None:
+        self.seed, self.often, self._tell = seed, often, tell
+        self.chance = Random(seed)
+        self.world = World(Random(seed + 1))
+        self.ledger = Ledger()
+        self.scene = Crashing(
+            folder, limit=self.world.limit, settings=self.world.settings(), ledger=self.ledger
+        )
+        self.executor: Interleaving | None = None
+        self.happened: list[str] = []
+        self.comparisons = self.starts = self.turns = self.calls = 0
+        self._looking = Random(seed + 2)
+        self.scene.write("modules/w.py", MODULE + MORE)
+        self.scene.write("data/memory.xml", MEMORY)
+        self._write_recipes()
+
+    def apart(self) -> Any:
+        """The daemon's parts, as a simulation needs them."""
+        return taken_apart(self.scene, Random(self.seed + 3), self._new_executor, self._recorded)
+
+    def story(self, error: BaseException) -> str:
+        """What is needed to see it again."""
+        recipes = (self.scene.home.path / "recipes/w.xml").read_text()
+        last = "\n".join(self.happened[-40:])
+        return (
+            f"seed {self.seed}: {type(error).__name__}: {error}\n"
+            f"again: python -m tests.simulator {self.seed} --verbose\n{recipes}\n{last}"
+        )
+
+    # --- what happens ---------------------------------------------------------------------------------
+
+    async def live(self) -> Report:
+        """Things happen, one after the other; then all comes to rest."""
+        logging.getLogger("narval").setLevel(logging.CRITICAL + 1)
+        for _ in range(self.chance.randint(*HAPPENINGS)):
+            await self._surviving(self._happening())
+        self._note("from now on all goes well")
+        for _ in range(ROUNDS):
+            if not await self._surviving(self._come_to_rest, calm=True):
+                break
+        await self._surviving(self._at_rest, calm=True)
+        await self._end()
+        await self._surviving(self._at_rest, calm=True)
+        digest = zlib.crc32(repr(sorted(self.ledger.elements.items())).encode())
+        await self._end()
+        return Report(
+            self.seed,
+            self.ledger.commits,
+            self.scene.crashes,
+            self.starts,
+            self.turns,
+            len(self.ledger.returned),
+            self.comparisons,
+            digest,
+        )
+
+    def _happening(self) -> Callable[[Daemon], Any]:
+        """What happens next."""
+        ways: dict[Callable[[Daemon], Any], int] = {
+            self._arrive: 5,
+            self._answer: 8,
+            self._a_few_turns: 3,
+            self._rest: 2,
+            self._elapse: 3,
+            self._jump: 1,
+            self._cancel: 1,
+            self._stop: 1,
+            self._vanish: 1,
+            self._edit: 1,
+            self._ask_without_a_daemon: 1,
+        }
+        return self.chance.choices(list(ways), list(ways.values()))[0]
+
+    async def _arrive(self, daemon: Daemon) -> None:
+        given = [self.world.arrival() for _ in range(self.chance.choice((1, 1, 2, 4)))]
+        self._note("arrive: " + " ".join(each.decode() for each in given))
+        for xml in given:
+            daemon.post(Request(partial(_add, xml), partial(_told, self.ledger)))
+        if self.chance.random() < 0.3:
+            name = self.chance.choice(("w.outer", "w.inner", "w.leaf"))
+            self._note(f"start {name}")
+            daemon.post(Request(partial(_start, name), partial(_told, self.ledger)))
+        if self.chance.random() < 0.5:
+            await self._rest(daemon)
+
+    async def _answer(self, daemon: Daemon) -> None:
+        held = self._held()
+        chosen = self.chance.sample(held, min(len(held), self.chance.choice((1, 1, 2, 8))))
+        self._note(f"answer {len(chosen)} of {len(held)} calls: {', '.join(chosen)}")
+        assert self.executor is not None
+        for call in chosen:
+            if call in self.executor.held:
+                self.executor.answer(call)
+        await asyncio.sleep(0)
+        if self.chance.random() < 0.5:
+            await self._a_few_turns(daemon)
+
+    async def _a_few_turns(self, daemon: Daemon) -> None:
+        until = daemon.loop.turns + self.chance.choice((1, 1, 2, 5))
+        await daemon._pump(lambda: daemon.loop.turns >= until or daemon.idle() or daemon._stopped())
+
+    async def _rest(self, daemon: Daemon) -> None:
+        await daemon.until_idle()
+        if daemon._stopped():
+            self._note("stopped, for somebody said quit")
+            await self._end()
+            return
+        if not daemon.loop.has_work():
+            assert self.executor is not None
+            invariants.check_waiting(daemon, self.executor.held)
+            invariants.check_memory(self.ledger, daemon.agent)
+            invariants.check_errors(daemon.agent)
+
+    async def _elapse(self, daemon: Daemon) -> None:
+        due = daemon.agent.next_moment()
+        seconds = self.chance.choice((1.0, 7.0, 30.0, 400.0))
+        if due is not None and self.chance.random() < 0.5:
+            seconds = max(0.0, due - self.scene.clock.now())
+        await self._pass(daemon, seconds)
+
+    async def _pass(self, daemon: Daemon, seconds: float) -> None:
+        """Time passes; calls whose time is over are given up."""
+        assert self.executor is not None
+        self._note(f"{seconds:g} s pass")
+        self.scene.clock.advance(seconds)
+        for call in self.executor.overdue():
+            if call in self.executor.held:
+                self.executor.expire(call)
+        await self._rest(daemon)
+
+    async def _jump(self, daemon: Daemon) -> None:
+        seconds = self.chance.choice((86400.0, -86400.0, 3600.0, -3600.0, -0.5))
+        self._note(f"the clock jumps by {seconds:g} s")
+        self.scene.clock.jump(seconds)
+
+    async def _cancel(self, daemon: Daemon) -> None:
+        active = sorted(daemon.agent.active)
+        if active:
+            run = self.chance.choice(active)
+            self._note(f"cancel {run}")
+            daemon.post(Delivery(run, Cancelled(0, 0.0, "for no reason")))
+
+    async def _stop(self, daemon: Daemon) -> None:
+        if self.chance.random() < 0.3:
+            self._note("quit")
+            daemon.post(Request(partial(_add, b"<quit/>"), partial(_told, self.ledger)))
+            await self._rest(daemon)
+            return
+        self._note("stop")
+        daemon.request_stop()
+        await daemon.run()
+        await self._end()
+
+    async def _vanish(self, daemon: Daemon) -> None:
+        """The daemon is killed between two turns."""
+        self._note("killed between two turns")
+        self.scene.kill(daemon)
+        self.scene.crashes += 1
+        await self._end()
+
+    async def _edit(self, daemon: Daemon) -> None:
+        self._note("the recipes are edited")
+        self._write_recipes()
+        await self._end()
+
+    async def _ask_without_a_daemon(self, daemon: Daemon) -> None:
+        await self._end()
+        self._note("asked without a daemon")
+        quiet = await self.scene.open(quiet=True)
+        for _ in range(self.chance.choice((1, 3))):
+            quiet.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
+        await quiet.until_idle()
+        await self._end()
+
+    async def _come_to_rest(self, daemon: Daemon) -> bool:
+        """Each call comes back well, each moment comes; whether there was anything left to do."""
+        assert self.executor is not None
+        self.executor.rough = False
+        await daemon.until_idle()
+        busy = bool(self.executor.held)
+        for call in list(self.executor.held):
+            if call in self.executor.held:
+                self.executor.answer(call)
+        await daemon.until_idle()
+        due = daemon.agent.next_moment()
+        if due is not None:
+            await self._pass(daemon, max(0.0, due - self.scene.clock.now()))
+        return busy or due is not None
+
+    async def _at_rest(self, daemon: Daemon) -> None:
+        await self._rest(daemon)
+        invariants.check_recovered(daemon.agent, daemon.store)
+        invariants.check_replayed(daemon.agent, daemon.store)
+
+    # --- daemons, one after the other -----------------------------------------------------------------
+
+    async def _surviving(self, happening: Callable[[Daemon], Any], *, calm: bool = False) -> Any:
+        """Do something with the daemon; one that is killed meanwhile is followed by another."""
+        while True:
+            try:
+                daemon = self.scene.alive or await self._open(calm)
+                if calm:
+                    self.scene.kill_at = None
+                return await happening(daemon)
+            except Killed:
+                self._note(f"killed at commit {self.scene.commits}")
+                await self._end()
+                if happening != self._come_to_rest and happening != self._at_rest:
+                    return None
+
+    async def _open(self, calm: bool) -> Daemon:
+        self.scene.kill_at = None
+        if not calm and self.chance.random() < 0.6:
+            after = min(60, int(self.chance.expovariate(0.12)) + 1)
+            self.scene.kill_at = (self.scene.commits + after, self.chance.random() < 0.5)
+        self.starts += 1
+        self._note(f"start {self.starts}; to be killed at {self.scene.kill_at}")
+        daemon = await self.scene.open()
+        faults = [str(fault) for fault in daemon.faults]
+        assert not faults, faults
+        invariants.check_memory(self.ledger, daemon.agent)
+        return daemon
+
+    async def _end(self) -> None:
+        """Whoever works there ends."""
+        if self.scene.alive is not None:
+            self.turns += self.scene.alive.loop.turns
+        self.scene.kill_at = None
+        await self.scene.end()
+
+    def _recorded(self) -> None:
+        """A turn is recorded: now and then, see what a restart would bring back."""
+        daemon = self.scene.alive
+        if daemon is not None and self._looking.random() < self.often:
+            self.comparisons += 1
+            invariants.check_recovered(daemon.agent, daemon.store, over=False)
+
+    # --- parts ----------------------------------------------------------------------------------------
+
+    def _new_executor(self, *_: Any, **__: Any) -> Interleaving:
+        self.executor = Interleaving(self.chance, self.scene.clock, self.ledger)
+        return self.executor
+
+    def _held(self) -> list[str]:
+        return list(self.executor.held) if self.executor is not None else []
+
+    def _write_recipes(self) -> None:
+        self.scene.write("recipes/w.xml", self.world.cookbook())
+
+    def _note(self, text: str) -> None:
+        line = f"{self.scene.clock.now():>12.1f} {text}"
+        self.happened.append(line)
+        if self._tell is not None:
+            self._tell(line)
+
+
+def _add(xml: bytes, turn: Turn) -> tuple[int, ...]:
+    return (turn.add(xml),)
+
+
+def _start(name: str, turn: Turn) -> tuple[int, ...]:
+    run = turn.start(name)
+    return (run.eid,) if run is not None else ()
+
+
+def _told(ledger: Ledger, eids: Any, error: BaseException | None) -> None:
+    if error is None:
+        ledger.confirm(eids)
+
+
+__all__ = ["BrokenError", "Report", "run"]
