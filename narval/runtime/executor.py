@@ -9,7 +9,7 @@ from narval.errors import InternalError
 from narval.runtime.calling import CurrentCall
 from narval.runtime.executors.contract import Counts, Limits, Outcome, Place, Produced, Task, Work
 from narval.runtime.executors.coroutines import Coroutines
-from narval.runtime.executors.inline import Inline
+from narval.runtime.executors.inline import answer_at_once
 from narval.runtime.executors.threads import Threads
 from narval.runtime.executors.workers import Workers
 
@@ -29,12 +29,10 @@ class Executor:
     ) -> None:
         limits = limits or Limits()
         loop = asyncio.get_running_loop()
-        self._inline = Inline()
         self._threads = Threads(loop, limits.threads)
         self._workers = Workers(loop, limits)
         self._coroutines = Coroutines(loop, limits.patience)
         self._places: dict[str, Place] = {
-            "inline": self._inline,
             "thread": self._threads,
             "worker": self._workers,
             "transform": self._workers,
@@ -54,6 +52,9 @@ class Executor:
         called nothing is started: the call is left to recovery.
         """
         if self._is_closing:
+            return
+        if task.where == "inline":
+            done(answer_at_once(task))
             return
         if task.call in self._calls:
             raise InternalError(f"the call {task.call} is under way already")
@@ -99,7 +100,7 @@ class Executor:
     @property
     def counts(self) -> Counts:
         """How much is under way."""
-        places = (self._inline, self._threads, self._workers, self._coroutines)
+        places = (self._threads, self._workers, self._coroutines)
         queued = sum(place.queued for place in places)
         return Counts(
             running=len(self._calls) - queued,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.definitions.action import Action
-from narval.definitions.library import Library
+from narval.definitions.library import Definition
 from narval.definitions.transform import Transform
 from narval.engines import ENGINES
 from narval.engines.commands import Abandon, Answer, Call, Outer
@@ -114,9 +114,8 @@ class Performer:
         if call.kind in ENGINES:
             self._post(Request(partial(_begin, run, call), _ignore))
             return
-        library: Library = self.agent.library
-        definition = library.get(call.kind, call.name)
-        inputs, gone = self._inputs(call)
+        definition = self.agent.library.get(call.kind, call.name)
+        inputs, gone = self._inputs(call, definition)
         if gone or not isinstance(definition, Action | Transform):
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
             self._refuse(run, call, Problem("forgotten" if gone else "unknown-target", what))
@@ -161,9 +160,10 @@ class Performer:
             home=self._home,
         )
 
-    def _inputs(self, call: Call) -> tuple[dict[str, Element | list[Element] | None], int]:
+    def _inputs(
+        self, call: Call, definition: Definition | None
+    ) -> tuple[dict[str, Element | list[Element] | None], int]:
         """The elements a call is given, by input id; and the eid of one that is not there any more, or 0."""
-        definition = self.agent.library.get(call.kind, call.name)
         given: dict[str, Element | list[Element] | None] = {}
         if isinstance(definition, Action | Transform):
             for each in definition.prototype.inputs:

@@ -302,8 +302,10 @@ class VolatileStore(Store):
     def commit(self, *batches: Batch) -> None:
         """Keep what is asked for later."""
         for batch in batches:
-            for advance in batch.journal:
-                self._journals.setdefault(advance[0], []).append(advance)
+            for run, seq, event, decided, commands in batch.journal:
+                # Tuples, which the garbage collector lets go of: what is in them refers to nothing.
+                advance = (run, seq, event, tuple(decided), tuple(commands))
+                self._journals.setdefault(run, []).append(advance)
             if batch.runs:
                 self._runs.update((row.eid, row) for row in batch.runs)
             if batch.snapshots:

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from narval.memory.element import elements_of
+from narval.runtime import executor
 from narval.runtime.daemon import Daemon
-from narval.runtime.executors.inline import Inline
+from narval.runtime.executors.contract import Outcome, Task
 from tests.runtime.at_work import Killed, Scene, outcome, portrait, watched_commits
 from tests.simulator.world import LEAF, MODULE
 
@@ -133,21 +134,19 @@ def lived(
     scene.write("modules/w.py", MODULE)
     scene.write("recipes/w.xml", cookbook)
     scene.write("data/memory.xml", MEMORY)
-    start = Inline.start
+    answer = executor.answer_at_once
 
-    def watched(place: Inline, work: Any) -> None:
-        call = work.task.call.partition(".")[2]
-        assert call not in scene.returned, (
-            f"call {call} of step {work.task.step} is made again after its return"
-        )
-        start(place, work)
+    def watched(task: Task) -> Outcome:
+        call = task.call.partition(".")[2]
+        assert call not in scene.returned, f"call {call} of step {task.step} is made again after its return"
+        return answer(task)
 
     with watched_commits(scene):
-        Inline.start = watched  # type: ignore[method-assign]
+        executor.answer_at_once = watched
         try:
             return asyncio.run(live(scene, given, kills))
         finally:
-            Inline.start = start  # type: ignore[method-assign]
+            executor.answer_at_once = answer
 
 
 EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "25"))

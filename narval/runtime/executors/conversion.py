@@ -78,6 +78,8 @@ def elements(result: object) -> list[Raw]:
 
     Raises BadOutputError.
     """
+    if result is None:
+        return []
     if isinstance(result, dict):
         return [raw for output, value in result.items() for raw in _of_output(output, value)]
     return [Raw(_element(thing, place)) for place, thing in _things(result)]

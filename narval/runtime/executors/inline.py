@@ -1,26 +1,17 @@
 """Calls answered in the loop itself, at once: for what takes microseconds (N33).
 
-Nothing can interrupt such an action, so its time limit is not kept.
+Nothing can interrupt such an action, so its time limit is not kept; and nothing can give it up, count it or
+find it under way, for when anybody could look it is over. So it has no place among the others.
 """
 
 from __future__ import annotations
 
-from narval.runtime.executors.contract import Work
+from narval.runtime.calling import CurrentCall
+from narval.runtime.executors.contract import Outcome, Task
 from narval.runtime.executors.conversion import answer
 
 
-class Inline:
-    """Answers within `start`."""
-
-    queued = 0
-    given_up = 0
-
-    def start(self, work: Work) -> None:
-        """Answer at once."""
-        work.answer(work.call.context().run(answer, work.task))
-
-    def abandon(self, work: Work) -> None:
-        """No call is ever under way when the loop could ask for this."""
-
-    async def close(self) -> None:
-        """There is nothing to stop."""
+def answer_at_once(task: Task) -> Outcome:
+    """Call the function of a task, in a context of its own."""
+    call = CurrentCall(task.call, task.run, task.step, task.home)
+    return call.context().run(answer, task)
