@@ -102,12 +102,15 @@ class Loop:
         if self.asleep:
             self._take_in(turn, _Room(self.limit))
         else:
-            self._drain(turn, _Room(self.limit))
+            if self.agent.queue:
+                self._drain(turn, _Room(self.limit))
             self._take_due(turn)
             room = _Room(self.limit)
             self._take_in(turn, room)
-            self._drain(turn, room)
-        self._keep_waiting(turn)
+            if self.agent.queue:
+                self._drain(turn, room)
+        if self.agent.queue:
+            self._keep_waiting(turn)
         self._number(turn)
         self.turns += 1
         return turn

@@ -53,6 +53,7 @@ class Performer:
         self.sources: Mapping[str, bytes] = {}
         self.stubs: dict[str, Callable[..., Any]] = {}
         self.answers: dict[str, Callable[[Any, Any], None]] = {}
+        self._files: dict[str, str] = {}
         self._flying: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
         self.stopping = False
@@ -152,13 +153,20 @@ class Performer:
             action=call.name,
             where=where,
             function=function,
-            module_path=str(self._home / definition.path) if self._home is not None else definition.path,
+            module_path=self._file(definition.path),
             function_name=function_name,
             source=source,
             inputs=inputs,
             timeout=None if where == "source" and call.timeout is None else timeout,
             home=self._home,
         )
+
+    def _file(self, path: str) -> str:
+        """The whole path of a file of the home: made once, for it takes longer than most calls."""
+        found = self._files.get(path)
+        if found is None:
+            found = self._files[path] = str(self._home / path) if self._home is not None else path
+        return found
 
     def _inputs(
         self, call: Call, definition: Definition | None

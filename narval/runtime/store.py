@@ -161,7 +161,7 @@ class Batch:
         self.meta: list[tuple[str, str]] = []
 
     def __bool__(self) -> bool:
-        return any(getattr(self, slot) for slot in self.__slots__)
+        return bool(self.journal) or any(getattr(self, slot) for slot in self.__slots__)
 
     def clear(self) -> None:
         """Empty again, to be filled by the next turn."""

@@ -42,6 +42,9 @@ SNAPSHOT_AFTER = 1024
 """A run's state is saved whole when its journal has doubled, but not before so many entries."""
 
 
+_BACK = (Returned, Produced)
+
+
 class Turn:
     """What happens between two commits."""
 
@@ -169,7 +172,7 @@ class Turn:
 
     def _still_true(self, run: Run, event: Event) -> bool:
         """Whether an event still says something: the element may be taken, the call may be back."""
-        if isinstance(event, Returned | Produced):
+        if isinstance(event, _BACK):
             return event.call in run.calls
         if not isinstance(event, Matched):
             return True
@@ -279,16 +282,19 @@ class Turn:
 
     def _flush(self) -> None:
         """What happened to memory stands: it becomes rows, wakes whom it concerns, and is obeyed."""
-        for fact in self._facts:
-            self.batch.take(fact)
-            if self.agent.idle is not None:
-                _note_use(self.agent.idle, fact, self.at)
-        self._facts.clear()
-        self.agent.queue.extend((0, 0, Matched(0, 0.0, "", eid)) for eid in self._offered)
-        self._offered.clear()
-        controls, self._controls = self._controls, []
-        for element in controls:
-            self.obey(element)
+        if self._facts:
+            for fact in self._facts:
+                self.batch.take(fact)
+                if self.agent.idle is not None:
+                    _note_use(self.agent.idle, fact, self.at)
+            self._facts.clear()
+        if self._offered:
+            self.agent.queue.extend([(0, 0, Matched(0, 0.0, "", eid)) for eid in self._offered])
+            self._offered.clear()
+        if self._controls:
+            controls, self._controls = self._controls, []
+            for element in controls:
+                self.obey(element)
 
     # --- what the loop and the surfaces do in a turn --------------------------------------------------
 

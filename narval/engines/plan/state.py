@@ -163,7 +163,8 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     if to not in TRANSITION_MOVES.get(run.state, ()):
         raise _illegal(state, "transition", transition, run.state, to)
     run.state = to
-    state.asleep.pop(transition, None)
+    if state.asleep:
+        state.asleep.pop(transition, None)
     return run
 
 
@@ -226,8 +227,11 @@ def _call_back(state: PlanState, change: CallBack) -> None:
 
 
 def _end_step(state: PlanState, step: str, to: str) -> None:
-    _move_step(state, step, "end")
-    _move_step(state, step, to)
+    """From running through `end` to what the step came to, both in one change."""
+    run = state.steps[step]
+    if run.state != "running" or to not in STEP_MOVES["end"]:
+        raise _illegal(state, "step", step, run.state, to)
+    run.state = to
 
 
 def _step_done(state: PlanState, change: StepDone) -> None:
@@ -252,12 +256,12 @@ def _transition_asleep(state: PlanState, change: TransitionAsleep) -> None:
 
 
 def _transition_fired(state: PlanState, change: TransitionFired) -> None:
-    _move_transition(state, change.transition, "fireable")
-    run = _move_transition(state, change.transition, "fired")
-    run.took, run.watch = change.took, ""
+    run = _move_transition(state, change.transition, "fireable")
+    run.state, run.took, run.watch = "fired", change.took, ""
     for step in change.ends:
         _move_step(state, step, "history")
-        state.in_error.pop(step, None)
+        if state.in_error:
+            state.in_error.pop(step, None)
     for step in change.starts:
         _move_step(state, step, "ready").via = change.transition
 

@@ -181,7 +181,7 @@ def _call(
     call = plan.record.identifier()
     target = plan.view.definition(step.kind, step.target)
     source = getattr(target, "where", "") == "source"
-    taken = tuple(eid for _, eids in inputs for eid in eids) + elements
+    taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     plan.record.change(CallMade(step.id, call, taken, reserved, given, source))
     plan.record.command(
         commands.Call(
