@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ from narval.runtime.clock import Clock
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import Home
 from narval.surfaces.operations import Operations
+from narval.surfaces.runner import Runner
 
 Given = str | bytes | Element | etree._Element
 
@@ -32,7 +32,7 @@ class Agent:
     """A home at work within this program: things go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None) -> None:
-        self._runner = asyncio.Runner()
+        self._runner = Runner()
         try:
             self.daemon: Daemon = self._runner.run(Daemon.open(home, clock=clock))
         except BaseException:
