@@ -29,15 +29,19 @@ class NarvalError(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing wrong in a file: where, what, and what to do next. `line` and `column` count from 1."""
+    """One thing wrong in a file: where, what, and what to do next. `line` and `column` count from 1.
+
+    A `warning` is of what is allowed and may not be meant: it refuses nothing.
+    """
 
     path: str
     line: int
     column: int
     message: str
+    warning: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+        return f"{self.path}:{self.line}:{self.column}: {'warning: ' * self.warning}{self.message}"
 
 
 class DefinitionError(NarvalError):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
@@ -23,7 +24,7 @@ from narval.definitions.action import Action, Input, Output
 from narval.definitions.library import Library
 from narval.definitions.prototype import Prototype
 from narval.engines import ENGINES, commands
-from narval.engines.commands import Call, Command, Finish, Watch
+from narval.engines.commands import Call, Command, Finish, Wake, Watch
 from narval.engines.events import (
     Caller,
     Cancelled,
@@ -34,6 +35,7 @@ from narval.engines.events import (
     Raw,
     Returned,
     Started,
+    Woken,
 )
 from narval.memory import change as facts
 from narval.memory.element import Element, canonical
@@ -106,6 +108,8 @@ class Dialogue:
         self.library = Library(())
         self.load(*definitions)
         self.now = 100.0
+        self.zone, self.since = "UTC", 0.0
+        self.wakes: dict[str, tuple[int, Wake]] = {}
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}
@@ -215,6 +219,22 @@ class Dialogue:
     def cancel(self, run: int) -> None:
         """Someone asks the run to end."""
         self.tell(run, Cancelled(self._next(), self.now, "enough"))
+
+    def wakes_up(self, wake: str) -> None:
+        """A moment is there that a run has asked for, or is told early."""
+        run, _ = self.wakes.pop(wake)
+        self.tell(run, Woken(self._next(), self.now, wake))
+
+    def until(self, moment: str) -> None:
+        """Time goes on up to a moment, such as 2026-03-01T07:00:00Z; what is due on the way is told."""
+        target = datetime.fromisoformat(moment).timestamp()
+        heard: list[Heard] = []
+        while due := [(each.at, wake) for wake, (_, each) in self.wakes.items() if each.at <= target]:
+            at, wake = min(due)
+            self.now = max(self.now, at)
+            self.wakes_up(wake)
+            heard += self.heard
+        self.now, self.heard = target, heard
 
     def tell(self, run: int, event: Event) -> None:
         """Tell a run an event, and then whoever is concerned by what followed."""
@@ -333,6 +353,12 @@ class Dialogue:
         elif isinstance(command, commands.Unwatch):
             assert command.watch in self.watches, f"{command.watch} is not watched"
             del self.watches[command.watch]
+        elif isinstance(command, Wake):
+            assert command.at > self.now, f"{command} is not later than {self.now}"
+            self.wakes[command.wake] = (self._run, command)
+        elif isinstance(command, commands.Unwake):
+            assert command.wake in self.wakes, f"{command.wake} is not waited for"
+            del self.wakes[command.wake]
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -386,11 +412,13 @@ class Dialogue:
         assert stored == state, "a state survives being stored"
         waiting = {watch: command for watch, (of, command) in self.watches.items() if of == run}
         under_way = [call for of, call in self.calls.values() if of == run]
+        moments = [wake for wake, (of, _) in self.wakes.items() if of == run]
         if run in self.finished:
+            assert not moments, f"run {run} is over and still waits for {moments}"
             assert not waiting, f"run {run} is over and still watches {waiting}"
             assert not self._reserved.get(run), f"run {run} is over and still reserves {self._reserved[run]}"
         else:
-            assert under_way or waiting, f"run {run} waits for nothing"
+            assert under_way or waiting or moments, f"run {run} waits for nothing"
             assert list(engine.waits(self.definitions[run], state, waiting)), "and it can say for what"
 
     def _part(self, run: int, name: str) -> dict[str, str]:

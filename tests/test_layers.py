@@ -36,7 +36,18 @@ STANDARD = """__future__ abc array ast bisect codecs collections contextlib data
 INSTALLED = "elementpath lxml msgspec"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """What the core may import: nothing here has a clock, chance, files, threads, sockets or logging."""
-PURE_NAMES = frozenset({"pathlib.PurePath", "pathlib.PurePosixPath"})
+PURE_NAMES = frozenset(
+    {
+        "pathlib.PurePath",
+        "pathlib.PurePosixPath",
+        "datetime.UTC",
+        "datetime.datetime",
+        "datetime.timedelta",
+        "datetime.timezone",
+        "datetime.tzinfo",
+        "zoneinfo.ZoneInfo",
+    }
+)
 """Names it may take from what is not pure as a whole."""
 
 WORLDLY = frozenset({"open", "input", "print", "eval", "exec", "compile", "__import__", "breakpoint"})

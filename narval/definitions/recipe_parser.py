@@ -14,11 +14,15 @@ from narval.definitions.prototype import Narrowing
 from narval.definitions.reading import Entry, Reading, TooManyFaultsError
 from narval.definitions.recipe import Context, In, Recipe, Step, Time, Transition, TransitionCondition
 from narval.definitions.recipe_checks import Edge, check_graph, check_step
-from narval.definitions.recipe_words import WORDS, has_days
+from narval.definitions.recipe_words import WORDS
+from narval.definitions.schedule import never
 from narval.errors import ElementError
 from narval.memory.element import CONTROL, canonical, local_name, parse_untrusted
 from narval.memory.match import Condition
 from narval.source import Node, Source
+
+_DAYS = ("monthdays", "yeardays", "weekdays", "months", "years")
+"""The fields that a date may never come for, the likeliest first."""
 
 
 def parse(source: Source, root: Node) -> Parsed:
@@ -242,10 +246,10 @@ class _Builder:
     def _times(self, entry: Entry) -> Iterator[Time]:
         for each in entry.of("time"):
             time = Time(**each.values, line=each.node.line)
-            if not has_days(time):
-                self._found.fault(
-                    each, "no month of these has such a day; correct monthdays or months", "monthdays"
-                )
+            if never([time]):
+                given = [name for name in _DAYS if each.get(name)]
+                why = f"this date never comes; correct {' or '.join(given)}"
+                self._found.fault(each, why, given[0])
             yield time
 
     # --- the whole --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from narval.definitions import KINDS, reading
 from narval.definitions.hint import closest
 from narval.definitions.reading import COMMON, Attribute, Word, Words
-from narval.definitions.recipe import Ranges, Time
+from narval.definitions.recipe import Ranges
 
 
 def _ranges(least: int, most: int) -> Callable[[str], Ranges]:
@@ -117,12 +117,3 @@ WORDS: Words = {
         }
     ),
 }
-
-
-_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def has_days(time: Time) -> bool:
-    """Whether some month that the date allows is long enough for some day that it allows."""
-    months = [month for first, last in time.months or ((1, 12),) for month in range(first, last + 1)]
-    return not time.monthdays or time.monthdays[0][0] <= max(_LONGEST[month - 1] for month in months)

@@ -89,11 +89,17 @@ class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
     watch: str
 
 
-class Wake(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Tell me (`Woken`) at that moment (seconds since 1970, UTC)."""
+class Wake(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Tell me (`Woken`) at that moment (seconds since 1970, UTC).
+
+    `dated`: it is a date of the calendar, and I want to be told early, to work it out anew, when the clock
+    was set back or the zone is another. What is not dated is the end of a length of time: setting the clock
+    moves it along.
+    """
 
     wake: str
     at: float
+    dated: bool = False
 
 
 class Unwake(msgspec.Struct, frozen=True, tag=True, gc=False):

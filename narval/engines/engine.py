@@ -30,6 +30,14 @@ class View(Protocol):
     def next_eid(self) -> int:
         """The eid the next element will have."""
 
+    @property
+    def zone(self) -> str:
+        """The name of the zone whose calendar the home keeps (N25)."""
+
+    @property
+    def since(self) -> float:
+        """Since when somebody has been at work without a break: what was due before that was missed."""
+
     def element(self, eid: int) -> Element | None:
         """The element, or None when it was forgotten."""
 

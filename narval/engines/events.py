@@ -77,7 +77,7 @@ class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Woken(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A moment came that was asked for by `Wake`."""
+    """A moment came that was asked for by `Wake`; of a dated one, it may be early."""
 
     id: int
     at: float

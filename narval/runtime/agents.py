@@ -124,6 +124,10 @@ class Agent:
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
         self.idle: Idle | None = None
         """Since when elements are idle, where the home forgets such."""
+        self.zone = "UTC"
+        """The zone of its calendar."""
+        self.since = 0.0
+        """Since when it has been at work without a break."""
         self.sequence = 0
         """The number of the last thing in the journal."""
 

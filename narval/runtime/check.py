@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from narval.definitions.library import Definition
+from narval.definitions.recipe import Recipe
+from narval.definitions.recipe_words import FIELDS
+from narval.definitions.schedule import finer_omitted
 from narval.engines import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.element import local_name
@@ -26,6 +30,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
     faults = [*faults, *loaded.faults, *schemas.faults(), *_faults_of_memory(home, loaded, schemas)]
+    faults += warnings(loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -49,10 +54,34 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
     faults: list[Fault] = []
     for file in files:
         try:
-            loaded = loaded.with_definitions(file)
+            before, loaded = loaded.library, loaded.with_definitions(file)
         except DefinitionError as error:
             faults += error.faults
+        else:
+            known = frozenset(map(id, before))
+            faults += warnings(each for each in loaded.library if id(each) not in known)
     return faults
+
+
+def warnings(definitions: Iterable[Definition]) -> list[Fault]:
+    """What recipes say that is allowed and may not be meant: a date whose finer fields are open (N25)."""
+    recipes = [each for each in definitions if isinstance(each, Recipe)]
+    return [
+        Fault(recipe.path, time.line, 1, _omitted(finer), warning=True)
+        for recipe in recipes
+        for transition in recipe.transitions.values()
+        for time in transition.times
+        if (finer := finer_omitted([time]))
+    ]
+
+
+def _omitted(finer: list[str]) -> str:
+    least = " ".join(f'{name}="{FIELDS[name][0]}"' for name in finer)
+    most = "{}-{}".format(*FIELDS[finer[0]])
+    return (
+        f"this date comes again and again, for it leaves {' and '.join(finer)} open; "
+        f'write {least} for once, or {finer[0]}="{most}" if that is meant'
+    )
 
 
 def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Fault]:

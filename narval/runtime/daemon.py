@@ -33,6 +33,7 @@ from narval.runtime.settings import Settings
 from narval.runtime.store import Store
 from narval.runtime.stores import open_store
 from narval.runtime.turn import ACTED, Turn
+from narval.runtime.zone import machine_zone
 
 log = logging.getLogger("narval.daemon")
 
@@ -81,6 +82,7 @@ class Daemon:
         self.faults: list[Fault] = list(loaded.faults)
         path = home.path if home is not None else None
         self.agent = Agent(loaded.library)
+        self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
         self.executor = Executor(settings.limits, lambda call: self._ring())
         self.performer = Performer(
             self.agent,

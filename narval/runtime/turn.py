@@ -71,6 +71,16 @@ class Turn:
         """The eid the next element will have."""
         return self.memory.next_eid
 
+    @property
+    def zone(self) -> str:
+        """The name of the zone whose calendar the home keeps."""
+        return self.agent.zone
+
+    @property
+    def since(self) -> float:
+        """Since when the agent has been at work without a break."""
+        return self.agent.since
+
     def element(self, eid: int) -> Element | None:
         """The element, or None when it was forgotten."""
         return self.memory.element(eid)

@@ -440,7 +440,10 @@ def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:
         ('yeardays="§367"', "numbers and ranges from 1 to 366"),
         ('weekdays="§7"', "numbers and ranges from 0 to 6"),
         ('seconds="§1,"', "numbers and ranges from 0 to 59"),
-        ('monthdays="§30-31" months="2"', "no month of these has such a day"),
+        ('monthdays="§30-31" months="2"', "this date never comes; correct monthdays or months"),
+        ('months="2" monthdays="§29" years="2025-2027"', "never comes; correct monthdays or months or years"),
+        ('yeardays="§366" years="2025"', "never comes; correct yeardays or years"),
+        ('years="§-44"', "this date never comes; correct years"),
         ('missed="§never"', "missed: expected once or skip"),
     ],
 )

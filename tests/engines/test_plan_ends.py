@@ -38,7 +38,7 @@ def test_N21_the_states_are_those_of_the_document() -> None:
         return " ".join(sorted(set(moves).union(*moves.values())))
 
     assert states(STEP_MOVES) == "done end error failed history impossible ready running todo"
-    assert states(TRANSITION_MOVES) == "fail fireable fired impossible wait-condition wait-step"
+    assert states(TRANSITION_MOVES) == "fail fireable fired impossible wait-condition wait-step wait-time"
     assert states(PLAN_MOVES) == "cancelled done end failed failed-end ready running"
 
 
@@ -97,12 +97,48 @@ def test_N5_without_decay_it_stays() -> None:
 # --- N28: restart ------------------------------------------------------------------------------------------
 
 
-def test_N28_after_done_a_new_plan_of_the_current_version_starts_at_once() -> None:
+def test_N28_after_done_a_new_plan_of_the_current_version_starts() -> None:
     said = one(restart="yes")
     mail = said.add("<mail/>")
     said.start("g.r", [mail], attempt=4)
     said.returned("a")
-    assert said.wishes(Start) == [Start("g.r", (mail,))]
+    assert said.wishes(Start) == [Start("g.r", (mail,), 101.0)]
+
+
+def test_N28_a_plan_that_never_waited_is_not_begun_again_within_a_second() -> None:
+    said = one(restart="yes")
+    said.start("g.r")
+    said.now += 0.9
+    said.returned("a")
+    assert said.wishes(Start) == [Start("g.r", (), 101.0)]
+    said.now = 200.0
+    said.start("g.r")
+    said.now += 1.0
+    said.returned("a")
+    assert said.wishes(Start) == [Start("g.r")], "its work took a second"
+
+
+@pytest.mark.parametrize("mail_first", [True, False])
+def test_N28_a_plan_that_takes_its_element_or_waits_for_it_begins_again_at_once(mail_first: bool) -> None:
+    waiting = transition("t", "a", "z", "use mail")
+    said = Dialogue(recipe("g.r", step("a"), step("z"), waiting, restart="yes"), action("m.a"), action("m.z"))
+    said.start("g.r")
+    if mail_first:
+        said.arrives("<mail/>")
+    said.returned("a")
+    if not mail_first:
+        said.arrives("<mail/>")
+    said.returned("z")
+    assert said.wishes(Start) == [Start("g.r")]
+
+
+def test_N28_a_plan_whose_step_uses_an_element_up_begins_again_at_once() -> None:
+    said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes"))
+    said.load(action("m.a", [Input("mail", "mail", use=True)]))
+    said.add("<mail/>")
+    said.start("g.r")
+    said.returned("a")
+    assert said.wishes(Start) == [Start("g.r")]
 
 
 def test_N28_after_a_failure_it_starts_after_a_back_off_that_doubles() -> None:
@@ -131,7 +167,7 @@ def test_N28_the_new_plan_is_top_level_even_if_a_step_called_the_old_one() -> No
     said.start("g.out")
     said.begins("b")
     said.returned("a")
-    assert said.wishes(Start) == [Start("g.r")]
+    assert said.wishes(Start) == [Start("g.r", (), 101.0)]
 
 
 def test_N28_a_plan_that_was_cancelled_or_whose_recipe_does_not_say_so_starts_no_other() -> None:

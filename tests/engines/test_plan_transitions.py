@@ -41,17 +41,6 @@ def test_N22_when_a_step_is_done_its_transition_fires_and_the_step_is_history() 
     assert said.transitions(run) == {"t": "fired"}
 
 
-def test_N25_a_transition_that_waits_for_a_date_fails_rather_than_fire_at_the_wrong_moment() -> None:
-    dated = transition("t", "a", "z", inside='<time hours="7"/>')
-    dialogue = Dialogue(recipe("t.r", step("a"), step("z"), dated), action("m.a"), action("m.z"))
-    run = dialogue.start("t.r")
-    dialogue.returned("a")
-    assert dialogue.state(run) == "failed"
-    (error,) = dialogue.errors()
-    assert error.attributes["type"] == "no-dates"
-    assert "transition t waits for a date" in error.text
-
-
 def test_N22_several_out_steps_all_start_in_parallel() -> None:
     said, _ = plan(transition("t", "a", "b c d"), transition("u", "b c d", "z"))
     said.returned("a")

@@ -91,3 +91,23 @@ def test_a_file_outside_is_checked_as_if_it_were_added(home: Home, tmp_path: Pat
     _write(outside / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="o"'))
     (fault,) = check_home(home, [outside])
     assert fault.path.endswith("bad.xml")
+
+
+def test_N25_a_date_that_leaves_its_finer_fields_open_is_warned_of(home: Home, tmp_path: Path) -> None:
+    dated = """<recipe group="w" name="d" start_step="s" end_step="e">
+<step id="s" type="action" target="w.nothing"/><step id="e" type="action" target="w.nothing"/>
+<transition id="t"><in idref="s"/><out idref="e"/>
+<time {}/></transition></recipe>"""
+    _write(home.path / "recipes/d.xml", dated.format('hours="7"'))
+    [warning] = check_home(home)
+    assert str(warning) == (
+        "recipes/d.xml:4:1: warning: "
+        "this date comes again and again, for it leaves seconds and minutes open; "
+        'write seconds="0" minutes="0" for once, or seconds="0-59" if that is meant'
+    )
+    _write(tmp_path / "elsewhere.xml", dated.format('months="2"'))
+    [outside] = check_home(home, [tmp_path / "elsewhere.xml"])
+    assert 'seconds="0" minutes="0" hours="0" monthdays="1"' in outside.message
+    for meant in ('hours="7" minutes="0" seconds="0"', 'hours="7" seconds="0-59"', ""):
+        _write(home.path / "recipes/d.xml", dated.format(meant))
+        assert check_home(home) == []

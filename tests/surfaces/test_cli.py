@@ -491,7 +491,7 @@ def test_N13_check_tells_every_fault_with_its_place(home: Path) -> None:
     assert all(re.match(r"\S*recipes/faulty\.xml:\d+:\d+: \S", line) for line in lines)
     assert f"{len(lines)} faults in 1 file" in result.stderr
     as_json = json.loads(narval(home, "check", "--json").stdout)
-    assert [set(each) for each in as_json] == [{"path", "line", "column", "message"}] * len(lines)
+    assert [set(each) for each in as_json] == [{"path", "line", "column", "message", "warning"}] * len(lines)
     assert narval(home, "check", home / "recipes" / "demo.xml").exit_code == 0
     assert narval(home, "check", faulty).exit_code == 1
 

@@ -2,8 +2,8 @@
 
 `state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
 finds their inputs, `returns.py` takes what their calls gave back, `transitions.py` evaluates transitions,
-`signals.py` hears what is said to a plan, `story.py` tells how far it has come, `deciding.py` is what they
-share.
+`signals.py` hears what is said to a plan, `dates.py` knows the dates it waits for, `story.py` tells how far
+it has come, `deciding.py` is what they share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from narval.definitions.recipe import Recipe
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import View
-from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started
+from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started, Woken
 from narval.engines.plan import returns, signals, steps, story, transitions
 from narval.engines.plan import state as states
 from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
@@ -35,6 +35,8 @@ judged = story.judged
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
+PAUSE = 1.0
+"""Seconds at least between the starts of a recipe that restarts and has nothing to wait for (N28)."""
 _DOUBLINGS = 9
 """So many reach it; more would only grow the number."""
 
@@ -101,6 +103,10 @@ def _matched(plan: Deciding, event: Matched) -> None:
     transitions.matched(plan, event.watch)
 
 
+def _woken(plan: Deciding, event: Woken) -> None:
+    transitions.woken(plan, event.wake)
+
+
 def _cancelled(plan: Deciding, event: Cancelled) -> None:
     """Calls under way are given up and what they reserved is free again; the plan is over at once."""
     plan.stop_waiting()
@@ -126,6 +132,7 @@ _ON: dict[type, Callable[[Deciding, Any], None]] = {
     Produced: _produced,
     Matched: _matched,
     Signalled: signals.signalled,
+    Woken: _woken,
     Cancelled: _cancelled,
 }
 
@@ -150,12 +157,27 @@ def _finish(plan: Deciding) -> None:
     if recipe.decay is not None:
         plan.record.command(commands.Forget(plan.event.at + recipe.decay))
     if recipe.restart and state.state == "done":
-        plan.record.command(commands.Start(recipe.full_name, state.first))
+        at = None if _was_limited(plan) else state.started + PAUSE
+        late = at is None or at <= plan.event.at
+        plan.record.command(commands.Start(recipe.full_name, state.first, None if late else at))
     elif recipe.restart and state.state == "failed":
         wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
         plan.record.command(
             commands.Start(recipe.full_name, state.first, plan.event.at + wait, state.attempt + 1)
         )
+
+
+def _was_limited(plan: Deciding) -> bool:
+    """Whether another plan cannot go on like this for ever: it waited, or used something up."""
+    if plan.state.waited:
+        return True
+    for transition in plan.recipe.transitions.values():
+        if any(each.use for each in transition.conditions) and plan.state.transition(transition.id).took:
+            return True
+    ran = (
+        step for step in plan.recipe.steps.values() if plan.state.step(step.id).state in ("done", "history")
+    )
+    return any(steps.uses(plan, step) for step in ran)
 
 
 def _result(state: PlanState) -> tuple[int, ...]:

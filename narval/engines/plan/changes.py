@@ -101,6 +101,20 @@ class StepFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
     error: int
 
 
+class DateSet(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25)."""
+
+    transition: str
+    date: float
+    wake: str
+
+
+class DateCome(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The date is there; from now on the transition waits for its conditions alone."""
+
+    transition: str
+
+
 class TransitionAsleep(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
 
@@ -126,7 +140,7 @@ class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, 
 
 
 class TransitionFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An error link's conditions do not hold (N26)."""
+    """An error link's conditions do not hold (N26), or no date of the transition ever comes again (N25)."""
 
     transition: str
 
@@ -150,6 +164,8 @@ PlanChange = (
     | StepDone
     | StepErred
     | StepFailed
+    | DateSet
+    | DateCome
     | TransitionAsleep
     | TransitionFired
     | MadeImpossible

@@ -122,11 +122,13 @@ class Deciding:
         self._wind_up("end", None)
 
     def stop_waiting(self) -> None:
-        """Nothing further fires: watches go, and steps that are ready do not run."""
+        """Nothing further fires: watches and dates go, and steps that are ready do not run."""
         self.to_run.clear()
         self.to_judge.clear()
         for transition in self.state.asleep:
             self.record.command(commands.Unwatch(self.state.transition(transition).watch))
+        for transition in self.state.dated:
+            self.record.command(commands.Unwake(self.state.transition(transition).wake))
         for step in self.state.held_back:
             self.record.command(commands.Unwatch(self.state.step(step).watch))
 

@@ -2,8 +2,10 @@
 
 A step        todo → ready → running → end → done → history
               todo → impossible      end → error → history      ready, end → failed
-A transition  wait-step → wait-condition → fireable → fired, or at once from wait-step to fireable
-              wait-step, wait-condition → impossible        wait-step → fail: an error link that does not hold
+A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
+              wait-step, wait-time, wait-condition → impossible
+              wait-step, wait-time → fail: an error link that does not hold, or no date comes any more
+              wait-time → wait-time: another date, the clock having been set
               wait-condition → wait-condition: it waits for something else, a variable having got its elements
 A plan        ready → running → end → done      running → failed-end → failed
               any that is not over → cancelled, and failed when narval itself broke down
@@ -21,6 +23,8 @@ from narval.engines.plan.changes import (
     CallBack,
     CallMade,
     CallsDropped,
+    DateCome,
+    DateSet,
     Each,
     MadeImpossible,
     PlanChange,
@@ -47,7 +51,8 @@ STEP_MOVES: dict[str, frozenset[str]] = {
     "error": frozenset({"history"}),
 }
 TRANSITION_MOVES: dict[str, frozenset[str]] = {
-    "wait-step": frozenset({"wait-condition", "fireable", "impossible", "fail"}),
+    "wait-step": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
+    "wait-time": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
     "wait-condition": frozenset({"wait-condition", "fireable", "impossible"}),
     "fireable": frozenset({"fired"}),
 }
@@ -90,11 +95,17 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A transition as far as it has come; one not in the state is `wait-step`."""
+    """A transition as far as it has come; one not in the state is `wait-step`.
+
+    `date` is the one it waits for under `wake`, or waited for: it has `come`.
+    """
 
     state: str = "wait-step"
     took: tuple[int, ...] = ()
     watch: str = ""
+    date: float = 0.0
+    wake: str = ""
+    come: bool = False
 
 
 class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
@@ -109,12 +120,16 @@ class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
     caller: Caller | None = None
     attempt: int = 0
     error: int | None = None
+    waited: bool = False
+    """Whether it ever waited for a date, or for an element that was not there or not free."""
     steps: dict[str, StepRun] = {}
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
     """Calls under way: id to step."""
     asleep: dict[str, None] = {}
     """Transitions in wait-condition."""
+    dated: dict[str, None] = {}
+    """Transitions in wait-time whose date has not come."""
     held_back: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
     in_error: dict[str, None] = {}
@@ -165,6 +180,8 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     run.state = to
     if state.asleep:
         state.asleep.pop(transition, None)
+    if state.dated:
+        state.dated.pop(transition, None)
     return run
 
 
@@ -196,6 +213,7 @@ def _step_ready(state: PlanState, change: StepReady) -> None:
 def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
     state.steps[change.step].watch = change.watch
     state.held_back[change.step] = None
+    state.waited = True
 
 
 def _step_running(state: PlanState, change: StepRunning) -> None:
@@ -250,9 +268,23 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
     _move_step(state, change.step, "failed").fault = change.error
 
 
+def _date_set(state: PlanState, change: DateSet) -> None:
+    run = _move_transition(state, change.transition, "wait-time")
+    run.date, run.wake = change.date, change.wake
+    state.dated[change.transition] = None
+    state.waited = True
+
+
+def _date_come(state: PlanState, change: DateCome) -> None:
+    run = state.transitions[change.transition]
+    run.come, run.wake = True, ""
+    state.dated.pop(change.transition, None)
+
+
 def _transition_asleep(state: PlanState, change: TransitionAsleep) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
     state.asleep[change.transition] = None
+    state.waited = True
 
 
 def _transition_fired(state: PlanState, change: TransitionFired) -> None:
@@ -268,7 +300,8 @@ def _transition_fired(state: PlanState, change: TransitionFired) -> None:
 
 def _made_impossible(state: PlanState, change: MadeImpossible) -> None:
     for transition in change.transitions:
-        _move_transition(state, transition, "impossible").watch = ""
+        run = _move_transition(state, transition, "impossible")
+        run.watch = run.wake = ""
     for step in change.steps:
         _move_step(state, step, "impossible")
 
@@ -284,6 +317,7 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     if state.over:
         state.ended = change.at
     state.asleep.clear()
+    state.dated.clear()
     state.held_back.clear()
 
 
@@ -298,6 +332,8 @@ _APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     StepDone: _step_done,
     StepErred: _step_erred,
     StepFailed: _step_failed,
+    DateSet: _date_set,
+    DateCome: _date_come,
     TransitionAsleep: _transition_asleep,
     TransitionFired: _transition_fired,
     MadeImpossible: _made_impossible,

@@ -59,6 +59,12 @@ def prototype_of(plan: Deciding, step: Step) -> Prototype | Problem | None:
         return Problem("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
 
 
+def uses(plan: Deciding, step: Step) -> bool:
+    """Whether the step's calls use elements up: what they were given they are not given again (N18)."""
+    prototype = prototype_of(plan, step)
+    return isinstance(prototype, Prototype) and any(each.use or each.outdates for each in prototype.inputs)
+
+
 def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = "") -> None:
     """The engine cannot run the step: the plan fails (N17, N26)."""
     error = plan.add_error(kind, message, step, input=input)

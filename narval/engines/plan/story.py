@@ -47,7 +47,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
 
 
 def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """What the plan waits for now: calls, reserved elements, conditions, in-steps."""
+    """What the plan waits for now: calls, reserved elements, dates, conditions, in-steps."""
     by_step: dict[str, list[str]] = {}
     for call, step in state.calls.items():
         by_step.setdefault(step, []).append(call)
@@ -57,6 +57,8 @@ def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> It
     for step in state.held_back:
         watch = watches.get(state.step(step).watch)
         yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
+    for identifier in state.dated:
+        yield Wait(identifier, "time", "its date", until=state.transition(identifier).date)
     for identifier in state.asleep:
         watch = watches.get(state.transition(identifier).watch)
         yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
@@ -175,15 +177,12 @@ def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> s
     """Why no transition can lead to a step any more, back to the choice made: of those before, one each."""
     if depth >= FOLLOWED:
         return "the plan went another way"
-    texts = {
-        "impossible": "transition {} leads to it, and {}",
-        "fail": "transition {} leads to it, and its conditions did not hold",
-    }
     told = []
     for each in step.ins[:1] if depth else step.ins:
-        text = texts.get(state.transition(each.id).state)
-        if text is not None:
-            told.append(text.format(each.id, _dead(definition, state, each, depth)))
+        word = state.transition(each.id).state
+        if word in ("impossible", "fail"):
+            why = _dead(definition, state, each, depth) if word == "impossible" else _failed(state, each)
+            told.append(f"transition {each.id} leads to it, and {why}")
     return "; ".join(told) or "the plan went another way"
 
 
@@ -222,12 +221,20 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
     took = state.transition(transition.id).took
     texts = {
         "wait-step": f"its in-steps have not all ended: {ins}",
+        "wait-time": "its in-steps have ended, and its date has not come",
         "wait-condition": "its in-steps are done, and some condition has no element",
         "fired": f"it was taken with elements {_listed(took)}" if took else "it was taken",
         "impossible": _dead(definition, state, transition) if word == "impossible" else "",
-        "fail": f"its conditions did not hold when its in-steps had ended: {ins}",
+        "fail": _failed(state, transition, f" when its in-steps had ended: {ins}"),
     }
     return f"transition {transition.id} is {word}: {texts.get(word, '')}"
+
+
+def _failed(state: PlanState, transition: Transition, then: str = "") -> str:
+    """Why a transition failed: no date of it was left (N25), or it was for errors and did not hold (N26)."""
+    if transition.times and not state.transition(transition.id).come:
+        return "none of its dates ever comes again"
+    return f"its conditions did not hold{then}"
 
 
 def dead_ends(definition: Recipe, state: PlanState) -> Iterator[str]:
@@ -285,7 +292,8 @@ def _choices(state: PlanState, step: Step, found: dict[str, Transition]) -> dict
 
 def _judged(definition: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wait | None:
     """What one transition waits for, or would if it still could."""
-    word = state.transition(transition.id).state
+    run, until = state.transition(transition.id), None
+    word = run.state
     wanted = conditions_of(definition, state, transition, element)
     what, text = "condition", "an element for each condition"
     if state.state != "running" or word in ("impossible", "fail"):
@@ -295,10 +303,12 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
         lacking = [f"{step} ({each})" for step, each in states.items() if each in NOT_ENDED]
         what, text = "join", f"steps {', '.join(lacking)}"
+    elif transition.id in state.dated:
+        what, text, until = "time", "its date, and then an element for each condition", run.date
     if word == "fired" or (what == "condition" and not wanted):
         return None
     bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
-    return Wait(transition.id, what, text, bounds, scopes)
+    return Wait(transition.id, what, text, bounds, scopes, until=until)
 
 
 def _listed(eids: Iterable[int]) -> str:

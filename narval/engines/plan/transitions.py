@@ -1,8 +1,8 @@
-"""Evaluating transitions: which may fire, which waits, which never will (N22, N23, N24, N26; §2.4).
+"""Evaluating transitions: which may fire, which waits, which never will (N22–N26; §2.4).
 
 A transition is *impossible* when an in-step can no longer end as its link wants, *undetermined* while one has
-yet to end, and *potential* otherwise: then its conditions decide. Transitions that share an in-step are
-*rivals*: one of them fires at most.
+yet to end, and *potential* otherwise: then its date and its conditions decide. Transitions that share an
+in-step are *rivals*: one of them fires at most.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from collections.abc import Iterable
 from narval.definitions.recipe import Step, Transition
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
-from narval.engines.plan import story
-from narval.engines.plan.changes import MadeImpossible, TransitionAsleep, TransitionFailed, TransitionFired
+from narval.engines.plan import dates, story
+from narval.engines.plan.changes import (
+    DateCome,
+    MadeImpossible,
+    TransitionAsleep,
+    TransitionFailed,
+    TransitionFired,
+)
 from narval.engines.plan.deciding import Deciding, Wanted, conditions_of
 from narval.engines.plan.state import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
-_OPEN = frozenset({"wait-step", "wait-condition"})
-
-_NO_DATES = (
-    "transition {} waits for a date, which this version of narval reads and checks but cannot wait for; "
-    "use a condition, and add the element by `narval add` from a timer of the system"
-)
+_OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
 
 
 def judge(plan: Deciding, step: Step) -> None:
@@ -52,10 +53,26 @@ def matched(plan: Deciding, watch: str) -> None:
             return
 
 
+def woken(plan: Deciding, wake: str) -> None:
+    """The moment of a date is there: try its transition and the rivals, or wait for the right date."""
+    for identifier in plan.state.dated:
+        if plan.state.transition(identifier).wake == wake:
+            transition = plan.recipe.transitions[identifier]
+            if dates.has_come(plan, transition):
+                plan.record.change(DateCome(identifier))
+                _choose(plan, _rivals([transition]))
+            elif not dates.set_date(plan, transition):
+                plan.record.change(TransitionFailed(identifier))
+            _spread(plan, [transition])
+            _fail_if_unhandled(plan)
+            return
+
+
 def fail_if_stuck(plan: Deciding) -> None:
     """Nothing is left to decide: a plan of which nothing can ever fire again fails (N27)."""
     state = plan.state
-    if state.state == "running" and not state.calls and not state.asleep and not state.held_back:
+    waits = state.calls or state.asleep or state.dated or state.held_back
+    if state.state == "running" and not waits:
         end = plan.recipe.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
         plan.fail(plan.add_error("stuck", why, detail="\n".join(story.dead_ends(plan.recipe, state))))
@@ -89,19 +106,25 @@ def _rivals(transitions: Iterable[Transition]) -> list[Transition]:
 
 def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
     """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26)."""
+    early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
     for transition in transitions:
         if not _is_potential(plan, transition):
             continue
-        if transition.times:
-            plan.fail(plan.add_error("no-dates", _NO_DATES.format(transition.id)))
-            return
+        if dates.is_awaited(plan, transition):
+            early.append(transition)
+            continue
         conditions = wanted(plan, transition)
         took = _found(plan, transition, conditions)
         if took is None:
             lacking.append((transition, conditions))
         else:
             _fire(plan, transition, conditions, took)
+    for transition in early:
+        if not _is_potential(plan, transition) or transition.id in plan.state.dated:
+            continue
+        if not dates.set_date(plan, transition):
+            plan.record.change(TransitionFailed(transition.id))
     for transition, conditions in lacking:
         if not _is_potential(plan, transition):
             continue
@@ -121,7 +144,7 @@ def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[in
             plan.record.command(commands.Mark(scope, (eid,)))
     if took:
         plan.record.command(commands.Hold(took))
-    _stop_watching(plan, transition)
+    _stop_waiting(plan, transition)
     starts = [step for step in transition.outs if plan.state.step(step.id).state == "todo"]
     plan.record.change(
         TransitionFired(
@@ -153,7 +176,7 @@ def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> bool:
 
 def _sleep(plan: Deciding, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing: waiting costs nothing (N24)."""
-    _stop_watching(plan, transition)
+    _stop_waiting(plan, transition)
     watch = plan.record.identifier()
     plan.record.change(TransitionAsleep(transition.id, watch))
     plan.record.command(
@@ -175,9 +198,11 @@ def _wait_anew(plan: Deciding, transition: Transition) -> None:
         _sleep(plan, transition, wanted(plan, transition))
 
 
-def _stop_watching(plan: Deciding, transition: Transition) -> None:
+def _stop_waiting(plan: Deciding, transition: Transition) -> None:
     if transition.id in plan.state.asleep:
         plan.record.command(commands.Unwatch(plan.state.transition(transition.id).watch))
+    elif transition.id in plan.state.dated:
+        plan.record.command(commands.Unwake(plan.state.transition(transition.id).wake))
 
 
 # --- what cannot be any more ----------------------------------------------------------------------------
@@ -195,7 +220,7 @@ def _spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
             if transition.id in dead or not _is_dead(plan, transition, lost):
                 continue
             dead[transition.id] = None
-            _stop_watching(plan, transition)
+            _stop_waiting(plan, transition)
         elif state != "fail":
             continue
         for step in transition.outs:
@@ -229,7 +254,7 @@ def _fail_if_unhandled(plan: Deciding) -> None:
 
 def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
     """Whether a transition may still take up an error of that step."""
-    if plan.state.transition(transition.id).state != "wait-step":
+    if plan.state.transition(transition.id).state not in ("wait-step", "wait-time"):
         return False
     return any(link.on_error and link.step is step for link in transition.ins)
 

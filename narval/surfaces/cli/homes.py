@@ -50,18 +50,24 @@ def check(context: click.Context, session: Session, paths: tuple[Path, ...]) -> 
 
     That is its definitions, modules, schemas, memory and settings. Each is written as
     file:line:column: message. PATHs are files or folders; without any, all of the home is checked. The exit
-    status is 1 when there is a fault.
+    status is 1 when there is a fault; a warning is none.
     """
     from narval.runtime.check import check_home
 
     faults = check_home(session.home, paths)
     form = [
-        {"path": each.path, "line": each.line, "column": each.column, "message": each.message}
+        {
+            "path": each.path, "line": each.line, "column": each.column,
+            "message": each.message, "warning": each.warning,
+        }
         for each in faults
-    ]
+    ]  # fmt: skip
     session.give(form, lambda _: _tell(faults))
+    wrong = [each for each in faults if not each.warning]
     if not session.as_json:
-        files = len({each.path for each in faults})
-        found = f"{counted(len(faults), 'fault')} in {counted(files, 'file')}" if faults else "no faults"
+        files = len({each.path for each in wrong})
+        found = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
+        if len(wrong) < len(faults):
+            found += f", {counted(len(faults) - len(wrong), 'warning')}"
         click.echo(found, err=True)
-    context.exit(NOT_WELL if faults else 0)
+    context.exit(NOT_WELL if wrong else 0)

@@ -1,0 +1,49 @@
+"""The dates that transitions wait for (N25): when the next one comes, and whether it has.
+
+The clock of a transition starts once its in-steps have ended, and one date is set: the next that fits. The
+runtime says when its moment is there, and says so early when the clock has been set back or the zone of the
+home is another now: then the date is worked out anew.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from narval.definitions.recipe import Transition
+from narval.definitions.schedule import schedule_of
+from narval.engines import commands
+from narval.engines.plan.changes import DateSet
+from narval.engines.plan.deciding import Deciding
+
+
+def is_awaited(plan: Deciding, transition: Transition) -> bool:
+    """Whether a transition still has a date to wait for."""
+    return bool(transition.times) and not plan.state.transition(transition.id).come
+
+
+def set_date(plan: Deciding, transition: Transition) -> bool:
+    """Wait for the next date that fits; False when none ever comes again."""
+    date = schedule_of(transition.times, plan.view.zone).next(plan.event.at)
+    if date is None:
+        return False
+    wake = plan.record.identifier()
+    plan.record.change(DateSet(transition.id, date, wake))
+    plan.record.command(commands.Wake(wake, date, dated=True))
+    return True
+
+
+def has_come(plan: Deciding, transition: Transition) -> bool:
+    """Whether the date that was set is there, or was missed and is not to be dropped for that.
+
+    What lies before `view.since` was missed: nobody was at work then.
+    """
+    date, now, since = plan.state.transition(transition.id).date, plan.event.at, plan.view.since
+    if now < date:
+        return False
+    if date >= since:
+        return True
+    schedule = schedule_of(transition.times, plan.view.zone)
+    if schedule.missed(date - 1, now):
+        return True
+    first = schedule.next(ceil(since) - 1)
+    return first is not None and first <= now

@@ -1,0 +1,43 @@
+"""The time zone of the machine, by name: whose calendar a home keeps that names none (N25)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+OTHERWISE = "UTC"
+"""Where the machine does not tell its zone."""
+
+_LINK = Path("/etc/localtime")
+_TEXT = Path("/etc/timezone")
+
+
+def machine_zone() -> str:
+    """The name of the machine's zone: what TZ says, else where /etc/localtime points, else /etc/timezone."""
+    for name in (os.environ.get("TZ", "").removeprefix(":"), _linked(), _written()):
+        if _is_known(name):
+            return name
+    return OTHERWISE
+
+
+def _linked() -> str:
+    """The last part of the path, from below a folder of zones: Europe/Paris."""
+    try:
+        return os.path.realpath(_LINK).partition("/zoneinfo/")[2]
+    except OSError:
+        return ""
+
+
+def _written() -> str:
+    try:
+        return _TEXT.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return bool(name) and bool(ZoneInfo(name).key)
+    except (OSError, ValueError, LookupError):
+        return False
