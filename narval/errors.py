@@ -74,10 +74,13 @@ class ElementError(NarvalError):
 
 
 class ActionError(NarvalError):
-    """An action did not do its work. `kind` becomes the `type` of the error element."""
+    """An action did not do its work. `kind` becomes the `type` of the error element.
 
-    def __init__(self, message: str, kind: str = "action-failed") -> None:
-        self.kind = kind
+    `final` says that trying again cannot help: the step's `retries` are not used (N29).
+    """
+
+    def __init__(self, message: str, kind: str = "action-failed", *, final: bool = False) -> None:
+        self.kind, self.final = kind, final
         super().__init__(message)
 
 

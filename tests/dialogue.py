@@ -205,7 +205,7 @@ class Dialogue:
 
     def answer(self, call: Call, **fields: Any) -> None:
         """One call comes back."""
-        run, _ = self.calls.pop(call.call)
+        run, _ = self.calls[call.call]
         self.tell(run, Returned(self._next(), self.now, call.call, **fields))
 
     def produced(self, step: str, *xml: str, run: int | None = None) -> None:
@@ -227,14 +227,17 @@ class Dialogue:
 
     def until(self, moment: str) -> None:
         """Time goes on up to a moment, such as 2026-03-01T07:00:00Z; what is due on the way is told."""
-        target = datetime.fromisoformat(moment).timestamp()
-        heard: list[Heard] = []
-        while due := [(each.at, wake) for wake, (_, each) in self.wakes.items() if each.at <= target]:
-            at, wake = min(due)
-            self.now = max(self.now, at)
-            self.wakes_up(wake)
-            heard += self.heard
-        self.now, self.heard = target, heard
+        self._until(datetime.fromisoformat(moment).timestamp())
+
+    def passes(self, seconds: float) -> None:
+        """Time goes on for so many seconds; what is due on the way is told."""
+        self._until(self.now + seconds)
+
+    def until_woken(self) -> float:
+        """Time goes on to the next moment that is waited for; how many seconds that were."""
+        began = self.now
+        self._until(min(wake.at for _, wake in self.wakes.values()))
+        return self.now - began
 
     def tell(self, run: int, event: Event) -> None:
         """Tell a run an event, and then whoever is concerned by what followed."""
@@ -338,6 +341,11 @@ class Dialogue:
     def definition(self, kind: str, name: str) -> Any:
         return self.library.get(kind, name)
 
+    def asked(self, call: str) -> Call | None:
+        of, asked = self.calls[call]
+        assert of == self._run, f"call {call} is not one of run {self._run}"
+        return asked
+
     def schema_fault(self, xml: bytes) -> str | None:
         return self.refusals.get(xml)
 
@@ -354,7 +362,7 @@ class Dialogue:
             assert command.watch in self.watches, f"{command.watch} is not watched"
             del self.watches[command.watch]
         elif isinstance(command, Wake):
-            assert command.at > self.now, f"{command} is not later than {self.now}"
+            assert command.at > self.now or not command.dated, f"{command} is not later than {self.now}"
             self.wakes[command.wake] = (self._run, command)
         elif isinstance(command, commands.Unwake):
             assert command.wake in self.wakes, f"{command.wake} is not waited for"
@@ -362,11 +370,22 @@ class Dialogue:
 
     # --- inside ---------------------------------------------------------------------------------------
 
+    def _until(self, target: float) -> None:
+        heard: list[Heard] = []
+        while due := [(each.at, wake) for wake, (_, each) in self.wakes.items() if each.at <= target]:
+            at, wake = min(due)
+            self.now = max(self.now, at)
+            self.wakes_up(wake)
+            heard += self.heard
+        self.now, self.heard = target, heard
+
     def _tell(self, run: int, event: Event) -> None:
         self._run = run
         engine, state = self.engines[run], self.states[run]
         heard = Heard(run, event, *engine.advance(self.definitions[run], state, event, self))
         self.heard.append(heard)
+        if isinstance(event, Returned):
+            self.calls.pop(event.call, None)
         for command in heard.commands:
             if isinstance(command, Call):
                 assert command.call not in self.calls, f"call {command.call} was made before"

@@ -54,9 +54,9 @@ class Step(msgspec.Struct, eq=False):
     """One unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
-    are the bytes of elements. `timeout` is in seconds; `retries` and `backoff` are kept for N29. `outs` are
-    in the order in which they are tried: highest priority first, then as in the file (N22). `sole` is the one
-    transition out of it where that waits for nothing but this step: it fires as soon as the step is done.
+    are the bytes of elements. `timeout` and `backoff` are in seconds (N29). `outs` are in the order in which
+    they are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it
+    where that waits for nothing but this step: it fires as soon as the step is done.
     """
 
     id: str

@@ -94,12 +94,13 @@ class Wake(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
 
     `dated`: it is a date of the calendar, and I want to be told early, to work it out anew, when the clock
     was set back or the zone is another. What is not dated is the end of a length of time: setting the clock
-    moves it along.
+    moves it along. `lent` are elements that will be needed then: they are not forgotten before (N5).
     """
 
     wake: str
     at: float
     dated: bool = False
+    lent: tuple[int, ...] = ()
 
 
 class Unwake(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -135,6 +136,8 @@ class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Something is to be done by someone else; exactly one `Returned` will name `call`.
 
+    A call that is tried again keeps its id; `attempt` is the number of the try, 1 for the first (N29).
+
     `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
     first context of a run; `near` are the eids nearest to the calling step, nearest rank first.
@@ -150,6 +153,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     near: tuple[tuple[int, ...], ...] = ()
     timeout: float | None = None
     on_restart: str = "retry"
+    attempt: int = 1
 
 
 class Abandon(msgspec.Struct, frozen=True, tag=True, gc=False):

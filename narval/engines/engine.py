@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from narval.engines.commands import Command, Watch
+from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event
 from narval.memory.change import MarkScope
 from narval.memory.element import Element
@@ -65,6 +65,9 @@ class View(Protocol):
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name, or None."""
 
+    def asked(self, call: str) -> Call | None:
+        """A call that the run has under way, as it was asked."""
+
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it, or None (N7)."""
 
@@ -73,7 +76,8 @@ class View(Protocol):
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing a run waits for: `what` is one of condition, time, call, input, join, signal, person.
+    """One thing a run waits for: `what` is one of condition, time, call, try, input, join, signal,
+    person.
 
     `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`.
     """

@@ -15,11 +15,15 @@ class Raw(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`."""
+    """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`.
+
+    `final` says that trying again cannot help (N29).
+    """
 
     kind: str
     message: str
     detail: str = ""
+    final: bool = False
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -212,14 +212,15 @@ class Agent:
             pending.extend(self.children.get(found, ()))
 
     def lent(self) -> set[int]:
-        """The elements that calls under way were given: a call that is tried again needs them (N5)."""
-        return {
+        """The elements that calls not back were given: a call that is tried again needs them (N5)."""
+        lent = {
             eid
             for run in self.active.values()
             for call in run.calls.values()
             for _, eids in call.inputs
             for eid in eids
         }
+        return lent.union(*(wake.lent for run in self.active.values() for wake in run.wakes.values()))
 
     def awaited(self, run: Run) -> bool:
         """Whether somebody waits for the run: a top-level run belongs to itself."""

@@ -15,14 +15,16 @@ _current: contextvars.ContextVar[CurrentCall] = contextvars.ContextVar("narval-c
 class CurrentCall:
     """The call that an action answers.
 
-    `id` is the same when the call is tried again, so an effect outside can be made once (N37). `run` and
-    `step` say who called, `deadline` is the moment (seconds since 1970) when the call is given up, or None;
-    `home` is the folder against which relative paths are read, or None for a home in memory.
+    `id` is the same when the call is tried again, so an effect outside can be made once (N37); `attempt` is
+    the number of the try, 1 for the first (N29). `run` and `step` say who called, `deadline` is the moment
+    (seconds since 1970) when the call is given up, or None; `home` is the folder against which relative paths
+    are read, or None for a home in memory.
     """
 
     __slots__ = (
         "_is_source",
         "_listener",
+        "attempt",
         "deadline",
         "has_caught_up",
         "home",
@@ -40,11 +42,12 @@ class CurrentCall:
         home: Path | None = None,
         deadline: float | None = None,
         *,
+        attempt: int = 1,
         is_source: bool = False,
         listener: Callable[[CurrentCall], None] | None = None,
     ) -> None:
         self.id, self.run, self.step = id, run, step
-        self.home, self.deadline = home, deadline
+        self.home, self.deadline, self.attempt = home, deadline, attempt
         self.progressed: tuple[float, float | None] | None = None
         self.has_caught_up = False
         self._is_source, self._listener = is_source, listener

@@ -143,7 +143,8 @@ def _finish(turn: Turn, run: Run, command: commands.Finish) -> None:
 def _problem_of(turn: Turn, run: Run) -> Problem:
     element = turn.memory.element(run.error) if run.error is not None else None
     if element is None:
-        return Problem(f"run-{run.phase}", f"run {run.eid} of {run.name} was {run.phase}")
+        why = f"run {run.eid} of {run.name} was {run.phase}"
+        return Problem(f"run-{run.phase}", why, final=run.phase == "cancelled")
     kind, message, _ = read_error(element)
     return Problem(kind, message)
 

@@ -63,6 +63,7 @@ class Executor:
             task.run,
             task.step,
             task.home,
+            attempt=task.attempt,
             is_source=task.where == "source",
             listener=self._heard if task.where == "source" else None,
         )

@@ -27,7 +27,7 @@ log = logging.getLogger("narval.perform")
 
 Post = Callable[[Delivery | Request], None]
 INTERRUPTED = Problem(
-    "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated"
+    "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
 
@@ -119,7 +119,8 @@ class Performer:
         inputs, gone = self._inputs(call, definition)
         if gone or not isinstance(definition, Action | Transform):
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
-            self._refuse(run, call, Problem("forgotten" if gone else "unknown-target", what))
+            kind = "forgotten" if gone else "unknown-target"
+            self._refuse(run, call, Problem(kind, what, final=bool(gone)))
             return
         task = self._task(run, call, definition, inputs)
         done, produced = partial(self._done, run.eid, call.call), partial(self._produced, run.eid, call.call)
@@ -150,6 +151,7 @@ class Performer:
             call=self.outside_id(call.call),
             run=run.eid,
             step=call.step,
+            attempt=call.attempt,
             action=call.name,
             where=where,
             function=function,

@@ -118,6 +118,10 @@ class Turn:
         """The current definition of that kind and name."""
         return self.agent.library.get(kind, name)
 
+    def asked(self, call: str) -> commands.Call | None:
+        """A call that the run which is being told has under way."""
+        return self._run.calls.get(call) if self._run is not None else None
+
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it (N7)."""
         return self.schemas.refusal(xml)

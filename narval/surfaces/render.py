@@ -101,6 +101,7 @@ _WAITS = {
     "condition": "waits for {text}",
     "time": "waits until {until}",
     "call": "waits for {text} to come back",
+    "try": "waits until {until} for {text}",
     "input": "waits for {text}",
     "join": "waits for {text}",
     "signal": "waits to be told {text}",
@@ -109,6 +110,7 @@ _WAITS = {
 _OTHERWISE = {
     "condition": "an element for each condition",
     "call": "a call",
+    "try": "another try of a call",
     "input": "an element that may be taken",
     "join": "other steps",
     "signal": "something",
@@ -132,8 +134,9 @@ def why(answer: Row) -> Iterator[str]:
 def _wait(wait: Row) -> Iterator[str]:
     what, until = wait["for"], moment(wait["until"])
     text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
-    sentence = _WAITS.get(what, "waits for {what} {text}").format(what=clean(what), text=text, until=until)
-    if until and what != "time":
+    form = _WAITS.get(what, "waits for {what} {text}")
+    sentence = form.format(what=clean(what), text=text, until=until)
+    if until and "{until}" not in form:
         sentence += f", until {until}"
     yield ""
     yield f"{clean(wait['id'])} {sentence}"

@@ -11,6 +11,7 @@ prototypes of their actions. Lines that begin with `#` are remarks.
     produced STEP xml …         a source yields
     answers RUN                 a run that is over tells its caller
     arrives xml, add xml        an element from outside; with `add`, nobody is told
+    passes SECONDS              time passes, and moments come
     cancel RUN                  someone asks a run to end
     show RUN                    the states of a run and of its parts
     memory                      every element, with what is known of it
@@ -173,6 +174,7 @@ SAY: dict[str, Callable[[Dialogue, str], Any]] = {
     "answers": lambda said, rest: said.answers(int(rest)),
     "arrives": lambda said, rest: said.arrives(rest) and None,
     "add": lambda said, rest: said.add(rest) and None,
+    "passes": lambda said, rest: said.passes(float(rest)),
     "cancel": lambda said, rest: said.cancel(int(rest)),
     "show": show,
     "memory": memory,
@@ -227,6 +229,7 @@ def shown_call(command: Call) -> str:
     ]
     words += [f"with {listed(command.elements)}"] if command.elements else []
     words += [f"near {listed(command.near)}"] if any(command.near) else []
+    words += [f"try {command.attempt}"] if command.attempt > 1 else []
     return " ".join(words)
 
 

@@ -277,6 +277,12 @@ def test_each_kind_of_wait_is_a_sentence(what: dict[str, Any], said: str) -> Non
     assert any(said in line for line in why(waiting=[what])[1:])
 
 
+def test_N29_why_of_a_call_that_waits_to_be_tried_again_says_when_and_what_went_wrong() -> None:
+    again = "action m.a, try 2 of 3 after OSError: no line"
+    told = why(waiting=[wait("try", until="2026-03-01T07:00:00.000+00:00", text=again)])
+    assert told[-1] == f"t waits until {render.moment('2026-03-01T07:00:00.000+00:00')} for {again}"
+
+
 def test_why_of_a_part_gives_its_reason_and_of_a_run_that_waits_for_nothing_says_so() -> None:
     assert why(state="done", reason="it is over") == ["run 12 (done): it is over"]
     assert why() == ["run 12 is running and waits for nothing: it will go on by itself"]

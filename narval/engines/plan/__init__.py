@@ -1,9 +1,9 @@
 """The plan engine: follows a recipe (N21–N28).
 
 `state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
-finds their inputs, `returns.py` takes what their calls gave back, `transitions.py` evaluates transitions,
-`signals.py` hears what is said to a plan, `dates.py` knows the dates it waits for, `story.py` tells how far
-it has come, `deciding.py` is what they share.
+finds their inputs, `returns.py` takes what their calls gave back, `tries.py` has them tried again,
+`transitions.py` evaluates transitions, `signals.py` hears what is said to a plan, `dates.py` knows the dates
+it waits for, `story.py` tells how far it has come, `deciding.py` is what they share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import View
 from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started, Woken
-from narval.engines.plan import returns, signals, steps, story, transitions
+from narval.engines.plan import returns, signals, steps, story, transitions, tries
 from narval.engines.plan import state as states
 from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.plan.deciding import Deciding
@@ -104,7 +104,8 @@ def _matched(plan: Deciding, event: Matched) -> None:
 
 
 def _woken(plan: Deciding, event: Woken) -> None:
-    transitions.woken(plan, event.wake)
+    if not tries.woken(plan, event.wake):
+        transitions.woken(plan, event.wake)
 
 
 def _cancelled(plan: Deciding, event: Cancelled) -> None:
@@ -113,8 +114,7 @@ def _cancelled(plan: Deciding, event: Cancelled) -> None:
     reserved = _reserved(plan.state)
     if reserved:
         plan.record.command(commands.Release(reserved))
-    for call in plan.state.calls:
-        plan.record.command(commands.Abandon(call))
+    tries.give_up(plan)
     plan.record.change(PlanMoved("cancelled", event.at))
     _finish(plan)
 
@@ -145,6 +145,7 @@ def _settle(plan: Deciding) -> None:
         else:
             transitions.judge(plan, plan.to_judge.popleft())
     transitions.fail_if_stuck(plan)
+    tries.end_sources(plan)
     if plan.state.state in ("end", "failed-end") and not plan.state.calls:
         plan.record.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
         _finish(plan)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from narval.engines.events import Caller
+from narval.engines.commands import Call
+from narval.engines.events import Caller, Problem
 
 
 class Each(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -71,6 +72,33 @@ class CallsDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
 
     step: str
     elements: tuple[int, ...]
+
+
+class TryErred(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A try of a call failed, and the next will be made at `until` (N29): what was `asked` is asked again."""
+
+    call: str
+    until: float
+    problem: Problem
+    asked: Call
+
+
+class TriedAgain(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The call was made once more."""
+
+    call: str
+
+
+class CallExpired(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The run that answers the call outlived the step's time limit: it is given up."""
+
+    call: str
+
+
+class SourceWell(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A source that had failed has produced something: its tries are counted from the beginning."""
+
+    call: str
 
 
 class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -160,6 +188,10 @@ PlanChange = (
     | StepRunning
     | CallMade
     | CallsDropped
+    | TryErred
+    | TriedAgain
+    | CallExpired
+    | SourceWell
     | CallBack
     | StepDone
     | StepErred

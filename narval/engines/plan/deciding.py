@@ -47,13 +47,15 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
 class Deciding:
     """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
 
-    __slots__ = ("event", "recipe", "record", "state", "to_judge", "to_run", "view")
+    __slots__ = ("event", "let_go", "recipe", "record", "state", "to_judge", "to_run", "view")
 
     def __init__(self, recipe: Recipe, state: PlanState, event: Event, view: View) -> None:
         self.recipe, self.state, self.event, self.view = recipe, state, event, view
         self.record: Recorder[PlanState, PlanChange] = Recorder(state, apply, event, view)
         self.to_run: deque[Step] = deque()
         self.to_judge: deque[Step] = deque()
+        self.let_go: list[str] = []
+        """Sources that wait for another try, and will not be tried."""
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -77,12 +79,14 @@ class Deciding:
         inputs: tuple[int, ...] = (),
         input: str = "",
         output: str = "",
+        tries: int = 1,
     ) -> int:
         """An error element that names plan, recipe, step and target (N17); its eid."""
         places: dict[str, str | int | None] = {"plan": self.state.run, "recipe": self.recipe.full_name}
         if step is not None:
             places["step"] = step.id
             places[step.kind if step.kind != "recipe" else "target"] = step.target
+        places["tries"] = tries if tries > 1 else None
         xml = make_error(kind, message, detail, **places, call=call, input=input, output=output)
         return self.add(xml, step.id if step is not None else "", call, inputs)
 
@@ -135,7 +139,10 @@ class Deciding:
     def _wind_up(self, to: str, error: int | None) -> None:
         """Running steps end by themselves; sources would go on for ever, and are given up (N36)."""
         self.stop_waiting()
-        for call, step in self.state.calls.items():
-            if self.state.step(step).calls[call].source:
-                self.record.command(commands.Abandon(call))
+        for identifier, step in self.state.calls.items():
+            call = self.state.step(step).calls[identifier]
+            if call.source and call.asked is not None:
+                self.let_go.append(identifier)
+            elif call.source:
+                self.record.command(commands.Abandon(identifier))
         self.record.change(PlanMoved(to, self.event.at, error))

@@ -7,10 +7,13 @@ from narval.definitions.recipe import Step
 from narval.engines import commands
 from narval.engines.events import Problem, Produced, Raw, Returned
 from narval.engines.outputs import Accepted, Verdict, judge
+from narval.engines.plan import tries
 from narval.engines.plan.changes import CallBack
 from narval.engines.plan.deciding import Deciding
 from narval.engines.plan.state import CallRun
 from narval.engines.plan.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
+from narval.memory.element import Element
+from narval.memory.trouble import read_error
 
 
 def produced(plan: Deciding, event: Produced) -> None:
@@ -20,6 +23,7 @@ def produced(plan: Deciding, event: Produced) -> None:
     forgotten one by one.
     """
     step, call = _made_by(plan, event.call)
+    tries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
     if verdict.fault:
         plan.record.command(commands.Abandon(event.call))
@@ -32,14 +36,21 @@ def produced(plan: Deciding, event: Produced) -> None:
 
 
 def returned(plan: Deciding, event: Returned) -> None:
-    """A call came back: check its outputs, and end the step with the last of its calls."""
+    """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
     step, call = _made_by(plan, event.call)
+    tries.back(plan, step, event.call, call)
+    problem = _problem_of(step, call, event)
+    if problem is not None and tries.try_again(plan, step, event.call, problem):
+        return
+    back: CallBack | None
     if event.abandoned and call.source:
         back = CallBack(event.call)
-    elif event.abandoned or event.problem is not None:
-        back = _in_error(plan, step, call, event)
+    elif problem is not None:
+        back = _in_error(plan, step, call, event, problem)
     elif step.kind in WITH_PROTOTYPE:
         back = _with_outputs(plan, step, call, event)
+        if back is None:
+            return
     else:
         back = CallBack(event.call, event.eids)
         if event.eids:
@@ -66,26 +77,49 @@ def _end_call(plan: Deciding, step: Step, back: CallBack) -> None:
         finish(plan, step)
 
 
-def _in_error(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack:
+def _problem_of(step: Step, call: CallRun, event: Returned) -> Problem | None:
+    """Why the call did not do its work; None when it did, or is a source that was let go."""
+    if call.expired and event.abandoned:
+        return tries.expired(step)
+    if event.abandoned:
+        return None if call.source else Problem("abandoned", "the call was given up", final=True)
+    return event.problem
+
+
+def _in_error(plan: Deciding, step: Step, call: CallRun, event: Returned, problem: Problem) -> CallBack:
     """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
-    if event.eids:
+    if event.eids and not event.abandoned:
         plan.record.command(commands.Hold(event.eids))
         return CallBack(event.call, errors=event.eids)
-    problem = event.problem or Problem("abandoned", "the call was given up")
     error = plan.add_error(
-        problem.kind, problem.message, step, detail=problem.detail, call=event.call, inputs=call.inputs
+        problem.kind,
+        problem.message,
+        step,
+        detail=problem.detail,
+        call=event.call,
+        inputs=call.inputs,
+        tries=call.tries,
     )
     return CallBack(event.call, errors=(error,))
 
 
-def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack:
+def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack | None:
+    """The outputs are kept, or a fault of theirs; None when an action that gave errors is tried again."""
     # What a source gave has entered memory as it came: when it ends, no output is missing.
     verdict = _judged(plan, step, event.elements, complete=not call.source)
     if verdict.fault:
         return _bad_output(plan, step, event.call, call, verdict)
+    if verdict.errors and tries.try_again(plan, step, event.call, _told(verdict.errors[0])):
+        return None
     kept = [_keep(plan, step, event.call, call, each) for each in verdict.accepted]
     errors = [plan.add(xml, step.id, event.call, call.inputs) for xml in verdict.errors]
     return CallBack(event.call, tuple(eid for eid in kept if eid is not None), tuple(errors))
+
+
+def _told(error: bytes) -> Problem:
+    """What an error element tells, which an action gave back: of a try that does not count it is not kept."""
+    kind, message, _ = read_error(Element(0, error))
+    return Problem(kind, message)
 
 
 def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool) -> Verdict:

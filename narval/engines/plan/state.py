@@ -18,9 +18,11 @@ from typing import Any
 
 import msgspec
 
-from narval.engines.events import Caller
+from narval.engines.commands import Call
+from narval.engines.events import Caller, Problem
 from narval.engines.plan.changes import (
     CallBack,
+    CallExpired,
     CallMade,
     CallsDropped,
     DateCome,
@@ -30,6 +32,7 @@ from narval.engines.plan.changes import (
     PlanChange,
     PlanMoved,
     PlanStarted,
+    SourceWell,
     StepDone,
     StepErred,
     StepFailed,
@@ -39,6 +42,8 @@ from narval.engines.plan.changes import (
     TransitionAsleep,
     TransitionFailed,
     TransitionFired,
+    TriedAgain,
+    TryErred,
 )
 from narval.errors import InternalError
 
@@ -69,11 +74,21 @@ PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
 class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call under way: the elements it was given, which of them it reserved, whether it is a source's."""
+    """A call that is not back: the elements given, those of them it reserved, whether it is a source's.
+
+    `tries` counts how often it was made. While it waits for the next try, `until` is when that will be made,
+    `asked` what will be asked, and `problem` why the last one failed. `expired`: it was given up for its time
+    limit, and will be back as soon as the run that answers it is over.
+    """
 
     inputs: tuple[int, ...] = ()
     reserved: tuple[int, ...] = ()
     source: bool = False
+    tries: int = 1
+    until: float | None = None
+    asked: Call | None = None
+    problem: Problem | None = None
+    expired: bool = False
 
 
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
@@ -125,7 +140,7 @@ class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
     steps: dict[str, StepRun] = {}
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
-    """Calls under way: id to step."""
+    """Calls that are not back, those included that wait for another try (N29): id to step."""
     asleep: dict[str, None] = {}
     """Transitions in wait-condition."""
     dated: dict[str, None] = {}
@@ -235,6 +250,30 @@ def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
     run.later = [eid for eid in run.later if eid not in dropped]
 
 
+def _try_erred(state: PlanState, change: TryErred) -> None:
+    call = _call(state, change.call)
+    call.until, call.asked, call.problem = change.until, change.asked, change.problem
+
+
+def _tried_again(state: PlanState, change: TriedAgain) -> None:
+    call = _call(state, change.call)
+    call.tries += 1
+    call.until = call.asked = call.problem = None
+    call.expired = False
+
+
+def _call_expired(state: PlanState, change: CallExpired) -> None:
+    _call(state, change.call).expired = True
+
+
+def _source_well(state: PlanState, change: SourceWell) -> None:
+    _call(state, change.call).tries = 1
+
+
+def _call(state: PlanState, call: str) -> CallRun:
+    return state.steps[state.calls[call]].calls[call]
+
+
 def _call_back(state: PlanState, change: CallBack) -> None:
     run = state.steps[state.calls.pop(change.call)]
     del run.calls[change.call]
@@ -328,6 +367,10 @@ _APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     StepRunning: _step_running,
     CallMade: _call_made,
     CallsDropped: _calls_dropped,
+    TryErred: _try_erred,
+    TriedAgain: _tried_again,
+    CallExpired: _call_expired,
+    SourceWell: _source_well,
     CallBack: _call_back,
     StepDone: _step_done,
     StepErred: _step_erred,

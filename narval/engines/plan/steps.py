@@ -189,20 +189,32 @@ def _call(
     source = getattr(target, "where", "") == "source"
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     plan.record.change(CallMade(step.id, call, taken, reserved, given, source))
-    plan.record.command(
-        commands.Call(
-            call=call,
-            kind=step.kind,
-            name=step.target,
-            step=step.id,
-            inputs=inputs,
-            listed=listed,
-            elements=elements,
-            near=near,
-            timeout=step.timeout,
-            on_restart=step.on_restart,
-        )
+    asked = commands.Call(
+        call=call,
+        kind=step.kind,
+        name=step.target,
+        step=step.id,
+        inputs=inputs,
+        listed=listed,
+        elements=elements,
+        near=near,
+        timeout=step.timeout,
+        on_restart=step.on_restart,
     )
+    ask(plan, step, asked)
+
+
+def ask(plan: Deciding, step: Step, asked: commands.Call) -> None:
+    """Make a call, for the first time or again; the time limit of a run is a moment to wake up at (N29)."""
+    plan.record.command(asked)
+    limit = limit_of(step)
+    if limit is not None:
+        plan.record.command(commands.Wake(asked.call, plan.event.at + limit))
+
+
+def limit_of(step: Step) -> float | None:
+    """The time limit that the engine keeps: that of a run, for executors keep those of what they call."""
+    return None if step.kind in WITH_PROTOTYPE else step.timeout
 
 
 def finish(plan: Deciding, step: Step) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from lxml import etree
@@ -11,7 +12,7 @@ from narval.definitions.recipe import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Lookup, Wait
 from narval.engines.plan.deciding import conditions_of
-from narval.engines.plan.state import NOT_ENDED, PlanState
+from narval.engines.plan.state import NOT_ENDED, PlanState, StepRun
 from narval.memory.element import SIGNAL
 
 _SIGNAL_ALONE = frozenset({SIGNAL})
@@ -48,12 +49,8 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
 
 def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """What the plan waits for now: calls, reserved elements, dates, conditions, in-steps."""
-    by_step: dict[str, list[str]] = {}
-    for call, step in state.calls.items():
-        by_step.setdefault(step, []).append(call)
-    for step, calls in by_step.items():
-        target = definition.steps[step]
-        yield Wait(step, "call", f"{target.kind} {target.target}", calls=tuple(calls))
+    for identifier in dict.fromkeys(state.calls.values()):
+        yield from _calls(definition.steps[identifier], state.step(identifier))
     for step in state.held_back:
         watch = watches.get(state.step(step).watch)
         yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
@@ -64,6 +61,24 @@ def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> It
         yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
     if state.state == "running":
         yield from _joins(definition, state)
+
+
+def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
+    """What a running step waits for: calls under way, and calls that will be tried again (N29)."""
+    under_way = [identifier for identifier, call in run.calls.items() if call.until is None]
+    if under_way:
+        attempt = max(run.calls[identifier].tries for identifier in under_way)
+        tried = f", try {attempt} of {step.retries + 1}" if attempt > 1 else ""
+        yield Wait(step.id, "call", f"{step.kind} {step.target}{tried}", calls=tuple(under_way))
+    resting = [(call.until, call) for call in run.calls.values() if call.until is not None]
+    if resting:
+        until, call = min(resting, key=itemgetter(0))
+        text = f"{step.kind} {step.target}, try {call.tries + 1} of {step.retries + 1}"
+        if call.problem is not None:
+            text += f" after {call.problem.kind}: {call.problem.message}"
+        if len(resting) > 1:
+            text += f" (the first of {len(resting)} calls to be tried again)"
+        yield Wait(step.id, "try", text, until=until)
 
 
 def _kind_of_wait(watch: Watch | None) -> tuple[str, str]:
@@ -159,11 +174,13 @@ def _reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
     run = state.step(step.id)
     led = ", ".join(f"{each.id} ({state.transition(each.id).state})" for each in step.ins)
     over = f"; the plan is {state.state}" if state.state != "running" else ""
+    again = sum(call.until is not None for call in run.calls.values())
+    resting = f", {again} of them will be tried again" if again else ""
     reserved = "it waits for an element that another call has reserved"
     texts = {
         "todo": f"no transition has led to it yet: {led or 'none does'}{over}",
         "ready": reserved if step.id in state.held_back else f"it was not run{over}",
-        "running": f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back",
+        "running": f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back{resting}",
         "done": "it did its work",
         "history": "it did its work and the plan has gone on" if not run.errors else "its error was handled",
         "impossible": _lost(definition, state, step) if run.state == "impossible" else "",

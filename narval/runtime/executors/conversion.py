@@ -30,7 +30,7 @@ class BadOutputError(ActionError):
     """An action gave back something that is no element."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, "bad-output")
+        super().__init__(message, "bad-output", final=True)
 
 
 def parameter(input_id: str) -> str:
@@ -135,6 +135,7 @@ def problem(error: BaseException, file: str, home: Path | None = None) -> Proble
         xml_safe(str(kind)),
         xml_safe(message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"),
         "" if isinstance(error, BadOutputError) else xml_safe(_lines(error.__traceback__, file, home)),
+        final=isinstance(error, ActionError) and bool(error.final),
     )
 
 

@@ -23,7 +23,7 @@ class FrameError(ActionError):
     """What came, or was to be sent, is no frame that the other side would take."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, "too-large")
+        super().__init__(message, "too-large", final=True)
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True):
@@ -40,6 +40,7 @@ class Asked(msgspec.Struct, frozen=True, tag=True):
     run: int
     step: str
     action: str
+    attempt: int
     is_transform: bool
     path: str
     function: str

@@ -13,5 +13,5 @@ from narval.runtime.executors.conversion import answer
 
 def answer_at_once(task: Task) -> Outcome:
     """Call the function of a task, in a context of its own."""
-    call = CurrentCall(task.call, task.run, task.step, task.home)
+    call = CurrentCall(task.call, task.run, task.step, task.home, attempt=task.attempt)
     return call.context().run(answer, task)

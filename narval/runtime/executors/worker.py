@@ -121,14 +121,20 @@ def main() -> None:
         try:
             pipe.send(answered)
         except FrameError as error:
-            pipe.send(Answered(asked.call, [], Problem("bad-output", str(error))))
+            pipe.send(Answered(asked.call, [], Problem("bad-output", str(error), final=True)))
 
 
 def _answer(asked: Asked, modules: Modules, pipe: Pipe) -> Outcome:
     """Whatever happens, there is an answer."""
     home = None if asked.home is None else Path(asked.home)
     current = CurrentCall(
-        asked.call, asked.run, asked.step, home, asked.deadline, listener=_Reporter(pipe).report
+        asked.call,
+        asked.run,
+        asked.step,
+        home,
+        asked.deadline,
+        attempt=asked.attempt,
+        listener=_Reporter(pipe).report,
     )
     inputs = {id: unpacked_input(value) for id, value in asked.inputs.items()}
     task = Task(

@@ -87,7 +87,7 @@ class Workers:
         try:
             frame = pack(self._asked(work))
         except FrameError as error:
-            work.answer(Outcome(problem=Problem(error.kind, str(error))))
+            work.answer(Outcome(problem=Problem(error.kind, str(error), final=error.final)))
             self._rest(child)
             return
         child.last_words.clear()
@@ -102,6 +102,7 @@ class Workers:
             run=task.run,
             step=task.step,
             action=task.action,
+            attempt=task.attempt,
             is_transform=task.where == "transform",
             path=task.module_path,
             function=task.function_name,

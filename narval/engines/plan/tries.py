@@ -1,0 +1,115 @@
+"""Trying again: how often a call is made, how long it waits in between, and how long a run may take (N29).
+
+A call that came back with a problem is made again as long as its step has retries left. Between two tries it
+is neither under way nor back: it keeps its id, its elements and what it has reserved. Both the moment of the
+next try and the time limit of a run that answers are wake-ups under the id of the call, for a call never
+waits for both at once; so they are recorded, and hold across restarts.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from narval.definitions.recipe import Step
+from narval.engines import commands
+from narval.engines.events import Problem
+from narval.engines.plan.changes import CallBack, CallExpired, SourceWell, TriedAgain, TryErred
+from narval.engines.plan.deciding import Deciding
+from narval.engines.plan.state import CallRun
+from narval.engines.plan.steps import ask, finish, limit_of
+
+USUAL_BACKOFF = 1.0
+"""Seconds to the second try of a step that says `retries` and no `backoff`."""
+LONGEST_BACKOFF = 3600.0
+"""Seconds; the doubling ends here, or at `backoff` itself where that is longer."""
+_DOUBLINGS = 64
+"""So many reach it from any backoff that matters; more would only grow the number."""
+_JITTER = 0.5
+"""Up to so much of a wait is added to it: calls that failed together do not come again together."""
+_GOLDEN = 0x9E3779B1
+"""2**32 by the golden ratio: multiples of it, modulo 2**32, lie evenly, in whatever order numbers come."""
+
+
+def try_again(plan: Deciding, step: Step, identifier: str, problem: Problem) -> bool:
+    """Whether a call that failed is to be made again; if so, when is decided and recorded."""
+    run = plan.state.step(step.id)
+    call = run.calls[identifier]
+    if call.tries > step.retries or problem.final or run.fault is not None:
+        return False
+    if call.source and plan.state.state != "running":
+        return False  # it would go on for ever, and the plan is about to end
+    asked = plan.view.asked(identifier)
+    if asked is None:
+        return False
+    until = plan.event.at + wait(step.backoff, call.tries, plan.event.id)
+    # lines for people stand in the journal with the event; a state may hold thousands of such calls
+    plan.record.change(TryErred(identifier, until, replace(problem, detail=""), asked))
+    plan.record.command(commands.Wake(identifier, until, lent=call.inputs))
+    return True
+
+
+def wait(backoff: float | None, tries: int, chance: int) -> float:
+    """Seconds between try number `tries` and the next: doubled each time, and up to half as much again.
+
+    The engine draws no random number: `chance` is the event's id, so that a replay decides the same.
+    """
+    first = USUAL_BACKOFF if backoff is None else backoff
+    doubled = min(max(LONGEST_BACKOFF, first), first * 2.0 ** min(tries - 1, _DOUBLINGS))
+    return doubled * (1.0 + _JITTER * (chance * _GOLDEN % 2**32) / 2**32)
+
+
+def woken(plan: Deciding, identifier: str) -> bool:
+    """A moment came: if it is that of a call, the next try begins, or the run that answers is given up."""
+    if identifier not in plan.state.calls:
+        return False
+    step = plan.recipe.steps[plan.state.calls[identifier]]
+    call = plan.state.step(step.id).calls[identifier]
+    if call.asked is not None:
+        asked = replace(call.asked, attempt=call.tries + 1)
+        plan.record.change(TriedAgain(identifier))
+        ask(plan, step, asked)
+    else:
+        plan.record.change(CallExpired(identifier))
+        plan.record.command(commands.Abandon(identifier))
+    return True
+
+
+def expired(step: Step) -> Problem:
+    """Why a run that outlived its time limit was given up, in the words of the executors."""
+    return Problem("timeout", f"{step.target} did not come back within {limit_of(step):g} s")
+
+
+def well(plan: Deciding, step: Step, identifier: str) -> None:
+    """A source has produced something: what failed before counts no more."""
+    if plan.state.step(step.id).calls[identifier].tries > 1:
+        plan.record.change(SourceWell(identifier))
+
+
+def back(plan: Deciding, step: Step, identifier: str, call: CallRun) -> None:
+    """A call came back: its time limit, if the engine keeps it, is not needed any more."""
+    if limit_of(step) is not None and not call.expired:
+        plan.record.command(commands.Unwake(identifier))
+
+
+def give_up(plan: Deciding) -> None:
+    """The run is cancelled: its calls under way are abandoned, and no other try is made."""
+    for identifier, place in plan.state.calls.items():
+        step = plan.recipe.steps[place]
+        call = plan.state.step(place).calls[identifier]
+        if call.asked is not None:
+            plan.record.command(commands.Unwake(identifier))
+        else:
+            back(plan, step, identifier, call)
+            if not call.expired:
+                plan.record.command(commands.Abandon(identifier))
+
+
+def end_sources(plan: Deciding) -> None:
+    """The plan winds up: a source that waits for its next try is not begun again (N36)."""
+    for identifier in plan.let_go:
+        step = plan.recipe.steps[plan.state.calls[identifier]]
+        plan.record.command(commands.Unwake(identifier))
+        plan.record.change(CallBack(identifier))
+        if not plan.state.step(step.id).calls:
+            finish(plan, step)
+    plan.let_go.clear()
