@@ -201,7 +201,7 @@ def test_N36_a_source_that_yields_rubbish_is_closed_and_told(calls: Any) -> None
 
 def test_N36_a_function_that_is_no_source_is_told_so(calls: Any) -> None:
     problem = calls.ask(lambda: "<a/>", where="source").problem
-    assert problem == Problem("bad-output", "a source is an async generator, got a str")
+    assert problem == Problem("bad-output", "a source is an async generator, got a str", final=True)
 
 
 def test_N36_a_source_that_yields_nothing_again_and_again_leaves_the_loop_to_others(calls: Any) -> None:
