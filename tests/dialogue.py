@@ -33,6 +33,7 @@ from narval.engines.events import (
     Problem,
     Produced,
     Raw,
+    Resume,
     Returned,
     Started,
     Woken,
@@ -154,6 +155,7 @@ class Dialogue:
         caller: Caller | None = None,
         attempt: int = 0,
         kind: str = "recipe",
+        resume: Resume | None = None,
     ) -> int:
         """A run begins; its eid."""
         definition = self.library.get(kind, name)
@@ -163,7 +165,7 @@ class Dialogue:
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
         self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
         self.memory.show_run(run, engine.kind, lambda: self._rendered(run))
-        self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt))
+        self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt, resume))
         return run
 
     def begins(self, step: str, run: int | None = None, given: int | None = None) -> int:

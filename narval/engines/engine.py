@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from narval.engines.commands import Call, Command, Watch
-from narval.engines.events import Caller, Event
+from narval.engines.events import Again, Caller, Event, Resume
 from narval.memory.change import MarkScope
 from narval.memory.element import Element
 from narval.memory.match import Bound
@@ -155,6 +155,17 @@ class Engine(Protocol):
 
         With no identifier, what kept a failed run from going on.
         """
+
+    def resumption(
+        self, definition: Any, before: Any, part: str | None, given: Iterable[Again], element: Lookup, /
+    ) -> Resume:
+        """What a new run takes over from the state of an earlier one, to begin again from a part of it.
+
+        `given` is what the calls of the earlier run were given. Raises RequestError where it cannot be done.
+        """
+
+    def resumed(self, state: Any, /) -> tuple[int, str] | None:
+        """The run, and the part of it, from which this one was begun again."""
 
     def word(self, state: Any, /) -> str:
         """The kind's own word for the state of the run."""

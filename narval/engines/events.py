@@ -35,14 +35,49 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     near: tuple[tuple[int, ...], ...] = ()
 
 
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A part of an earlier run that a new one takes over: its state, what it produced or took, its errors."""
+
+    id: str
+    state: str
+    eids: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+
+
+class Again(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What one input or condition of a part was given by an earlier run: it may be given it again (N18)."""
+
+    id: str
+    slot: str
+    eids: tuple[int, ...] = ()
+
+
+class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """From where a run goes on: the earlier run `of` had come there, and is begun again from its `part`.
+
+    `elements` were the first context of that run, `context` is all that it held.
+    """
+
+    of: int
+    part: str
+    elements: tuple[int, ...] = ()
+    context: tuple[int, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    again: tuple[Again, ...] = ()
+
+
 class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A run begins; `elements` are its first context, `attempt` counts the failures in a row before it."""
+    """A run begins; `elements` are its first context, `attempt` counts the failures in a row before it.
+
+    With `resume` it goes on from where an earlier run had come.
+    """
 
     id: int
     at: float
     elements: tuple[int, ...] = ()
     caller: Caller | None = None
     attempt: int = 0
+    resume: Resume | None = None
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

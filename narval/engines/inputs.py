@@ -41,13 +41,20 @@ class Surroundings:
             tuple(each.bind(bindings or {}) for each in context.alternatives) if context is not None else ()
         )
 
-    def ranks(self, bound: Bound, scope: MarkScope | None) -> Callable[[], Iterator[Iterable[int]]]:
-        """The ranks of one input or condition, read lazily (N15)."""
+    def ranks(
+        self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...] = ()
+    ) -> Callable[[], Iterator[Iterable[int]]]:
+        """The ranks of one input or condition, read lazily (N15).
+
+        `again` may be taken though it is marked there: by the run that this one was begun again from.
+        """
 
         def ranks() -> Iterator[Iterable[int]]:
             view = self.view
             if self.arguments or self._alternatives:
                 yield self._first(bound, scope)
+            if again and scope is not None:
+                yield view.among(again, bound, None)
             for eids in self.near:
                 if eids:
                     yield view.among(eids, bound, scope)

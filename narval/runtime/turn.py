@@ -16,7 +16,17 @@ import msgspec
 
 from narval.engines import ENGINES, commands, runnable
 from narval.engines.commands import Command
-from narval.engines.events import Caller, Cancelled, Event, Matched, Produced, Returned, Started, Woken
+from narval.engines.events import (
+    Caller,
+    Cancelled,
+    Event,
+    Matched,
+    Produced,
+    Resume,
+    Returned,
+    Started,
+    Woken,
+)
 from narval.errors import StoreError, UnreadableError
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
@@ -374,6 +384,7 @@ class Turn:
         kind: str | None = None,
         caller: Caller | None = None,
         attempt: int = 0,
+        resume: Resume | None = None,
     ) -> Run | None:
         """A run of the current version of a definition begins; None when there is no such definition."""
         library = self.agent.library
@@ -386,7 +397,7 @@ class Turn:
         run.state = engine.begin(run.eid, definition)
         self.agent.enlist(run, partial(render, self.agent, self.store, run))
         self.batch.runs.append(row_of(run))
-        self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt)))
+        self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume)))
         return run
 
     def later(self, at: float, deed: Deed) -> None:

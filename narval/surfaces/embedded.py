@@ -108,9 +108,9 @@ class Agent:
         """Let simulated time pass; whatever is due on the way happens, in order."""
         self._runner.run(self.daemon.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
 
-    def run(self, run: int) -> dict[str, Any]:
-        """One run: its steps, transitions, context, error."""
-        return dict(self._runner.run(self._operations.show(run)))
+    def run(self, run: int, at: int | None = None) -> dict[str, Any]:
+        """One run: its steps, transitions, context, error; as it was after line `at` of its history."""
+        return dict(self._runner.run(self._operations.show(run, at)))
 
     def runs(self, **filters: str) -> list[dict[str, Any]]:
         """The runs there are, newest last; by `state`, `kind`, `name`."""
@@ -127,6 +127,10 @@ class Agent:
     def cancel(self, run: int) -> dict[str, Any]:
         """End a run."""
         return dict(self._runner.run(self._operations.cancel(run)))
+
+    def retry(self, run: int, step: str | None = None) -> int:
+        """Begin a run again from a step, or from that which failed; the eid of the new run."""
+        return int(self._runner.run(self._operations.retry(run, step))["eid"])
 
     def signal(self, run: int, name: str, *elements: Given) -> dict[str, Any]:
         """Say something by name to a run; what it made of that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from narval.memory.element import Element
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.runtime.deeds import Deed, Forgetting, Starting
+from narval.runtime.past import Past
 
 
 def moment(at: float | None) -> str | None:
@@ -41,6 +42,31 @@ def run(agent: Agent, each: Run) -> dict[str, Any]:
         "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
         "definition": each.digest,
         "error": _error(agent, each),
+    }
+
+
+def shown(agent: Agent, each: Run, definition: Any, state: Any, context: Iterable[int]) -> dict[str, Any]:
+    """A run with its parts and what it holds; and from which run it was begun again, or null."""
+    again = each.engine.resumed(state)
+    return {
+        **run(agent, each),
+        **each.engine.parts(definition, state),
+        "context": list(context),
+        "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
+    }
+
+
+def past(agent: Agent, each: Run, then: Past) -> dict[str, Any]:
+    """A run as it was, in the form of `show`; and after which line of its history, and when that was."""
+    finish = then.finish or {}
+    return {
+        **shown(agent, each, then.definition, then.state, then.context),
+        "state": each.engine.word(then.state),
+        "phase": finish.get("phase", "active"),
+        "ended": moment(then.ended),
+        "error": _error(agent, each) if finish.get("error") is not None else None,
+        "seq": then.seq,
+        "at": moment(then.at),
     }
 
 

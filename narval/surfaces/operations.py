@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from narval.definitions.action import Action
 from narval.definitions.library import Library
 from narval.engines import ENGINES, runnable
@@ -25,6 +27,7 @@ from narval.memory.match import Bound, condition
 from narval.runtime.agents import Run
 from narval.runtime.daemon import Daemon
 from narval.runtime.loop import Delivery
+from narval.runtime.past import given, past
 from narval.runtime.recovery import definition_of, state_of
 from narval.runtime.turn import Turn
 from narval.surfaces import forms, graph, journal_lines, why
@@ -187,21 +190,30 @@ class Operations:
             if state in (None, run.word, run.phase) and kind in (None, run.kind) and name in (None, run.name)
         ]
 
-    async def show(self, run: int) -> dict[str, Any]:
-        """One run: its steps, transitions, context, errors."""
+    async def show(self, run: int, at: int | None = None) -> dict[str, Any]:
+        """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
         found = self.run_of(run)
+        if at is not None:
+            return forms.past(self.agent, found, past(self.agent, self.daemon.store, found, at))
         state, definition = self._whole(found)
-        parts = found.engine.parts(definition, state)
-        return {**forms.run(self.agent, found), **parts, "context": list(self.agent.memory.contexts.of(run))}
+        return forms.shown(self.agent, found, definition, state, self.agent.memory.contexts.of(run))
 
-    async def xml(self, run: int) -> dict[str, Any]:
-        """One run as the element that memory shows."""
-        element = self.agent.memory.element(self.run_of(run).eid)
+    async def xml(self, run: int, at: int | None = None) -> dict[str, Any]:
+        """One run as the element that memory shows, or would have shown after line `at` of its history."""
+        found = self.run_of(run)
+        if at is not None:
+            before = past(self.agent, self.daemon.store, found, at)
+            xml = found.engine.render(before.definition, before.state, before.context)
+            return {"xml": Element(run, xml).with_eid().decode("utf-8")}
+        element = self.agent.memory.element(found.eid)
         return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
 
-    async def graph(self, run: int) -> dict[str, Any]:
-        """One run as a graph, in the language of Graphviz."""
+    async def graph(self, run: int, at: int | None = None) -> dict[str, Any]:
+        """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
         found = self.run_of(run)
+        if at is not None:
+            before = past(self.agent, self.daemon.store, found, at)
+            return {"dot": graph.dot(before.definition, before.state)}
         state, definition = self._whole(found)
         return {"dot": graph.dot(definition, state)}
 
@@ -226,6 +238,30 @@ class Operations:
         self.daemon.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
         await self.daemon.submit(_nothing)
         return forms.run(self.agent, found)
+
+    async def retry(self, run: int, step: str | None = None) -> dict[str, Any]:
+        """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
+
+        Without a step, from that which failed.
+        """
+        found = self.run_of(run)
+        if found.active:
+            raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.word}")
+        before, engine = state_of(self.agent, self.daemon.store, found), found.engine
+        used = list(given(self.daemon.store, found))
+
+        def work(turn: Turn) -> Run:
+            definition = turn.agent.library.get(engine.definition_kind, found.name)
+            if definition is None:
+                raise RequestError(self._not_loaded(found.name) or _unknown(found.name, turn.agent.library))
+            resume = engine.resumption(definition, before, step, used, turn.element)
+            resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
+            kind = engine.definition_kind
+            started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
+            assert started is not None, found.name
+            return started
+
+        return forms.run(self.agent, await self.daemon.submit(work))
 
     async def signal(self, run: int, name: str, elements: list[bytes] | None = None) -> dict[str, Any]:
         """Say something by name to a run; the elements come with it. What it made of that, once recorded."""
@@ -373,7 +409,7 @@ def _unknown(name: str, library: Library) -> str:
 
 _NAMES = (
     "status", "stop", "log", "add", "memory", "start", "runs", "show", "xml", "graph", "history", "why",
-    "cancel", "signal", "wait", "definitions", "actions",
+    "cancel", "retry", "signal", "wait", "definitions", "actions",
 )  # fmt: skip
 
 

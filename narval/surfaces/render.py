@@ -16,15 +16,17 @@ from narval.surfaces.text import Row, clean, clean_lines, counted, moment, momen
 
 def run(shown: Row) -> None:
     """One run with its parts, for people."""
-    parent, error = shown.get("parent"), shown.get("error")
+    parent, error, again = shown.get("parent"), shown.get("error"), shown.get("retry_of")
     fields(
         [
             ("run", f"{shown['eid']}, a {shown['kind']} of {shown['name']}"),
+            ("as of", f"line {shown['seq']}, {moment_exactly(shown['at'])}" if "seq" in shown else None),
             ("state", shown["state"]),
             ("started", moment(shown["started"])),
             ("ended", moment(shown["ended"])),
             ("took", took(shown)),
             ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
+            ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", shown["definition"]),
             ("error", fault_of(error) if error else None),
             ("context", ", ".join(map(str, shown.get("context") or ()))),

@@ -3,7 +3,8 @@
 `state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
 finds their inputs, `returns.py` takes what their calls gave back, `tries.py` has them tried again,
 `transitions.py` evaluates transitions, `signals.py` hears what is said to a plan, `dates.py` knows the dates
-it waits for, `story.py` tells how far it has come, `deciding.py` is what they share.
+it waits for, `resuming.py` begins one from a step of an earlier one, `story.py` tells how far it has come,
+and `deciding.py` is what they share.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import View
 from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started, Woken
-from narval.engines.plan import returns, signals, steps, story, transitions, tries
+from narval.engines.plan import resuming, returns, signals, steps, story, transitions, tries
 from narval.engines.plan import state as states
 from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.plan.deciding import Deciding
@@ -32,6 +33,7 @@ waits = story.waits
 parts = story.parts
 reason = story.reason
 judged = story.judged
+resumption = resuming.resumption
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
@@ -44,6 +46,11 @@ _DOUBLINGS = 9
 def begin(run: int, definition: Recipe) -> PlanState:
     """A plan that has not started."""
     return PlanState(run, definition.full_name)
+
+
+def resumed(state: PlanState) -> tuple[int, str] | None:
+    """The plan, and the step of it, from which this one was begun again."""
+    return state.resumed
 
 
 def word(state: PlanState) -> str:
@@ -81,7 +88,10 @@ def _started(plan: Deciding, event: Started) -> None:
     plan.record.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
         plan.record.command(commands.Hold(event.elements))
-    steps.make_ready(plan, plan.recipe.start)
+    if event.resume is None:
+        steps.make_ready(plan, plan.recipe.start)
+    else:
+        resuming.resumed(plan, event.resume)
 
 
 def _returned(plan: Deciding, event: Returned) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narval.engines.commands import Call
-from narval.engines.events import Caller, Problem
+from narval.engines.events import Again, Caller, Kept, Problem
 
 
 class Each(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -32,6 +32,19 @@ class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     elements: tuple[int, ...] = ()
     caller: Caller | None = None
     attempt: int = 0
+
+
+class PlanResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """The plan goes on from `step` of the plan `of`: steps and transitions that are taken over as they were.
+
+    `again` is what the others may take though that plan has used it.
+    """
+
+    of: int
+    step: str
+    steps: tuple[Kept, ...] = ()
+    transitions: tuple[Kept, ...] = ()
+    again: tuple[Again, ...] = ()
 
 
 class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -183,6 +196,7 @@ class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
 
 PlanChange = (
     PlanStarted
+    | PlanResumed
     | StepReady
     | StepHeldBack
     | StepRunning

@@ -31,6 +31,7 @@ from narval.engines.plan.changes import (
     MadeImpossible,
     PlanChange,
     PlanMoved,
+    PlanResumed,
     PlanStarted,
     SourceWell,
     StepDone,
@@ -149,6 +150,10 @@ class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
     """Steps that are ready and wait for a reserved element (N18)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
+    resumed: tuple[int, str] | None = None
+    """The plan, and the step of it, from which this one was begun again."""
+    again: dict[str, dict[str, tuple[int, ...]]] = {}
+    """What that plan had used, by part and input or condition: this one may take it (N18)."""
 
     def step(self, step: str) -> StepRun:
         """How far a step has come."""
@@ -157,6 +162,10 @@ class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
     def transition(self, transition: str) -> TransitionRun:
         """How far a transition has come."""
         return self.transitions.get(transition, _WAITING)
+
+    def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
+        """What an input or condition may take, though it is marked there."""
+        return self.again.get(part, {}).get(slot, ())
 
     @property
     def over(self) -> bool:
@@ -219,6 +228,17 @@ def _plan_started(state: PlanState, change: PlanStarted) -> None:
     _move_plan(state, "running")
     state.started = change.at
     state.first, state.caller, state.attempt = change.elements, change.caller, change.attempt
+
+
+def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
+    state.resumed = (change.of, change.step)
+    for each in change.steps:  # taken over as they are: what led there has happened in the other plan
+        state.steps[each.id] = StepRun(each.state, produced=list(each.eids), errors=list(each.errors))
+    for each in change.transitions:
+        state.transitions[each.id] = TransitionRun(each.state, each.eids)
+    for one in change.again:
+        slots = state.again.setdefault(one.id, {})
+        slots[one.slot] = tuple(dict.fromkeys((*slots.get(one.slot, ()), *one.eids)))
 
 
 def _step_ready(state: PlanState, change: StepReady) -> None:
@@ -362,6 +382,7 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
 
 _APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     PlanStarted: _plan_started,
+    PlanResumed: _plan_resumed,
     StepReady: _step_ready,
     StepHeldBack: _step_held_back,
     StepRunning: _step_running,

@@ -155,11 +155,13 @@ def call_more(plan: Deciding, step: Step) -> None:
     bound = step.foreach.bind(plan.bindings(step.foreach.variables))
     scope = scope_of(plan, step, each.input, each.use)
     near = _near_to_run(plan, step, each.arguments) if not each.input else ()
+    again = plan.state.taken_before(step.id, each.input)
     dropped = []
     for eid in tuple(run.later):
         if room <= 0:
             break
-        if not any(True for _ in plan.view.among((eid,), bound, scope)):
+        marked = None if eid in again else scope
+        if not any(True for _ in plan.view.among((eid,), bound, marked)):
             dropped.append(eid)
             continue
         room -= 1

@@ -37,6 +37,9 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
     if state.caller is not None:
         root.set("parent_plan", str(state.caller.run))
         root.set("parent_step", state.caller.step)
+    if state.resumed is not None:
+        root.set("retry_of", str(state.resumed[0]))
+        root.set("retry_from", state.resumed[1])
     for step in definition.steps.values():
         _render_step(root, step, state)
     for transition in definition.transitions.values():

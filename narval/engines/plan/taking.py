@@ -78,7 +78,13 @@ class Taking:
 
     def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
         """Those of `eids` that an input has not used and that nobody has reserved or replaced."""
-        return tuple(self.plan.view.among(eids, self._bounds[slot.id], self.scope(slot)))
+        again = frozenset(self._again(slot))
+        bound, scope, view = self._bounds[slot.id], self.scope(slot), self.plan.view
+        return tuple(
+            eid
+            for eid in eids
+            if any(True for _ in view.among((eid,), bound, None if eid in again else scope))
+        )
 
     def scope(self, slot: Input) -> MarkScope | None:
         """Where what the input uses is marked."""
@@ -110,8 +116,12 @@ class Taking:
         return f"nothing in memory fits input {slot.id} ({bound.text})"
 
     def _slot(self, each: Input) -> Slot:
-        ranks = self._around.ranks(self._bounds[each.id], self.scope(each))
+        ranks = self._around.ranks(self._bounds[each.id], self.scope(each), self._again(each))
         return Slot(each.id, ranks, each.optional, each.list)
+
+    def _again(self, each: Input) -> tuple[int, ...]:
+        """What the input may take though it is marked: the run that this one was begun again from used it."""
+        return self.plan.state.taken_before(self.step.id, each.id)
 
     def _bound(self, condition: Condition) -> Bound:
         return condition.bind(self.plan.bindings(condition.variables))

@@ -38,7 +38,7 @@ def judge(plan: Deciding, step: Step) -> None:
         return
     waiting = _waiting_for(plan, step)
     _choose(plan, _rivals(each for each in step.outs if _is_potential(plan, each)))
-    _spread(plan, step.outs)
+    spread(plan, step.outs)
     for transition in waiting:
         _wait_anew(plan, transition)
     _fail_if_unhandled(plan)
@@ -63,7 +63,7 @@ def woken(plan: Deciding, wake: str) -> None:
                 _choose(plan, _rivals([transition]))
             elif not dates.set_date(plan, transition):
                 plan.record.change(TransitionFailed(identifier))
-            _spread(plan, [transition])
+            spread(plan, [transition])
             _fail_if_unhandled(plan)
             return
 
@@ -156,7 +156,7 @@ def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[in
     )
     plan.to_run.extend(starts)
     for link in transition.ins:
-        _spread(plan, link.step.outs)
+        spread(plan, link.step.outs)
 
 
 def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> bool:
@@ -208,7 +208,7 @@ def _stop_waiting(plan: Deciding, transition: Transition) -> None:
 # --- what cannot be any more ----------------------------------------------------------------------------
 
 
-def _spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
+def spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
     """What cannot fire is impossible, and so are the steps that nothing else leads to, and so on (N22)."""
     pending = list(transitions)
     dead: dict[str, None] = {}
@@ -276,6 +276,9 @@ def _found(plan: Deciding, transition: Transition, wanted: Wanted) -> tuple[int,
     if not wanted:
         return ()
     around = plan.surroundings(transition.context, (plan.products_of_in_steps(transition),))
-    slots = [Slot(str(at), around.ranks(bound, scope)) for at, (bound, scope) in enumerate(wanted)]
+    slots = [
+        Slot(str(at), around.ranks(bound, scope, plan.state.taken_before(transition.id, f"#{at + 1}")))
+        for at, (bound, scope) in enumerate(wanted)
+    ]
     assigned = assign(slots)
     return None if assigned.missing else tuple(assigned.given[slot.id][0] for slot in slots)

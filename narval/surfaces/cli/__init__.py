@@ -23,6 +23,7 @@ COMMANDS = (
     runs.why,
     runs.cancel,
     runs.signal,
+    runs.retry,
     definitions.definitions,
     definitions.actions,
     daemon.log,

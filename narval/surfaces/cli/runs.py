@@ -1,4 +1,4 @@
-"""Commands about runs: runs, show, history, why, cancel, signal."""
+"""Commands about runs: runs, show, history, why, cancel, signal, retry."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ STATES = (
 run_argument = click.argument("run", type=int)
 
 
+at_option = click.option(
+    "--at", type=int, metavar="SEQ", help="As it was after line SEQ of its history (`narval history`)."
+)
+
+
 @command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --json")
 @click.option("--state", metavar="S", help="Only those in this state or phase: running, failed, done, …")
 @click.option("--kind", type=click.Choice(KINDS), help="Only those of this kind.")
@@ -48,29 +53,38 @@ def runs(session: Session, state: str | None, kind: str | None, name: str | None
 @click.option(
     "--svg", type=click.File("wb"), metavar="FILE", help="Draw its graph into FILE (- is the output)."
 )
-def show(session: Session, run: int, as_xml: bool, as_dot: bool, svg: BinaryIO | None) -> None:
+@at_option
+def show(
+    session: Session, run: int, as_xml: bool, as_dot: bool, svg: BinaryIO | None, at: int | None
+) -> None:
     """One run: its steps, transitions, context, errors; its graph."""
     if as_xml + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --dot and --svg exclude each other")
     if as_xml:
-        answer = session.ask("xml", run=run)
+        answer = session.ask("xml", run=run, at=at)
         session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
     elif as_dot:
-        answer = session.ask("graph", run=run)
+        answer = session.ask("graph", run=run, at=at)
         session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     elif svg is not None:
         from narval.surfaces.drawing import svg as drawn
 
-        svg.write(drawn(session.ask("graph", run=run)["dot"]))
+        svg.write(drawn(session.ask("graph", run=run, at=at)["dot"]))
     else:
-        session.give(session.ask("show", run=run), render.run)
+        session.give(session.ask("show", run=run, at=at), render.run)
 
 
-@command("history", example="narval history 12\nnarval history 12 --follow")
+@command("history", example="narval history 12\nnarval history 12 --follow\nnarval history 12 --at 87")
 @run_argument
 @click.option("--follow", is_flag=True, help="Go on until the run is over.")
-def history(session: Session, run: int, follow: bool) -> None:
-    """What happened in a run, in order, with times."""
+@at_option
+def history(session: Session, run: int, follow: bool, at: int | None) -> None:
+    """What happened in a run, in order, with times; or, with --at, the run as it was then."""
+    if at is not None:
+        if follow:
+            raise click.UsageError("--at and --follow exclude each other")
+        session.give(session.ask("show", run=run, at=at), render.run)
+        return
     with asking(session.home) as asked, session.lines(render.history_line) as write:
         after, over = 0, False
         while not over:
@@ -126,3 +140,18 @@ def _told(answer: dict[str, Any]) -> None:
         click.echo(f"{said}: transition {answer['taken_by']} took it")
     else:
         click.echo(f"{said}: nothing in run {answer['run']} waits for it yet")
+
+
+@command("retry", example="narval retry 12\nnarval retry 12 --from send")
+@run_argument
+@click.option(
+    "--from", "step", metavar="STEP", help="Begin again from this step, not from the one that failed."
+)
+def retry(session: Session, run: int, step: str | None) -> None:
+    """Begin a run again from a step, and print the eid of the new run.
+
+    The new run follows the definition as it is now. What was done before that step is kept, with its results;
+    what the step and those after it had used may be used again.
+    """
+    answer = session.ask("retry", run=run, step=step)
+    session.give(answer, lambda found: click.echo(found["eid"]))

@@ -1,0 +1,143 @@
+"""A run as it was at any point of its history: what was recorded up to there is applied, nothing is decided.
+
+The journal numbers its lines; a point is the number of a line, and lines of other runs lie between those of
+one. Within an entry the changes come before the commands that were given along with them, so memory is shown
+as it was at the end of the entry that a point lies in. Where the first entries of a run are no longer kept,
+its snapshot is where it can be shown from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from narval.engines.events import Again
+from narval.errors import RequestError
+from narval.memory.element import Element
+from narval.runtime import codec
+from narval.runtime.agents import Agent, Run
+from narval.runtime.recovery import definition_of
+from narval.runtime.store import JournalRow, Store
+
+
+class Past(NamedTuple):
+    """A run after line `seq` of its history: the moment of that line, its state, what it held by then.
+
+    `finish` are the fields of its end (state, phase, error), None while it was not over; `ended` is when.
+    """
+
+    seq: int
+    at: float
+    definition: Any
+    state: Any
+    context: tuple[int, ...]
+    finish: dict[str, Any] | None
+    ended: float | None
+
+
+def given(store: Store, run: Run) -> Iterator[Again]:
+    """What the calls of a run were given, by step and input."""
+    for row in store.journal(run.eid):
+        for fields in codec.describe_entry(row.data, None, row.seq):
+            if fields["what"] == "Call":
+                for slot, eids in fields.get("inputs", ()):
+                    yield Again(fields["step"], slot, tuple(eids))
+
+
+class _Line(NamedTuple):
+    """One line of history: a fact, typed where it is a change, and the moment of its entry."""
+
+    entry: int
+    seq: int
+    at: float
+    what: str
+    change: Any
+    fields: dict[str, Any]
+
+
+def past(agent: Agent, store: Store, run: Run, seq: int) -> Past:
+    """The run after line `seq`. Raises RequestError where its history does not reach."""
+    definition = definition_of(agent, store, run)
+    rows = list(store.journal(run.eid))
+    if not rows:
+        raise RequestError(f"run {run.eid} of {run.name} has no history yet")
+    lines = [line for row in rows for line in _lines(agent, run, row)]
+    state, after = _basis(agent, store, run, definition, lines, seq)
+    reached, finish, ended = lines[0], None, None
+    joined: dict[int, None] = {}
+    for line in lines:
+        if line.seq > seq and line.entry >= seq:
+            break
+        if line.seq <= seq:
+            reached = line
+        if line.change is not None:
+            if after < line.seq <= seq:
+                run.engine.apply(state, line.change)
+            continue
+        joined.update(dict.fromkeys(_joining(line)))
+        if line.what == "Finish" and run.engine.word(state) == line.fields["state"]:
+            finish, ended = line.fields, line.at
+    context = _context(agent, run, lines, joined, reached.at)
+    return Past(reached.seq, reached.at, definition, state, context, finish, ended)
+
+
+def is_whole(lines: list[_Line]) -> bool:
+    """Whether the history begins with the beginning."""
+    return lines[0].what == "Started"
+
+
+def _basis(
+    agent: Agent, store: Store, run: Run, definition: Any, lines: list[_Line], seq: int
+) -> tuple[Any, int]:
+    """The state from which the lines go on, and the line up to which it is right."""
+    first, last = lines[0].seq, lines[-1].seq
+    snapshot = None
+    if not is_whole(lines):
+        snapshot = store.snapshot(run.eid)
+        first = snapshot.seq if snapshot is not None else last + 1
+    if not first <= seq <= last:
+        kept = "" if is_whole(lines) else "; what was before is not kept any more"
+        where = f"lines {first} to {last}" if first <= last else "nothing to go by"
+        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}, got {seq}{kept}")
+    if snapshot is None:
+        return run.engine.begin(run.eid, definition), 0
+    found = codec.decode_snapshot(snapshot.data, run.engine.state_type, _elements(agent))
+    return found.state, snapshot.seq
+
+
+def _lines(agent: Agent, run: Run, row: JournalRow) -> Iterator[_Line]:
+    """The lines of one entry: the event, the changes, the commands."""
+    changes = codec.decode_entry(row.data, run.engine.changes, _elements(agent)).changes
+    for at, fields in enumerate(codec.describe_entry(row.data, None, row.seq)):
+        change = changes[at - 1] if 0 < at <= len(changes) else None
+        yield _Line(row.seq, fields["seq"], row.at, fields["what"], change, fields)
+
+
+def _elements(agent: Agent) -> codec.Lookup:
+    """For the variables of patterns, which are read but not asked here; the run itself stays out of them."""
+
+    def element(eid: int) -> Element | None:
+        return agent.memory.element(eid) if not agent.memory.is_run(eid) else None
+
+    return element
+
+
+def _joining(line: _Line) -> tuple[int, ...]:
+    """The elements that join the context of the run with a command."""
+    if line.change is None and line.what == "Hold":
+        return tuple(line.fields["eids"])
+    if line.change is None and line.what == "Add" and line.fields.get("held", True):
+        return (line.fields["element"],)
+    return ()
+
+
+def _context(
+    agent: Agent, run: Run, lines: list[_Line], joined: dict[int, None], at: float
+) -> tuple[int, ...]:
+    """What the run held: what had joined, and what it holds of which the journal does not say when."""
+    told = {eid for line in lines for eid in _joining(line)}
+    for eid in agent.memory.contexts.of(run.eid):
+        element = agent.memory.element(eid)
+        if eid not in told and element is not None and element.added <= at:
+            joined[eid] = None
+    return tuple(sorted(joined))
