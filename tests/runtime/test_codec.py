@@ -24,12 +24,15 @@ from narval.engines.commands import (
     Watch,
 )
 from narval.engines.events import (
+    Again,
     Caller,
     Event,
+    Kept,
     Matched,
     Problem,
     Produced,
     Raw,
+    Resume,
     Returned,
     Signalled,
     Started,
@@ -88,6 +91,17 @@ moments = st.floats(allow_nan=False)
 eids = st.lists(numbers, max_size=3).map(tuple)
 raws = st.lists(st.builds(Raw, st.binary(max_size=20), st.none() | words), max_size=3).map(tuple)
 problems = st.none() | st.builds(Problem, words, words, words)
+agains = st.builds(Again, words, words, eids)
+kept = st.builds(Kept, words, words, eids, eids)
+resumes = st.none() | st.builds(
+    Resume,
+    numbers,
+    words,
+    eids,
+    eids,
+    st.lists(kept, max_size=2).map(tuple),
+    st.lists(agains, max_size=2).map(tuple),
+)
 callers = st.none() | st.builds(Caller, numbers, words, words, st.lists(eids, max_size=2).map(tuple))
 scopes = st.none() | st.tuples(words, words, words)
 values = st.none() | st.dictionaries(
@@ -115,6 +129,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[str, str, str]: st.tuples(words, words, words),
     Problem | None: problems,
     Caller | None: callers,
+    Resume | None: resumes,
     Element: elements,
     tuple[Bound, ...]: st.lists(bounds, max_size=2).map(tuple),
     tuple[tuple[str, str, str] | None, ...]: st.lists(scopes, max_size=2).map(tuple),
