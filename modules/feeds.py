@@ -421,7 +421,7 @@ def items_of(data: bytes, name: str, base: str = "", content_type: str = "") -> 
     parsed = _parsed(data, {"content-location": base, "content-type": content_type})
     once: dict[str | None, etree._Element] = {}
     for entry in parsed.entries:
-        item = _item(entry, name, parsed.feed.get("link") or "")
+        item = _item(entry, name, _line(parsed.feed.get("link")))
         if item is not None:
             once.setdefault(item.get("id"), item)
     return list(once.values())

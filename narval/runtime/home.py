@@ -245,7 +245,7 @@ def _take(handle: int, how: int, attempts: int = 1) -> bool:
 def _read_holder(handle: int) -> Holder:
     try:
         return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
-    except msgspec.DecodeError:  # it has just taken the home, and not yet said who it is
+    except (msgspec.DecodeError, UnicodeDecodeError):  # it has just taken the home, and has yet to say who
         return Holder()
 
 

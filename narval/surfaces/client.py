@@ -27,6 +27,10 @@ _NOBODY = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFE
 """What connecting meets when no daemon listens, or one that is just ending."""
 
 
+class _BusyError(Exception):
+    """The daemon has as many programs to answer as it may; it takes others soon."""
+
+
 class Client:
     """A connection to the daemon that serves the socket at `path`. Raises DaemonGoneError."""
 
@@ -36,6 +40,19 @@ class Client:
         self._path, self._answer = path, answer
         self._number = 0
         patience = PATIENCE if patience is None else patience
+        until = time.monotonic() + patience
+        while True:
+            try:
+                about = self._greeted(path, patience)
+                break
+            except _BusyError as error:
+                if time.monotonic() + PAUSE > until:
+                    raise DaemonGoneError(str(error)) from None
+            time.sleep(PAUSE)
+        self.about: dict[str, Any] = about if isinstance(about, dict) else {}
+
+    def _greeted(self, path: Path, patience: float) -> Any:
+        """Connect; what the daemon says of itself."""
         try:
             self._socket = _connect(path, patience)
         except OSError as error:
@@ -43,11 +60,12 @@ class Client:
         try:
             _, _, refusal, about = self._receive(patience)
             if refusal is not None:
-                raise wire.error_of(refusal)
+                error = wire.error_of(refusal)
+                raise _BusyError(str(error)) if isinstance(error, DaemonGoneError) else error
         except BaseException:
             self._socket.close()
             raise
-        self.about: dict[str, Any] = about if isinstance(about, dict) else {}
+        return about
 
     @classmethod
     def reach(cls, path: Path) -> Client | None:

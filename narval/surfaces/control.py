@@ -47,6 +47,8 @@ class Limits:
     """for the rest of a frame once it has begun, and for a peer to take its answer"""
     idle: float = 600.0
     """without a request, until the connection is closed"""
+    mute: float = 1.0
+    """without a request, until the connection may be closed to make room for another program"""
     grace: float = 5.0
     """for requests of a peer that has gone: what was asked in full is done"""
     closing: float = 0.25
@@ -115,8 +117,13 @@ class ControlServer:
         if uid not in (own, 0):
             log.warning("refused a program of user %d at the control socket", uid)
             return OperatorError(f"this daemon answers user {own} and root, not user {uid}")
-        if len(self._peers) >= self._limits.connections:
-            return DaemonGoneError(f"the daemon is busy with {len(self._peers)} programs; try again")
+        busy = [peer for peer in self._peers if not peer.dropped]
+        if len(busy) < self._limits.connections:
+            return None
+        longest = max(busy, key=_Peer.mute_for)
+        if longest.mute_for() < self._limits.mute:
+            return DaemonGoneError(f"the daemon is busy with {len(busy)} programs; try again")
+        longest.drop()
         return None
 
 
@@ -136,6 +143,18 @@ class _Peer:
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
+        self.dropped = False
+
+    def mute_for(self) -> float:
+        """The seconds since it asked anything; none while it waits for an answer."""
+        return 0.0 if self._tasks else self._loop.time() - self._heard
+
+    def drop(self) -> None:
+        """Hang up without another word: somebody else wants in."""
+        self.dropped = True
+        self._writer.transport.abort()
 
     async def refuse(self, error: NarvalError) -> None:
         """Say why the peer is not let in, and hang up."""
@@ -222,6 +241,7 @@ class _Peer:
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._heard = self._loop.time()
         self._free.release()
         if not task.cancelled() and task.exception() is not None:
             log.error("an answer could not be given", exc_info=task.exception())

@@ -250,6 +250,16 @@ def test_entities_do_not_grow_and_reach_no_file(tmp_path: Path) -> None:
     assert b"hidden-word" not in text
 
 
+def test_a_feed_whose_own_address_no_xml_can_hold_gives_its_items_all_the_same() -> None:
+    hostile = (
+        b'<rss version="2.0"><channel><link>http://example.org/\x07/</link>'
+        b"<item><title>one</title><link>two</link></item></channel></rss>"
+    )
+    (item,) = feeds.items_of(hostile, "f")
+    assert item.get("title") == "one"
+    assert canonical(etree.tostring(item))
+
+
 def assert_survives(data: bytes) -> None:
     """Whatever the bytes: items that memory accepts and that fit the output, or a FeedError."""
     try:

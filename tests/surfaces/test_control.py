@@ -542,14 +542,32 @@ def test_a_connection_without_requests_is_closed_but_not_one_that_waits(folder: 
 
 
 def test_more_connections_than_allowed_are_told_to_come_back(folder: Path) -> None:
-    with serving(folder, connections=2) as (daemon, path):
+    with serving(folder, connections=2, mute=600.0) as (daemon, path):
         first, second = raw(path), raw(path)
         with pytest.raises(DaemonGoneError, match="busy with 2 programs"):
-            Client(path)
+            Client(path, patience=0.1)
         first.close()
         until(lambda: len(daemon.server._peers) < 2)
         assert answers(path)
         second.close()
+
+
+def test_who_asks_nothing_makes_room_for_who_does(folder: Path) -> None:
+    with serving(folder, connections=3, mute=0.05) as (daemon, path):
+        waiting, half, silent = raw(path), raw(path), raw(path)
+        waiting.sendall(request(1, "gated"))
+        half.sendall(request(1, "echo")[:5])
+        until(lambda: daemon.fake.running == 1)
+        assert answers(path)
+        assert answers(path)
+        assert ended(half)
+        with Client(path), Client(path) as client:
+            assert client.ask("echo", a=1) == {"a": 1}
+            assert ended(silent)
+            client.ask("open")
+        assert read(waiting)[1] == 1
+        for each in (waiting, half, silent):
+            each.close()
 
 
 def test_a_flood_waits_in_its_own_socket_and_others_are_answered(folder: Path) -> None:

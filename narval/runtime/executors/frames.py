@@ -98,7 +98,7 @@ def read_said(body: bytes) -> Said:
     """What a worker says. Raises FrameError."""
     try:
         return _said.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FrameError(f"a worker sent what is no message: {error}") from None
 
 

@@ -1,0 +1,155 @@
+"""A real daemon and programs that mean it harm: it refuses them, and answers everybody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from narval.surfaces import wire
+from narval.surfaces.client import Client
+from tests.acceptance.home import Narval, make
+from tests.fuzz.mutation import spoilt
+
+NOBODY = 65534
+FLOOD = 10_000
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Narval]:
+    narval = make(tmp_path / "home")
+    with narval.running():
+        yield narval
+
+
+def control(home: Narval) -> Path:
+    return next((home.home / "var").rglob("control*"))
+
+
+def connected(path: Path) -> socket.socket:
+    """A connection; the greeting is not read."""
+    connection = socket.socket(socket.AF_UNIX)
+    with wire.address(path) as name:
+        connection.connect(name)  # before the time limit is set: it waits where the queue is full
+    connection.settimeout(30)
+    return connection
+
+
+def request(number: int, method: str, **params: Any) -> bytes:
+    return wire.frame(wire.REQUEST, number, method, params)
+
+
+def status(path: Path) -> dict[str, Any]:
+    """What the daemon says of itself, tried for as long as a person would wait."""
+    with Client(path, patience=30.0) as client:
+        return dict(client.ask("status"))
+
+
+def said(connection: socket.socket) -> list[Any]:
+    """The next frame."""
+    with connection.makefile("rb") as stream:
+        size = int.from_bytes(stream.read(wire.HEADER), "big")
+        return wire.fields(stream.read(size))
+
+
+def test_another_user_cannot_even_reach_the_socket_and_is_refused_if_he_does(home: Narval) -> None:
+    path = control(home)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    if os.geteuid() != 0:
+        return  # only root can become another user: the modes are what can be seen
+    assert _tried_by_nobody(path) == "PermissionError"
+    for each in (path, *list(path.parents)[:-1]):  # every door open: the peer's own credentials are left
+        with suppress(PermissionError):
+            each.chmod(each.stat().st_mode | 0o777 if each == path else each.stat().st_mode | 0o711)
+    told = json.loads(_tried_by_nobody(path))
+    assert told["class"] == "OperatorError"
+    assert f"not user {NOBODY}" in told["message"]
+    assert status(path)["state"] == "running"
+
+
+def _tried_by_nobody(path: Path) -> str:
+    """What a program of another user is told, or the error it meets."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            told = json.dumps(said(connected(path))[2])
+        except OSError as error:
+            told = type(error).__name__
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        told = stream.read()
+    os.waitpid(child, 0)
+    return told
+
+
+def test_ten_thousand_connections_that_say_nothing_keep_nobody_out_for_long(home: Narval) -> None:
+    path = control(home)
+    daemon = psutil.Process(status(path)["pid"])
+    before = daemon.memory_info().rss
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    left: list[socket.socket] = []
+    most = min(1000, soft // 2)
+    for number in range(FLOOD):
+        left.append(connected(path))
+        if len(left) > most:  # the oldest is left without a word, as the rest will be
+            left.pop(0).close()
+        if number % 2500 == 2499:
+            for each in left:
+                each.close()
+            left.clear()
+            assert status(path)["state"] == "running"
+    assert daemon.memory_info().rss - before < 32 * 1024 * 1024
+
+
+def test_slow_and_half_frames_and_rubbish_keep_nobody_out(home: Narval) -> None:
+    path, chance = control(home), random.Random(0)
+    good = (request(1, "status"), request(2, "memory", xpath="*"))
+    slow = [connected(path) for _ in range(20)]
+    for number in range(300):
+        for each in slow:
+            with suppress(OSError):
+                each.send(good[0][number % 7 : number % 7 + 1])  # a byte at a time, never a frame
+        with connected(path) as rude, suppress(OSError):
+            kind = chance.randrange(4)
+            data = spoilt(chance, good) if kind else (2**32 - 1).to_bytes(4, "big") + b"x"
+            rude.sendall(data)
+            if kind == 1:
+                rude.shutdown(socket.SHUT_WR)
+    assert status(path)["state"] == "running"
+    for each in slow:
+        each.close()
+
+
+def test_a_flood_of_requests_does_not_keep_status_waiting(home: Narval) -> None:
+    path = control(home)
+    floods = [connected(path) for _ in range(8)]
+    asked = b"".join(request(number, "memory", xpath="*") for number in range(2000))
+    for each in floods:
+        each.setblocking(False)
+        with suppress(BlockingIOError):
+            each.send(asked)
+    for _ in range(20):
+        assert status(path)["state"] == "running"
+        for each in floods:
+            with suppress(OSError):
+                each.send(asked)
+                each.recv(1 << 20)
+    for each in floods:
+        each.close()

@@ -1,0 +1,382 @@
+"""Every way in, with good examples of what comes there, and what may become of a bad one.
+
+Each surface is a function that takes hostile input and returns; it raises what no input should bring about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import msgpack
+import msgspec
+from lxml import etree
+
+from modules import feeds, mail
+from narval.engines.events import Problem, Raw
+from narval.errors import ElementError, NarvalError, PatternError
+from narval.memory.element import Element, Tree, canonical, elements_of
+from narval.memory.match import condition
+from narval.runtime.daemon import Daemon
+from narval.runtime.declared import read_memory
+from narval.runtime.executors import frames
+from narval.runtime.executors.contract import Task
+from narval.runtime.executors.conversion import answer
+from narval.runtime.schemas import Schemas
+from narval.runtime.settings import parse_settings
+from narval.source import Source
+from narval.surfaces import wire
+from narval.surfaces.operations import OPERATIONS, Operations
+from tests.definitions.test_hostile_files import RECIPE, SHEET, TREE, all_have_places, read, read_tree
+from tests.fuzz.mutation import spoilt, text, value
+
+REPOSITORY = Path(__file__).parents[2]
+Try = Callable[[Random], None]
+
+
+class Surface(NamedTuple):
+    """A way in: what it is, and how one hostile input is tried on it."""
+
+    about: str
+    attempt: Try
+
+
+def tried(name: str, first: int, count: int) -> int:
+    """Try so many inputs on a surface. Raises AssertionError with the seed of the first that did harm."""
+    attempt = SURFACES[name].attempt
+    for seed in range(first, first + count):
+        try:
+            attempt(Random(seed))
+        except Exception as error:
+            again = f"python -m tests.fuzz {name} --from {seed} --count 1"
+            raise AssertionError(f"{type(error).__name__}: {error}; again: {again}") from error
+    return count
+
+
+def _has_place(line: int, column: int) -> None:
+    assert line >= 1
+    assert column >= 1
+
+
+# --- what is read -----------------------------------------------------------------------------------------
+
+ELEMENTS = (
+    b"<mail from='a@example.org' n='1'>text &amp; more<part kind=\"x\"/><![CDATA[<>]]></mail>",
+    b"<?xml version='1.0' encoding='latin-1'?><memory><a b='\xe9'/><!-- c --><?d e?><f/></memory>",
+    b"<n:plan xmlns:n='http://www.logilab.org/namespaces/Narval/1.2' state='x'><n:step id='a'/></n:plan>",
+    "<m é='ü'>𝄞</m>".encode("utf-16"),
+)
+
+
+def _element(chance: Random) -> None:
+    data = spoilt(chance, ELEMENTS)
+    try:
+        kept = elements_of(data)
+    except ElementError as error:
+        _has_place(error.line, error.column)
+        return
+    for xml in kept:
+        assert canonical(xml) == xml
+        Tree(Element(1, xml))
+
+
+def _definition(path: str, good: bytes) -> Try:
+    def attempt(chance: Random) -> None:
+        assert all_have_places(read(path, spoilt(chance, (good,))))
+
+    return attempt
+
+
+def _module(chance: Random) -> None:
+    assert all_have_places(read_tree(spoilt(chance, (TREE,))))
+
+
+def _settings(chance: Random) -> None:
+    good = (REPOSITORY / "etc/narval.toml").read_bytes().replace(b"# ", b"")
+    found, faults = parse_settings(Source("etc/narval.toml", spoilt(chance, (good, b"turn_limit = 3\n"))))
+    assert (found is None) == bool(faults)
+    assert all_have_places(faults)
+
+
+def _memory_file(chance: Random) -> None:
+    good = (REPOSITORY / "data/memory.xml").read_bytes()
+    with _file("memory.xml", spoilt(chance, (good, *ELEMENTS[:2]))) as path:
+        elements, faults = read_memory(path, Schemas(None))
+    assert elements is not None or faults
+    assert all_have_places(faults)
+
+
+SCHEMA = b"""<element name="mail" xmlns="http://relaxng.org/ns/structure/1.0">
+ <zeroOrMore><attribute><anyName/><text/></attribute></zeroOrMore><text/></element>"""
+DTD = b"<!ELEMENT mail (#PCDATA|part)*><!ATTLIST mail n CDATA #REQUIRED><!ELEMENT part EMPTY>"
+
+
+def _schema(chance: Random) -> None:
+    name, good = chance.choice((("mail.rng", SCHEMA), ("mail.dtd", DTD)))
+    with _file(name, spoilt(chance, (good,))) as path:
+        schemas = Schemas(path.parent)
+        assert all_have_places(schemas.faults())
+        refusal = schemas.refusal(b"<mail n='1'/>")
+    assert refusal is None or refusal
+
+
+PATTERNS = (
+    b"email[@subject='Hi' and not(@list)]",
+    b"mail[@n > 2 or count(part) = 3]/part[position() = last()]",
+    b"plan[@state = ('failed', 'done')] | error[matches(@type, '^a+$')]",
+    b"email[@in-reply-to = $ask/@message-id][some $x in part satisfies $x/@kind = 'x']",
+    b"*[string-length(normalize-space(.)) * 2 >= number(@n)]",
+)
+
+
+def _pattern(chance: Random) -> None:
+    try:
+        found = condition(spoilt(chance, PATTERNS).decode("utf-8", "replace"))
+        bound = found.bind({name: (Element(2, b"<x/>"),) for name in found.variables})
+    except PatternError as error:
+        _has_place(1, error.column)
+        return
+    for xml in (b"<mail n='3'><part kind='x'/></mail>", b"<error type='aaa'/>"):
+        tree = Tree(Element(1, xml))
+        if not bound.test(tree):
+            bound.explain(tree)
+
+
+# --- what actions read ------------------------------------------------------------------------------------
+
+MAILS = (
+    b"""From: A <a@example.org>
+To: b@example.org
+Subject: =?utf-8?q?caf=C3=A9?=
+Date: Mon, 1 Jan 2026 10:00:00 +0100
+Message-ID: <1@example.org>
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: text/plain; charset=latin-1
+Content-Transfer-Encoding: base64
+
+aGVsbG8=
+--b
+Content-Type: text/html
+
+<p>hi &eacute;</p>
+--b--
+""",
+    b"From: x\nReferences: <a> <b>\nList-Id: <l>\nAuto-Submitted: auto-replied\n\nbody\n",
+)
+
+
+def _mail(chance: Random) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        box = mail.Account({"name": "demo", "account": "you"}, Path(folder))
+        xml = mail._element(box, mail.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
+    assert canonical(xml)
+
+
+@cache
+def _feeds() -> tuple[bytes, ...]:
+    return tuple(path.read_bytes()[:20_000] for path in sorted((REPOSITORY / "data/demo/feeds").iterdir()))
+
+
+def _feed(chance: Random) -> None:
+    with contextlib.suppress(feeds.FeedError):
+        for item in feeds.items_of(spoilt(chance, _feeds()), "demo"):
+            canonical(etree.tostring(item))
+
+
+# --- what actions give back -------------------------------------------------------------------------------
+
+
+class _HostileError(Exception):
+    def __init__(self, chance: Random) -> None:
+        super().__init__()
+        self.chance = chance
+
+    def __str__(self) -> str:
+        return self._told()
+
+    __repr__ = __str__
+
+    def _told(self) -> str:
+        if self.chance.random() < 0.5:
+            raise ValueError("not even its text")
+        return text(self.chance)
+
+
+def _deep(chance: Random) -> etree._Element:
+    root = node = etree.Element("a")
+    for _ in range(chance.choice((10, 300, 3000))):
+        node = etree.SubElement(node, "a")
+    return root
+
+
+def _things(chance: Random) -> Any:
+    """What an action may give back, meant or not."""
+    ways: tuple[Callable[[], Any], ...] = (
+        lambda: spoilt(chance, ELEMENTS),
+        lambda: spoilt(chance, ELEMENTS).decode("utf-8", "surrogateescape"),
+        lambda: value(chance),
+        lambda: _deep(chance),
+        lambda: etree.Comment("no element"),
+        lambda: (each for each in ("<a/>", "<b/>")),
+        lambda: _HostileError(chance),
+        lambda: Element(1, spoilt(chance, ELEMENTS)),
+        lambda: "<a>" + "x" * chance.choice((10, 10**6)) + "</a>",
+        lambda: type,
+        lambda: b"<!DOCTYPE l [<!ENTITY a 'ha'>" + b"<!ENTITY b '&a;&a;&a;'>" + b"]><l>&b;</l>",
+    )
+    made = chance.choice(ways)()
+    wrapped = chance.random()
+    if wrapped < 0.2:
+        return [made, *(chance.choice(ways)() for _ in range(chance.randrange(3)))]
+    return {chance.choice(("out", "", 3, None)): made} if wrapped < 0.3 else made
+
+
+def _answer(chance: Random) -> None:
+    def act() -> Any:
+        if chance.random() < 0.2:
+            raise chance.choice(
+                (_HostileError(chance), SystemExit(text(chance)), RecursionError(), MemoryError())
+            )
+        return _things(chance)
+
+    outcome = answer(Task(call="1", run=1, step="s", action="w.act", where="inline", function=act))
+    assert (outcome.problem is None) or not outcome.elements
+    for raw in outcome.elements:
+        assert canonical(raw.xml) == raw.xml
+
+
+# --- what travels -----------------------------------------------------------------------------------------
+
+
+def _frame(chance: Random) -> None:
+    good = tuple(
+        msgpack.packb([wire.REQUEST, number, name, {}])
+        for number, name in enumerate(("status", "add", "why"))
+    )
+    body = spoilt(chance, good) if chance.random() < 0.7 else msgpack.packb(_fields(chance))
+    try:
+        number, method, params = wire.request(body)
+    except wire.WireError:
+        return
+    assert isinstance(number, int)
+    assert isinstance(method, str)
+    assert isinstance(params, dict)
+
+
+def _fields(chance: Random) -> list[Any]:
+    return [_packable(value(chance)) for _ in range(chance.choice((3, 4, 4, 5)))]
+
+
+def _packable(given: Any) -> Any:
+    """The same without lone surrogates, which msgpack does not write."""
+    if isinstance(given, str):
+        return given.encode("utf-8", "replace").decode()
+    if isinstance(given, list):
+        return [_packable(each) for each in given]
+    if isinstance(given, dict):
+        return {_packable(key): _packable(each) for key, each in given.items()}
+    return given
+
+
+def _worker(chance: Random) -> None:
+    said = (
+        frames.pack(frames.Ready()),
+        frames.pack(frames.Progressed("1", 1.0, None)),
+        frames.pack(frames.Answered("1", [Raw(b"<a/>", "out")], None)),
+        frames.pack(frames.Answered("1", [], Problem("kind", "message", "detail"))),
+    )
+    reader = frames.FrameReader()
+    with contextlib.suppress(frames.FrameError):
+        for body in reader.feed(spoilt(chance, said)):
+            message = frames.read_said(body)
+            assert isinstance(message, msgspec.Struct)
+
+
+WAITER = """<recipe group="w" name="note" start_step="a" end_step="b">
+<step id="a" type="action" target="basic.nothing"/><step id="b" type="action" target="basic.nothing"/>
+<transition id="t"><in idref="a"/><out idref="b"/><condition><match>mail[@n]</match></condition></transition>
+</recipe>"""
+
+
+class _Asked:
+    """Any operation with any arguments, asked of one daemon in memory that must outlive them all."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+        self.daemon = self.runner.run(Daemon.open(None))
+        self.runner.run(self.daemon.load(REPOSITORY / "modules/basic.py"))
+        self.runner.run(self.daemon.load(WAITER))
+        self.operations = Operations(self.daemon)
+
+    def __call__(self, chance: Random) -> None:
+        names = [name for name in OPERATIONS if name not in ("stop", "log", "wait", "reload")]
+        name = chance.choice(names) if chance.random() < 0.95 else text(chance)
+        known = OPERATIONS[name].parameters if name in OPERATIONS else {}
+        arguments = {key: self._argument(chance) for key in known if chance.random() < 0.8}
+        if chance.random() < 0.1:
+            arguments[text(chance)] = value(chance)
+        for slow in ("wait", "timeout"):
+            arguments.pop(slow, None)
+        self.runner.run(self._ask(name, arguments))
+
+    def _argument(self, chance: Random) -> Any:
+        kind = chance.random()
+        if kind < 0.3:
+            return value(chance)
+        if kind < 0.5:
+            return chance.choice((1, 5, 10, 0, -1, 2**70))
+        if kind < 0.7:
+            return [spoilt(chance, ELEMENTS) for _ in range(chance.choice((0, 1, 1, 3)))]
+        return spoilt(chance, PATTERNS).decode("utf-8", "replace") if kind < 0.9 else text(chance)
+
+    async def _ask(self, name: str, arguments: dict[str, Any]) -> None:
+        try:
+            result = await self.operations.invoke(name, arguments)
+            for part in wire.answer(1, result):
+                assert part
+        except NarvalError as error:
+            wire.frame(wire.REPLY, 1, wire.error_form(error), None)
+        await self.daemon.until_idle()
+
+
+@cache
+def _asked() -> _Asked:
+    return _Asked()
+
+
+def _operation(chance: Random) -> None:
+    _asked()(chance)
+
+
+@contextlib.contextmanager
+def _file(name: str, data: bytes) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(data)
+        yield path
+
+
+SURFACES: dict[str, Surface] = {
+    "element": Surface("an element from outside: `narval add`, the socket, a mail's", _element),
+    "recipe": Surface("a file in recipes/", _definition("recipes/mail.xml", RECIPE)),
+    "transform": Surface("a stylesheet in recipes/", _definition("recipes/mail.page.xsl", SHEET)),
+    "module": Surface("the MODULE_XML of a module", _module),
+    "settings": Surface("etc/narval.toml", _settings),
+    "memory": Surface("data/memory.xml", _memory_file),
+    "schema": Surface("a file in etc/schemas/", _schema),
+    "pattern": Surface("an XPath pattern, tried on elements and explained", _pattern),
+    "mail": Surface("a mail in a mailbox", _mail),
+    "feed": Surface("a feed", _feed),
+    "answer": Surface("what an action gives back, or raises", _answer),
+    "frame": Surface("a frame at the control socket", _frame),
+    "operation": Surface("any operation with any arguments", _operation),
+    "worker": Surface("frames from a worker", _worker),
+}
