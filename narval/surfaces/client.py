@@ -60,8 +60,8 @@ class Client:
         try:
             _, _, refusal, about = self._receive(patience)
             if refusal is not None:
-                error = wire.error_of(refusal)
-                raise _BusyError(str(error)) if isinstance(error, DaemonGoneError) else error
+                why = wire.error_of(refusal)
+                raise _BusyError(str(why)) if isinstance(why, DaemonGoneError) else why
         except BaseException:
             self._socket.close()
             raise
