@@ -35,7 +35,7 @@ Ranges = tuple[tuple[int, int], ...]
 """The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
 
 
-class Time(msgspec.Struct, frozen=True):
+class Time(msgspec.Struct, frozen=True, cache_hash=True):
     """A date that comes again (table 2.9, N25): one fits when all its fields do."""
 
     seconds: Ranges = ()

@@ -197,9 +197,12 @@ class _Date:
 
 
 class Schedule:
-    """When dates come, in a zone; several mean the earliest. Equal if of equal dates and zone."""
+    """When dates come, in a zone; several mean the earliest. Equal if of equal dates and zone.
 
-    __slots__ = ("_dates", "_fixed", "_owed", "times", "zone")
+    The date found last is kept: until it comes it is the next one for all who ask.
+    """
+
+    __slots__ = ("_dates", "_fixed", "_kept", "_owed", "times", "zone")
 
     def __init__(self, times: tuple[Time, ...], zone: tzinfo) -> None:
         self.times = tuple([_anywhere(time) for time in times])
@@ -209,10 +212,17 @@ class Schedule:
             [found for time, found in zip(times, self._dates, strict=True) if time.missed == "once"]
         )
         self._fixed = isinstance(zone, timezone)
+        self._kept = (0.0, 0.0)
 
     def next(self, after: float) -> float | None:
         """The first moment strictly after `after` at which a date fits, or None: none ever comes."""
-        return self._next(self._dates, after)
+        asked, kept = self._kept
+        if asked <= after < kept:
+            return kept
+        found = self._next(self._dates, after)
+        if found is not None:
+            self._kept = (after, found)
+        return found
 
     def missed(self, since: float, now: float) -> bool:
         """Whether a date lay in (since, now]; those with `missed="skip"` are nobody's loss."""
@@ -271,6 +281,7 @@ class Schedule:
         return f"<Schedule of {len(self.times)} in {self.zone}>"
 
 
+@lru_cache(_DISTINCT)
 def schedule_of(times: tuple[Time, ...], zone_name: str) -> Schedule:
     """The schedule of these dates in the zone of that name; the same one for the same dates.
 

@@ -51,6 +51,11 @@ class Idle:
         for eid in eids:
             self._touched[eid] = at
 
+    def shift(self, by: float) -> None:
+        """The clock was set: what was idle for so long still is."""
+        self._heap = [(at + by, eid) for at, eid in self._heap]
+        self._touched = {eid: at + by for eid, at in self._touched.items()}
+
     def next(self) -> float | None:
         """The moment to look again."""
         return self._heap[0][0] if self._heap else None

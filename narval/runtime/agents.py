@@ -9,16 +9,18 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.definitions.library import Library
 from narval.engines.commands import Call, Wake, Watch
 from narval.engines.engine import Engine
-from narval.engines.events import Caller, Event
+from narval.engines.events import Caller, Event, Woken
 from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin
 from narval.memory.index import Index
 from narval.memory.tree import Memory
-from narval.runtime.clock import Moments
 from narval.runtime.deeds import Deed
+from narval.runtime.moments import Moments
 
 MOST_DRAWN = 1000
 """Elements of runs that are over which are kept rendered."""
@@ -136,6 +138,32 @@ class Agent:
         idle = self.idle.next() if self.idle is not None else None
         due = self.moments.next()
         return due if idle is None else idle if due is None else min(due, idle)
+
+    def clock_was_set(self, by: float) -> None:
+        """What lasts is over when it would have been; dates may be others, if the clock was set back."""
+        for run in self.active.values():
+            for wake, command in run.wakes.items():
+                if not command.dated:
+                    run.wakes[wake] = replace(command, at=command.at + by)
+        self.moments.shift(by, self._lasts)
+        if self.idle is not None:
+            self.idle.shift(by)
+        if by < 0:
+            self.work_dates_out_anew()
+
+    def work_dates_out_anew(self) -> None:
+        """Whoever waits for a date is told early: the clock was set back, or the zone is another."""
+        for run in self.active.values():
+            for wake in [wake for wake, command in run.wakes.items() if command.dated]:
+                del run.wakes[wake]
+                self.moments.discard((run.eid, wake))
+                self.queue.append((0, run.eid, Woken(0, 0.0, wake)))
+
+    def _lasts(self, key: tuple[int, str], deed: Deed | None) -> bool:
+        """Whether a moment is the end of a length of time, and not a date."""
+        run = self.active.get(key[0])
+        command = run.wakes.get(key[1]) if run is not None else None
+        return command is None or not command.dated
 
     def enlist(self, run: Run, render: Callable[[], Element]) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""

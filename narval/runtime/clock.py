@@ -1,17 +1,25 @@
-"""Now, and the moments that are waited for."""
+"""Now: by the clock of the machine, or by one that a test moves."""
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections.abc import Hashable
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Generic, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from narval.errors import RequestError
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+SET = 5.0
+"""Seconds: a clock that goes less astray than this is taken to run slow or fast, and not to have been set."""
+
+
+class Jump(NamedTuple):
+    """What happened to a clock beside the passing of time: it was set `by` so many seconds, or the machine
+    `slept` that long.
+    """
+
+    by: float
+    slept: float
 
 
 class Clock(Protocol):
@@ -20,13 +28,54 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds since 1970, UTC."""
 
+    def jump(self) -> Jump | None:
+        """What happened to the clock since this was asked last, or None."""
+
+
+def _always() -> float:
+    """Seconds that pass while the machine sleeps, too, and whatever the clock on the wall is set to."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
 
 class SystemClock:
-    """The clock of the machine."""
+    """The clock of the machine.
+
+    Set back by less than `SET`, it stands still until the time is made up for, so that nothing comes twice.
+    What was set by more is told as a `Jump`: three clocks together tell setting from sleeping, since one of
+    them goes on in sleep, one does not, and neither can be set.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        always: Callable[[], float] = _always,
+        awake: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wall, self._always, self._awake = wall, always, awake
+        self._latest = wall()
+        self._ahead, self._slept = self._apart()
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
-        return time.time()
+        wall = self._wall()
+        if self._latest - SET < wall < self._latest:
+            return self._latest
+        self._latest = wall
+        return wall
+
+    def jump(self) -> Jump | None:
+        """What happened to the clock since this was asked last, or None."""
+        ahead, slept = self._apart()
+        by, nap = ahead - self._ahead, slept - self._slept
+        self._ahead, self._slept = ahead, slept
+        if abs(by) < SET and nap < SET:
+            return None
+        return Jump(by if abs(by) >= SET else 0.0, nap if nap >= SET else 0.0)
+
+    def _apart(self) -> tuple[float, float]:
+        """How far the wall is ahead of time that cannot be set, and for how long the machine has slept."""
+        always = self._always()
+        return self._wall() - always, always - self._awake()
 
 
 class SimulatedClock:
@@ -37,6 +86,7 @@ class SimulatedClock:
 
     def __init__(self, start: float | datetime | str = 0.0) -> None:
         self._now = _seconds(start)
+        self._jump: Jump | None = None
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
@@ -50,71 +100,25 @@ class SimulatedClock:
         """Let time pass up to this moment."""
         self._move(_seconds(moment))
 
+    def step(self, seconds: float) -> None:
+        """Set the clock forward or back, as somebody sets a wrong one right: no time passes."""
+        self._now += seconds
+        self._jump = Jump(seconds + (self._jump.by if self._jump else 0.0), 0.0)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass while the machine sleeps, and nobody is at work."""
+        self.advance(seconds)
+        self._jump = Jump(self._jump.by if self._jump else 0.0, seconds)
+
+    def jump(self) -> Jump | None:
+        """What happened to the clock since this was asked last, or None."""
+        jump, self._jump = self._jump, None
+        return jump
+
     def _move(self, moment: float) -> None:
         if not moment >= self._now:
             raise RequestError(f"expected a moment not before {_shown(self._now)}, got {_shown(moment)}")
         self._now = moment
-
-
-class Moments(Generic[Key, Value]):
-    """Moments waited for, each under a key: the nearest is known at once, any can be given up.
-
-    A heap; what was given up or replaced stays in it until it comes to the top, or until such leftovers are
-    the larger part. So every operation costs microseconds, whatever is waiting.
-    """
-
-    __slots__ = ("_count", "_heap", "_live")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Key]] = []
-        self._live: dict[Key, tuple[int, Value]] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._live)
-
-    def push(self, at: float, key: Key, value: Value) -> None:
-        """Wait for a moment; an earlier one under this key is replaced."""
-        self._count += 1
-        self._live[key] = (self._count, value)
-        heapq.heappush(self._heap, (at, self._count, key))
-        self._sweep()
-
-    def discard(self, key: Key) -> None:
-        """Wait no longer, if anyone does."""
-        if self._live.pop(key, None) is not None:
-            self._sweep()
-
-    def next(self) -> float | None:
-        """The nearest moment, or None."""
-        heap = self._heap
-        while heap and not self._waits(heap[0]):
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
-
-    def waiting(self) -> list[tuple[float, Key, Value]]:
-        """All moments waited for, each (at, key, value), in no order."""
-        return [(entry[0], entry[2], self._live[entry[2]][1]) for entry in self._heap if self._waits(entry)]
-
-    def due(self, now: float) -> list[tuple[float, Key, Value]]:
-        """The moments that have come, each (at, key, value), in order of time and then of arrival; they are
-        waited for no longer.
-        """
-        come = []
-        while self._heap and self._heap[0][0] <= now:
-            entry = heapq.heappop(self._heap)
-            if self._waits(entry):
-                come.append((entry[0], entry[2], self._live.pop(entry[2])[1]))
-        return come
-
-    def _waits(self, entry: tuple[float, int, Key]) -> bool:
-        live = self._live.get(entry[2])
-        return live is not None and live[0] == entry[1]
-
-    def _sweep(self) -> None:
-        if len(self._heap) > 2 * len(self._live) + 64:
-            self._heap = [entry for entry in self._heap if self._waits(entry)]
-            heapq.heapify(self._heap)
 
 
 def _seconds(moment: float | datetime | str) -> float:

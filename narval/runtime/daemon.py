@@ -17,6 +17,7 @@ from narval.errors import DaemonGoneError, Fault, InternalError, NarvalError, Re
 from narval.memory.decay import Idle
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
+from narval.runtime.alarm import Alarm, alarm
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.declared import declare_library, declare_memory, read_memory, start_declared
 from narval.runtime.deeds import Deed, Forgetting
@@ -102,6 +103,7 @@ class Daemon:
             self.agent, store, self.schemas, clock, self.performer, limit=settings.turn_limit, asleep=quiet
         )
         self._bell = asyncio.Event()
+        self._alarm: Alarm | None = None
         self._pumping = False
         self._stopping: asyncio.Task[None] | None = None
         self._latest = 0.0
@@ -149,7 +151,12 @@ class Daemon:
         self._ends.callback(self.logbook.detach)
         if not self.quiet:
             self._ends.callback(capture_output())
+        if not self.quiet and not isinstance(self.clock, SimulatedClock):
+            self._alarm = alarm(asyncio.get_running_loop(), self._ring)
+            self._ends.callback(self._alarm.close)
         restore_runs(self.agent, self.store)
+        if not self.quiet and self.store.meta.get("zone", self.agent.zone) != self.agent.zone:
+            self.agent.work_dates_out_anew()
         self._use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:
@@ -169,6 +176,8 @@ class Daemon:
 
     def _declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
         acted = frozenset(turn.memory.marks.get(ACTED, ())) if at_start else frozenset()
+        if at_start and self.store.meta.get("zone") != self.agent.zone:
+            turn.batch.meta.append(("zone", self.agent.zone))
         if at_start:
             for run in list(self.agent.unreadable):
                 turn.lose(self.agent.runs[run])
@@ -392,12 +401,9 @@ class Daemon:
 
     async def _sleep(self, deadline: float | None) -> None:
         """Until the bell rings, or the next moment, or the deadline comes."""
-        until = [] if deadline is None else [deadline - time.monotonic()]
-        if not isinstance(self.clock, SimulatedClock) and not self.quiet:
-            due = self.agent.next_moment()
-            if due is not None:
-                until.append(due - self.clock.now())
-        timeout = max(0.0, min(until)) if until else None
+        if self._alarm is not None:
+            self._alarm.set(self.agent.next_moment())
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             await asyncio.wait_for(self._bell.wait(), timeout)
         except TimeoutError:

@@ -19,7 +19,7 @@ from narval.memory.change import Forgotten
 from narval.memory.decay import Idle
 from narval.runtime import codec
 from narval.runtime.agents import Agent, Run
-from narval.runtime.clock import Clock
+from narval.runtime.clock import Clock, Jump
 from narval.runtime.effects import do
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import QueuedRow, Store
@@ -77,6 +77,7 @@ class Loop:
         self._inbox: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
         self._set_aside = agent.sequence
+        self._jumps: list[Jump] = []
 
     def post(self, item: Delivery | Request) -> None:
         """Something for the next turn."""
@@ -94,17 +95,20 @@ class Loop:
         if self.agent.queue:
             return True
         due = self.agent.next_moment()
-        return due is not None and due <= self.clock.now()
+        return due is not None and (due <= self.clock.now() or self._has_jumped())
 
     def decide(self) -> Turn:
         """Tell the runs what waits, up to the limit; nothing outside is touched. Raises StoreError."""
+        jumped = not self.asleep and self._has_jumped()
         turn = Turn(self.agent, self.store, self.schemas, self.clock.now(), asleep=self.asleep)
+        if jumped:
+            self._reckon(turn)
         if self.asleep:
             self._take_in(turn, _Room(self.limit))
         else:
             if self.agent.queue:
                 self._drain(turn, _Room(self.limit))
-            self._take_due(turn)
+            self._take_due(turn, _Room(self.limit))
             room = _Room(self.limit)
             self._take_in(turn, room)
             if self.agent.queue:
@@ -177,9 +181,28 @@ class Loop:
             self._set_aside = self.agent.sequence + SEQUENCE_BLOCK
             turn.batch.meta.append(("sequence", str(self._set_aside)))
 
-    def _take_due(self, turn: Turn) -> None:
+    def _has_jumped(self) -> bool:
+        """Whether the clock was set, or the machine slept, and nobody has reckoned with it yet."""
+        jump = self.clock.jump()
+        if jump is not None:
+            self._jumps.append(jump)
+        return bool(self._jumps)
+
+    def _reckon(self, turn: Turn) -> None:
+        """The clock was set, or the machine slept: what was due meanwhile is missed (N25)."""
+        by = sum(jump.by for jump in self._jumps)
+        slept = sum(jump.slept for jump in self._jumps)
+        self._jumps.clear()
+        self.agent.since = turn.at
+        log.warning("the clock was set by %+.0f seconds, or the machine slept (%.0f)", by, slept)
+        if by:
+            self.agent.clock_was_set(by)
+
+    def _take_due(self, turn: Turn, room: _Room) -> None:
         """Do what its moment has come for."""
-        for _, (run, identifier), deed in self.agent.moments.due(turn.at):
+        moments = self.agent.moments
+        while len(moments) and room.take() and (due := moments.take(turn.at)) is not None:
+            _, (run, identifier), deed = due
             if deed is None:
                 turn.wake(run, Woken(0, 0.0, identifier))
             else:

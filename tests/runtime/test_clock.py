@@ -1,14 +1,12 @@
-"""The clocks, and the moments waited for."""
+"""The clocks: what they tell, and what they tell of having been set, and of sleep (N25)."""
 
 import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from narval.errors import RequestError
-from narval.runtime.clock import Moments, SimulatedClock, SystemClock
+from narval.runtime.clock import SET, Jump, SimulatedClock, SystemClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -55,68 +53,71 @@ def test_a_text_that_is_no_date_is_refused() -> None:
         SimulatedClock("tomorrow")
 
 
-def test_moments_come_in_order_of_time_and_then_of_arrival() -> None:
-    moments: Moments[str, int] = Moments()
-    for key, at in (("late", 9.0), ("a", 5.0), ("b", 5.0), ("first", 1.0)):
-        moments.push(at, key, len(moments))
-    assert moments.next() == 1.0
-    assert moments.due(5.0) == [(1.0, "first", 3), (5.0, "a", 1), (5.0, "b", 2)]
-    assert moments.due(5.0) == []
-    assert (moments.next(), len(moments)) == (9.0, 1)
+class Machine:
+    """The three clocks of a machine that sleeps, and whose clock on the wall is set."""
+
+    def __init__(self) -> None:
+        self.wall, self.always, self.awake = NOON.timestamp(), 500.0, 400.0
+        self.clock = SystemClock(lambda: self.wall, lambda: self.always, lambda: self.awake)
+
+    def works(self, seconds: float) -> None:
+        self.wall, self.always, self.awake = self.wall + seconds, self.always + seconds, self.awake + seconds
+
+    def sleeps(self, seconds: float) -> None:
+        self.wall, self.always = self.wall + seconds, self.always + seconds
 
 
-def test_a_moment_given_up_does_not_come() -> None:
-    moments: Moments[str, None] = Moments()
-    moments.push(1.0, "a", None)
-    moments.push(2.0, "b", None)
-    moments.discard("a")
-    moments.discard("never pushed")
-    assert moments.next() == 2.0
-    assert moments.due(10.0) == [(2.0, "b", None)]
-    assert moments.next() is None
+def test_N25_time_that_passes_is_no_jump() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.works(3600)
+        assert machine.clock.jump() is None
 
 
-def test_a_moment_pushed_again_replaces_the_one_before() -> None:
-    moments: Moments[str, str] = Moments()
-    moments.push(1.0, "a", "old")
-    moments.push(3.0, "a", "new")
-    assert moments.due(2.0) == []
-    assert moments.due(3.0) == [(3.0, "a", "new")]
+@pytest.mark.parametrize("by", [86400.0, -86400.0, 3600.0, -3600.0, SET, -SET])
+def test_N25_a_clock_that_was_set_tells_by_how_much_and_once(by: float) -> None:
+    machine = Machine()
+    machine.works(10)
+    machine.wall += by
+    assert machine.clock.jump() == Jump(pytest.approx(by), 0.0)
+    assert machine.clock.jump() is None
+    assert machine.clock.now() == machine.wall
 
 
-def test_values_need_no_order() -> None:
-    moments: Moments[str, object] = Moments()
-    moments.push(1.0, "a", object())
-    moments.push(1.0, "b", object())
-    assert [key for _, key, _ in moments.due(1.0)] == ["a", "b"]
+def test_N25_sleep_is_not_a_clock_that_was_set() -> None:
+    machine = Machine()
+    machine.sleeps(30000)
+    assert machine.clock.jump() == Jump(0.0, pytest.approx(30000))
+    machine.sleeps(600)
+    machine.wall += 7200
+    assert machine.clock.jump() == Jump(pytest.approx(7200), pytest.approx(600))
 
 
-def test_moments_given_up_leave_nothing_behind() -> None:
-    moments: Moments[int, None] = Moments()
-    moments.push(1e9, -1, None)
-    for key in range(10_000):
-        moments.push(1e8 + key, key, None)
-        moments.discard(key)
-    assert len(moments) == 1
-    assert len(moments._heap) < 100
+def test_N25_set_back_a_little_the_clock_stands_still_until_the_time_is_made_up_for() -> None:
+    machine = Machine()
+    before = machine.clock.now()
+    machine.wall -= 2
+    assert (machine.clock.now(), machine.clock.jump()) == (before, None)
+    machine.works(1.5)
+    assert machine.clock.now() == before
+    machine.works(1.5)
+    assert machine.clock.now() == before + 1
 
 
-@given(st.lists(st.tuples(st.sampled_from("+-?"), st.integers(0, 5), st.integers(0, 9))))
-def test_moments_agree_with_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    moments: Moments[int, int] = Moments()
-    expected: dict[int, tuple[int, int]] = {}
-    for count, (what, key, at) in enumerate(steps):
-        if what == "+":
-            moments.push(at, key, count)
-            expected[key] = (at, count)
-        elif what == "-":
-            moments.discard(key)
-            expected.pop(key, None)
-        else:
-            come = sorted((when, order, k) for k, (when, order) in expected.items() if when <= at)
-            assert moments.due(at) == [(when, k, order) for when, order, k in come]
-            expected = {k: entry for k, entry in expected.items() if entry[0] > at}
-        assert moments.next() == min((when for when, _ in expected.values()), default=None)
-        assert len(moments) == len(expected)
-        waiting = sorted((when, order, k) for k, (when, order) in expected.items())
-        assert sorted((when, order, k) for when, k, order in moments.waiting()) == waiting
+def test_N25_a_clock_that_is_put_right_little_by_little_never_jumps() -> None:
+    machine = Machine()
+    for _ in range(1000):
+        machine.works(64)
+        machine.wall += 0.03
+        assert machine.clock.jump() is None
+
+
+def test_N25_a_simulated_clock_may_be_set_and_may_sleep() -> None:
+    clock = SimulatedClock(NOON)
+    assert clock.jump() is None
+    clock.step(-86400)
+    assert clock.now() == NOON.timestamp() - 86400
+    clock.step(3600)
+    assert (clock.jump(), clock.jump()) == (Jump(-82800, 0.0), None)
+    clock.sleep(60)
+    assert clock.jump() == Jump(0.0, 60)

@@ -1,0 +1,129 @@
+"""Rings at a moment of the clock on the wall, and when that clock is set: nothing is polled.
+
+A timer of the event loop counts seconds of being awake: it would ring late after the machine has slept, or
+once the clock was set. Linux has a timer for it, `timerfd` on the clock on the wall, which
+also tells when that was set (`TFD_TIMER_CANCEL_ON_SET`); Python offers it from 3.13 on, so it is asked of the
+C library. Elsewhere the loop's own timer serves, and looks at the clock every minute while a moment is waited
+for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+from math import floor
+from typing import Protocol
+
+LOOK_AGAIN = 60.0
+"""Seconds after which the clock is looked at where nobody tells that it was set."""
+
+_CLOCK_REALTIME = 0
+_NONBLOCK, _CLOSE_ON_EXEC = os.O_NONBLOCK, getattr(os, "O_CLOEXEC", 0)
+_ABSOLUTE, _CANCEL_ON_SET = 1, 2
+_FARTHEST = 2**40
+"""Seconds since 1970 that the timer is asked for at most."""
+
+
+class Alarm(Protocol):
+    """Rings once for each time it was set, or before: who hears it looks at the clock."""
+
+    def set(self, at: float | None) -> None:
+        """Ring at that moment, in place of any other; None: never."""
+
+    def close(self) -> None:
+        """Ring no more."""
+
+
+def alarm(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> Alarm:
+    """The best alarm that this machine has."""
+    if sys.platform == "linux" and ctypes.sizeof(ctypes.c_long) == 8:
+        try:
+            return WallAlarm(loop, ring)
+        except (OSError, AttributeError, NotImplementedError):
+            pass
+    return LoopAlarm(loop, ring)
+
+
+class _Span(ctypes.Structure):
+    """`struct timespec`."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Setting(ctypes.Structure):
+    """`struct itimerspec`."""
+
+    _fields_ = (("interval", _Span), ("value", _Span))
+
+
+class WallAlarm:
+    """A `timerfd` on the clock on the wall."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        self._settime = library.timerfd_settime
+        self._settime.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Setting), ctypes.c_void_p)
+        self._file = int(library.timerfd_create(_CLOCK_REALTIME, _NONBLOCK | _CLOSE_ON_EXEC))
+        if self._file < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._loop, self._ring = loop, ring
+        self._at: float | None = None
+        try:
+            loop.add_reader(self._file, self._heard)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def set(self, at: float | None) -> None:
+        """Ring at that moment, in place of any other; None: never."""
+        if at == self._at:
+            return
+        setting = _Setting()
+        if at is not None:
+            whole = floor(min(max(at, 1.0), _FARTHEST))
+            # Rounded up: who is woken too early would look, and be woken again at once.
+            nanoseconds = min(999_999_999, int(max(0.0, at - whole) * 1e9) + 1000) if at >= 1.0 else 1
+            setting.value = _Span(whole, nanoseconds)
+        if self._settime(self._file, _ABSOLUTE | _CANCEL_ON_SET, ctypes.byref(setting), None) < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_settime")
+        self._at = at
+
+    def close(self) -> None:
+        """Ring no more."""
+        self._loop.remove_reader(self._file)
+        os.close(self._file)
+
+    def _heard(self) -> None:
+        try:
+            os.read(self._file, 8)
+        except BlockingIOError:
+            return
+        except OSError:  # ECANCELED: the clock was set, and the timer has to be as well
+            pass
+        self._at = None
+        self._ring()
+
+
+class LoopAlarm:
+    """A timer of the event loop, for machines that have no other."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> None:
+        self._loop, self._ring = loop, ring
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, at: float | None) -> None:
+        """Ring at that moment, in place of any other; None: never."""
+        self.close()
+        if at is not None:
+            wait = min(max(0.0, at - time.time()), LOOK_AGAIN)
+            self._timer = self._loop.call_later(wait, self._ring)
+
+    def close(self) -> None:
+        """Ring no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

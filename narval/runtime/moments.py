@@ -1,0 +1,97 @@
+"""The moments that are waited for, however many wait for each."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Moments(Generic[Key, Value]):
+    """Moments waited for, each under a key: the nearest is known at once, any can be given up.
+
+    The heap has each moment once, with all who wait for it: ten thousand plans that wait for seven o'clock
+    are one entry. A moment for which nobody waits any more stays in the heap until it comes to the top, or
+    until such leftovers are the larger part. So every operation costs microseconds, whatever is waiting.
+    """
+
+    __slots__ = ("_come", "_groups", "_heap", "_live")
+
+    def __init__(self) -> None:
+        self._heap: list[float] = []
+        self._groups: dict[float, dict[Key, None]] = {}
+        self._live: dict[Key, tuple[float, Value]] = {}
+        self._come: deque[tuple[float, Key]] = deque()
+        """Those of the moment that is being taken, who have left their group and not been handed out."""
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def push(self, at: float, key: Key, value: Value) -> None:
+        """Wait for a moment; an earlier one under this key is replaced."""
+        if key in self._live:
+            self.discard(key)
+        self._live[key] = (at, value)
+        group = self._groups.get(at)
+        if group is None:
+            self._groups[at] = {key: None}
+            heapq.heappush(self._heap, at)
+        else:
+            group[key] = None
+
+    def discard(self, key: Key) -> None:
+        """Wait no longer, if anyone does."""
+        live = self._live.pop(key, None)
+        group = self._groups.get(live[0]) if live is not None else None
+        if live is not None and group is not None:
+            group.pop(key, None)
+            if not group:
+                del self._groups[live[0]]
+                self._sweep()
+
+    def next(self) -> float | None:
+        """The nearest moment, or None."""
+        come, heap = self._come, self._heap
+        while come and not self._waits(come[0]):
+            come.popleft()
+        if come:
+            return come[0][0]
+        while heap and heap[0] not in self._groups:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
+
+    def take(self, now: float) -> tuple[float, Key, Value] | None:
+        """The next that has come by now, in order of time and then of arrival: it is waited for no longer."""
+        at = self.next()
+        if at is None or at > now:
+            return None
+        if not self._come:
+            heapq.heappop(self._heap)
+            self._come.extend((at, key) for key in self._groups.pop(at))
+        _, key = self._come.popleft()
+        return at, key, self._live.pop(key)[1]
+
+    def waiting(self) -> list[tuple[float, Key, Value]]:
+        """All moments waited for, each (at, key, value), in no order."""
+        return [(at, key, value) for key, (at, value) in self._live.items()]
+
+    def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
+        """Move some of the moments, all by as much."""
+        entries = self.waiting()
+        self._heap, self._groups, self._live = [], {}, {}
+        self._come.clear()
+        for at, key, value in entries:
+            self.push(at + by if moves(key, value) else at, key, value)
+
+    def _waits(self, come: tuple[float, Key]) -> bool:
+        live = self._live.get(come[1])
+        return live is not None and live[0] == come[0]
+
+    def _sweep(self) -> None:
+        if len(self._heap) > 2 * len(self._groups) + 64:
+            self._heap = list(self._groups)
+            heapq.heapify(self._heap)
