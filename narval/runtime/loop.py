@@ -33,6 +33,9 @@ SEQUENCE_BLOCK = 4096
 SLICE = 0.005
 """Seconds that a turn takes events for, once it has begun: those who ask something are not kept waiting."""
 
+DUE_SLICE = 0.02
+"""The same for moments that have come: they were promised for now, what follows from them was not."""
+
 Answer = Callable[[BaseException | None], None]
 """Told None once a turn is recorded, and else why it was not."""
 
@@ -108,7 +111,7 @@ class Loop:
         else:
             if self.agent.queue:
                 self._drain(turn, _Room(self.limit))
-            self._take_due(turn, _Room(self.limit))
+            self._take_due(turn, _Room(self.limit, DUE_SLICE))
             room = _Room(self.limit)
             self._take_in(turn, room)
             if self.agent.queue:
@@ -226,14 +229,14 @@ class Loop:
 class _Room:
     """How much a turn still takes: so many events, and none once its time is over; but always one."""
 
-    def __init__(self, events: int) -> None:
-        self._left, self._until = events, 0.0
+    def __init__(self, events: int, seconds: float = SLICE) -> None:
+        self._left, self._seconds, self._until = events, seconds, 0.0
 
     def take(self) -> bool:
         """Whether there is room for one more."""
         now = perf_counter()
         if not self._until:
-            self._until = now + SLICE
+            self._until = now + self._seconds
         elif now > self._until:
             return False
         self._left -= 1
