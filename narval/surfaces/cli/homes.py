@@ -42,15 +42,42 @@ def _tell(faults: list[Fault]) -> None:
         click.echo(clean(each))
 
 
-@command("check", example="narval check\nnarval check recipes/mail.xml")
+@command("check", example="narval check\nnarval check recipes/mail.xml\nnarval check --explore")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option("--explore", is_flag=True, help="Walk through all that runs of each definition may come to.")
+@click.option(
+    "--states",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="With --explore: look at so many states of a definition at most.",
+)
+@click.option(
+    "--seconds",
+    metavar="S",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="With --explore: spend so long on a definition at most.",
+)
 @click.pass_context
-def check(context: click.Context, session: Session, paths: tuple[Path, ...]) -> None:
+def check(
+    context: click.Context,
+    session: Session,
+    paths: tuple[Path, ...],
+    explore: bool,
+    states: int,
+    seconds: float,
+) -> None:
     """Every fault of what a home holds; nothing is run.
 
     That is its definitions, modules, schemas, memory and settings. Each is written as
-    file:line:column: message. PATHs are files or folders; without any, all of the home is checked. The exit
-    status is 1 when there is a fault; a warning is none.
+    file:line:column: message. PATHs are files or folders; without any, all of the home is checked.
+
+    With --explore it also tells what no run of a definition can ever do, and what one may come to, each with
+    the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
+    be; warnings and notes are none.
     """
     from narval.runtime.check import check_home
 
@@ -62,12 +89,21 @@ def check(context: click.Context, session: Session, paths: tuple[Path, ...]) -> 
         }
         for each in faults
     ]  # fmt: skip
+    if explore:
+        from narval.surfaces.cli.exploring import tell
+
+        well = tell(session, faults, form, paths, states, seconds)
+        context.exit(0 if well else NOT_WELL)
     session.give(form, lambda _: _tell(faults))
-    wrong = [each for each in faults if not each.warning]
     if not session.as_json:
-        files = len({each.path for each in wrong})
-        found = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
-        if len(wrong) < len(faults):
-            found += f", {counted(len(faults) - len(wrong), 'warning')}"
-        click.echo(found, err=True)
-    context.exit(NOT_WELL if wrong else 0)
+        click.echo(count(faults), err=True)
+    context.exit(NOT_WELL if any(not each.warning for each in faults) else 0)
+
+
+def count(faults: list[Fault]) -> str:
+    """How many faults there are in how many files, and how many warnings."""
+    wrong = [each for each in faults if not each.warning]
+    files = len({each.path for each in wrong})
+    found = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
+    warnings = len(faults) - len(wrong)
+    return f"{found}, {counted(warnings, 'warning')}" if warnings else found

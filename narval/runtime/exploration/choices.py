@@ -1,0 +1,54 @@
+"""Every answer to what cannot be known: a decision is made again and again, until no answer is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+Decision = TypeVar("Decision")
+
+MOST_WAYS = 10_000
+"""So many ways through one decision are tried; what has more is not explored to its end."""
+
+
+class TooManyWays(Exception):  # noqa: N818 - it is no error: the search is cut short
+    """A decision depends on more than can be tried."""
+
+
+class Choices:
+    """One way through the questions of a decision: the first of them are answered, the rest take the first
+    answer there is."""
+
+    __slots__ = ("_given", "taken")
+
+    def __init__(self, given: list[int]) -> None:
+        self._given = given
+        self.taken: list[tuple[int, int]] = []
+        """The answers, each with how many there are."""
+
+    def choose(self, ways: int = 2) -> int:
+        """One of so many answers, counted from 0."""
+        at = len(self.taken)
+        chosen = self._given[at] if at < len(self._given) else 0
+        self.taken.append((chosen, ways))
+        return chosen
+
+    def whether(self) -> bool:
+        """Yes or no; yes is tried first."""
+        return self.choose() == 0
+
+
+def each_way(decide: Callable[[Choices], Decision]) -> Iterator[Decision]:
+    """What is decided, for each way through the questions that are asked. Raises TooManyWays."""
+    given: list[int] = []
+    for _ in range(MOST_WAYS):
+        choices = Choices(given)
+        yield decide(choices)
+        taken = choices.taken
+        while taken and taken[-1][0] + 1 == taken[-1][1]:
+            taken.pop()
+        if not taken:
+            return
+        given = [chosen for chosen, _ in taken]
+        given[-1] += 1
+    raise TooManyWays

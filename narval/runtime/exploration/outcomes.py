@@ -1,0 +1,108 @@
+"""What may happen next to a run: every event that the contract lets it be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from narval.engines import ENGINES
+from narval.engines.commands import Call, Watch
+from narval.engines.events import (
+    Cancelled,
+    Event,
+    Matched,
+    Problem,
+    Produced,
+    Raw,
+    Returned,
+    Signalled,
+    Started,
+    Woken,
+)
+from narval.runtime.exploration.provable import contradictory, demands
+from narval.runtime.exploration.situation import FIRST_EVENT, Situation, Trouble
+from narval.runtime.exploration.view import MISFIT, Targets
+
+WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
+"""How a call comes back: with its outputs, with an error, out of time, with something else, abandoned."""
+
+_MESSAGES = {ERRS: "the call ended in an error", LATE: "the call was not back in time"}
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """An event, how the call came back if it is that, and the error it brings, by its eid."""
+
+    event: Event
+    outcome: str = ""
+    troubles: dict[int, Trouble] = {}
+    next_eid: int = 0
+
+
+def beginning() -> Happening:
+    """A run begins."""
+    return Happening(Started(FIRST_EVENT, Situation(b"").now))
+
+
+def happenings(situation: Situation, targets: Targets) -> Iterator[Happening]:
+    """All that may happen next; what goes well first."""
+    identifier, now = FIRST_EVENT + situation.depth, situation.now
+    for call in situation.calls.values():
+        yield from _returns(call, situation, identifier, targets)
+    for watch in situation.watches.values():
+        if not in_vain(watch):
+            event = Matched(identifier, now, watch.watch, situation.next_eid)
+            yield Happening(event, next_eid=situation.next_eid + 1)
+    for wake in sorted(situation.wakes.values(), key=lambda wake: wake.at):
+        yield Happening(Woken(identifier, max(now, wake.at), wake.wake))
+        if wake.dated and wake.at > now:
+            yield Happening(Woken(identifier, now, wake.wake))
+
+
+def at_any_time(situation: Situation) -> Iterator[Happening]:
+    """What anyone may do at any moment: say something to the run, or ask it to end."""
+    identifier, now = FIRST_EVENT + situation.depth, situation.now
+    yield Happening(Signalled(identifier, now, f"{identifier}.0", "any"))
+    yield Happening(Cancelled(identifier, now, "someone asked"))
+
+
+def in_vain(watch: Watch) -> bool:
+    """Whether nothing can ever satisfy a watch."""
+    return all(contradictory(demands(bound)) for bound in watch.conditions)
+
+
+def _returns(call: Call, situation: Situation, identifier: int, targets: Targets) -> Iterator[Happening]:
+    """The ways in which a call may come back."""
+    now, eid = situation.now, situation.next_eid
+    if call.kind in ENGINES:
+        yield Happening(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
+    else:
+        outputs = targets.outputs(call.kind, call.name)
+        yield Happening(Returned(identifier, now, call.call, outputs), WELL)
+        if targets.is_source(call.kind, call.name):
+            yield from _yields(call, identifier, now, outputs)
+        yield Happening(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
+    yield _erring(call, situation, identifier, ERRS)
+    yield _erring(call, situation, identifier, ERRS, final=True)
+    if call.timeout is not None:
+        yield _erring(call, situation, identifier, LATE)
+    if call.call in situation.abandoned:
+        yield Happening(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
+
+
+def _yields(call: Call, identifier: int, now: float, outputs: tuple[Raw, ...]) -> Iterator[Happening]:
+    """What a source may give meanwhile (N36)."""
+    if outputs:
+        yield Happening(Produced(identifier, now, call.call, outputs), WELL)
+    yield Happening(Produced(identifier, now, call.call, (MISFIT,)), WRONG)
+
+
+def _erring(
+    call: Call, situation: Situation, identifier: int, outcome: str, *, final: bool = False
+) -> Happening:
+    """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
+    problem, eid = Problem(outcome, _MESSAGES[outcome], final=final), situation.next_eid
+    if call.kind not in ENGINES:
+        return Happening(Returned(identifier, situation.now, call.call, problem=problem), outcome)
+    event = Returned(identifier, situation.now, call.call, eids=(eid,), problem=problem)
+    return Happening(event, outcome, {eid: Trouble(problem.kind, problem.message, call.step)}, eid + 1)

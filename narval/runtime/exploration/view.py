@@ -1,0 +1,275 @@
+"""A memory of which nothing is known: whatever it is asked, each answer it could give is tried.
+
+What was answered holds for the rest of the event: an element fits what it was said to fit, and what nothing
+in memory fits nothing fits until something comes. So no two answers contradict each other, as far as that
+can be proved, and every memory there can be gives the answers of one of the ways tried.
+
+Two things keep the ways few, and none of them keeps a way out. Of the elements that a query names, none fits
+or all do, since a search that finds none of them looks further. And a query finds no more than `MANY`
+elements that were not known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from narval.definitions.library import Library
+from narval.definitions.prototype import Output, Prototype
+from narval.engines import commands
+from narval.engines.commands import Call, Command
+from narval.engines.events import Caller, Raw
+from narval.memory.change import MarkScope
+from narval.memory.element import Element, Tree
+from narval.memory.match import Bound, Condition, condition
+from narval.runtime.exploration.choices import Choices
+from narval.runtime.exploration.provable import Demands, contradictory, demands
+
+MANY = 2
+"""So many elements stand for any greater number."""
+
+_ANY = "any"
+_UNKNOWN = b"<any/>"
+
+
+class Targets:
+    """The targets of calls, so that what stands for their outputs is accepted whatever a step asks of it."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._made: dict[tuple[str, str], Any] = {}
+
+    def get(self, kind: str, name: str) -> Any:
+        """The definition as an engine is to see it, or None."""
+        identity = kind, name
+        if identity not in self._made:
+            found = self._library.get(kind, name)
+            has_prototype = getattr(found, "prototype", None) is not None
+            self._made[identity] = _Target(found) if has_prototype else found
+        return self._made[identity]
+
+    def outputs(self, kind: str, name: str) -> tuple[Raw, ...]:
+        """What a call gives back when all goes well: an element for each output that can be had."""
+        real = getattr(self._library.get(kind, name), "prototype", None)
+        outputs = real.outputs if real is not None else ()
+        possible = (each for each in outputs if not contradictory(demands(each.condition.bind())))
+        return tuple(Raw(_given_for(each.id), each.id) for each in possible)
+
+    def is_source(self, kind: str, name: str) -> bool:
+        """Whether its calls go on and give elements meanwhile (N36)."""
+        return getattr(self._library.get(kind, name), "where", "") == "source"
+
+
+class _Target:
+    """A definition whose outputs are those that exploration gives."""
+
+    def __init__(self, definition: Any) -> None:
+        self._definition = definition
+        real: Prototype = definition.prototype
+        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(each) for each in real.outputs))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._definition, name)
+
+
+class _AnyOutput(Output):
+    """An output that takes what exploration gives for it, whatever a step adds to its patterns (N14)."""
+
+    def __init__(self, output: Output | None = None, **fields: Any) -> None:
+        """Of an output of the target; or, made from one of these by a step, of its fields."""
+        if output is not None:
+            fields = {"id": output.id, "list": output.list, "optional": output.optional}
+        super().__init__(**fields)
+
+    @cached_property
+    def condition(self) -> Condition:
+        """What the element given for this output fits, and no other."""
+        return condition(f"{_ANY}[@of='{self.id.encode().hex()}']")
+
+
+def _given_for(output: str) -> bytes:
+    return f"<{_ANY} of='{output.encode().hex()}'/>".encode()
+
+
+MISFIT = Raw(_UNKNOWN)
+"""An element that is none of the outputs (N20)."""
+
+
+class AnyMemory:
+    """The `View` of an engine for one way through one event; `next_eid` goes on from what was used before.
+
+    `calls` are those under way. No date has been missed: one that was is as one that comes later.
+    """
+
+    zone = "UTC"
+    since = 0.0
+
+    def __init__(self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int) -> None:
+        self._targets, self._choices, self._calls = targets, choices, calls
+        self.next_eid = next_eid
+        self._added: dict[int, Element] = {}
+        self._fitting: dict[int, list[Demands]] = {}
+        """Of elements met during this event: what they are known to fit."""
+        self._unfit: set[tuple[int, Demands]] = set()
+        self._free: dict[int, set[MarkScope | None]] = {}
+        """Where they are known not to be used."""
+        self._used: set[tuple[int, MarkScope]] = set()
+        self._gone: set[int] = set()
+        self._none: list[tuple[Demands, MarkScope | None]] = []
+        """What nothing in memory fits, or is free."""
+        self._among: dict[tuple[Demands, MarkScope | None], bool] = {}
+        self.answers: dict[str, bool] = {}
+        """Whether something in memory was said to fit a condition, by its text."""
+
+    # --- what engines ask -----------------------------------------------------------------------------
+
+    def element(self, eid: int) -> Element | None:
+        """The element; of one that stands for another nothing is known."""
+        return self._added.get(eid) or Element(eid, _UNKNOWN)
+
+    def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        """What is known to fit, then a few more, or none."""
+        asked = demands(bound)
+        found = False
+        for eid in tuple(self._fitting):
+            if self._surely(eid, asked, scope):
+                found = True
+                yield eid
+        for _ in range(MANY):
+            if self._surely_none(asked, scope):
+                return
+            if not self._choices.whether():
+                if not found:
+                    self._none.append((asked, scope))
+                    self.answers.setdefault(bound.text, False)
+                return
+            found = True
+            self.answers[bound.text] = True
+            yield self._fresh(asked, scope)
+
+    def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        """Those of `eids` that fit: of those that were there before, all or none."""
+        asked = demands(bound)
+        for eid in eids:
+            if self._may_be(eid, asked, scope) and self._is_among(eid, asked, scope):
+                self.answers[bound.text] = True
+                yield eid
+
+    def fits(self, element: Element, bound: Bound) -> bool:
+        """Whether an element fits; of one that a definition holds that is known."""
+        asked = demands(bound)
+        if element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
+            return bound.test(Tree(element))
+        return self._fits(element.eid, asked)
+
+    def context(self, run: int) -> Iterable[int]:
+        """Nothing: what a run holds is in memory too, where every search ends (N15)."""
+        return ()
+
+    def caller(self, run: int) -> Caller | None:
+        """None: what is near a caller is in memory too."""
+        return None
+
+    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
+        """Whether a call elsewhere keeps an element that would fit."""
+        return not contradictory(demands(bound)) and not self._choices.whether()
+
+    def keyed(self, name: str, expression: str, value: str) -> bool:
+        """Whether a unique output gave this value before."""
+        return not self._choices.whether()
+
+    def definition(self, kind: str, name: str) -> Any:
+        """The current definition of that kind and name."""
+        return self._targets.get(kind, name)
+
+    def asked(self, call: str) -> Call | None:
+        """A call that the run has under way, as it was asked."""
+        return self._calls.get(call)
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """None: that a schema refuses an output is one of the ways in which outputs can be wrong (N7)."""
+        return None
+
+    def take(self, command: Command) -> None:
+        """What a command does to the answers."""
+        if isinstance(command, commands.Add):
+            self.next_eid = max(self.next_eid, command.element.eid + 1)
+            self._added[command.element.eid] = command.element
+            self._none.clear()
+        elif isinstance(command, commands.Release):
+            self._gone.difference_update(command.eids)
+            self._none.clear()
+        elif isinstance(command, commands.Mark):
+            self._used.update((eid, command.scope) for eid in command.eids)
+        elif isinstance(command, commands.Reserve | commands.Outdate):
+            self._gone.update(command.eids)
+
+    # --- what is known --------------------------------------------------------------------------------
+
+    def _fresh(self, asked: Demands, scope: MarkScope | None) -> int:
+        eid = self.next_eid
+        self.next_eid += 1
+        self._fitting[eid] = [asked]
+        self._free[eid] = {scope}
+        return eid
+
+    def _surely(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
+        """Whether an element is known to fit and to be free."""
+        if not self._may_be(eid, asked, scope):
+            return False
+        free = self._free.get(eid, ())
+        return (scope in free or (scope is None and bool(free))) and self._known_to_fit(eid, asked)
+
+    def _known_to_fit(self, eid: int, asked: Demands) -> bool:
+        return any(asked <= known for known in self._fitting.get(eid, ()))
+
+    def _surely_none(self, asked: Demands, scope: MarkScope | None) -> bool:
+        """Whether it is known that nothing fits: that holds of whatever asks for more, too."""
+        if contradictory(asked):
+            return True
+        return any(less <= asked and of in (None, scope) for less, of in self._none)
+
+    def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
+        """Whether nothing that is known speaks against it."""
+        if eid in self._gone or (scope is not None and (eid, scope) in self._used):
+            return False
+        return not self._surely_none(asked, scope)
+
+    def _is_among(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
+        if self._surely(eid, asked, scope):
+            return True
+        if eid not in self._fitting and eid not in self._added:
+            if (asked, scope) not in self._among:
+                self._among[asked, scope] = self._choices.whether()
+            return self._among[asked, scope]
+        if not self._fits(eid, asked):
+            return False
+        free = eid in self._added or self._choices.whether()
+        if free:
+            self._free.setdefault(eid, set()).add(scope)
+        elif scope is None:
+            self._gone.add(eid)
+        else:
+            self._used.add((eid, scope))
+        return free
+
+    def _fits(self, eid: int, asked: Demands) -> bool:
+        if self._known_to_fit(eid, asked):
+            return True
+        known = asked.union(*self._fitting.get(eid, ()))
+        if (eid, asked) in self._unfit or contradictory(known) or self._is_named_otherwise(eid, asked):
+            return False
+        if self._choices.whether():
+            self._fitting.setdefault(eid, []).append(known)
+            return True
+        self._unfit.add((eid, asked))
+        return False
+
+    def _is_named_otherwise(self, eid: int, asked: Demands) -> bool:
+        """Whether an element that was added has a name that the patterns rule out; no more is known of it."""
+        element = self._added.get(eid)
+        if element is None or element.name == _ANY:
+            return False
+        names = Condition(pattern for pattern, _ in asked if not pattern.variables).names
+        return names is not None and element.name not in names

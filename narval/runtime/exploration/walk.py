@@ -1,0 +1,168 @@
+"""The walk through all that a run may come to, nearest first, so that each story found is a shortest one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from narval.definitions.library import Definition, Library
+from narval.engines import ENGINES
+from narval.engines.engine import Engine
+from narval.runtime.exploration.choices import Choices, TooManyWays, each_way
+from narval.runtime.exploration.outcomes import WELL, Happening, at_any_time, beginning, happenings
+from narval.runtime.exploration.situation import RUN, UNTROUBLED, Situation
+from narval.runtime.exploration.view import AnyMemory, Targets
+
+MOST_STATES = 20_000
+"""So many states are looked at, unless one asks for more."""
+
+Words = dict[tuple[str, str], str]
+"""The state of each part of a run, by the list in which its engine shows it and its id there."""
+
+
+class Place(msgspec.Struct, frozen=True, eq=False):
+    """A situation that a run can come to, and how: what happened, what memory had, where it was before.
+
+    `well` says that no call has come back but well.
+    """
+
+    situation: Situation
+    words: Words
+    happening: Happening
+    memory: Mapping[str, bool]
+    before: Place | None = None
+    well: bool = True
+
+    def way(self) -> Iterator[Place]:
+        """From the beginning to here."""
+        places: list[Place] = []
+        place: Place | None = self
+        while place is not None:
+            places.append(place)
+            place = place.before
+        return reversed(places)
+
+
+class Explored(msgspec.Struct):
+    """What the walk through one definition found.
+
+    `complete` says that nothing was left out, so that what is not here cannot be; otherwise `cut` says why.
+    `places` are all that a run can come to before its end. `seen` has, for a part and the word of a state,
+    the nearest place where it is so, while all goes well (True) and otherwise. `ends` has the nearest place
+    where a run ends in a phase, with the type and step of its error. From `stuck` nothing can happen.
+    """
+
+    definition: Definition
+    complete: bool = True
+    cut: str = ""
+    seen: dict[tuple[tuple[str, str], str, bool], Place] = {}
+    ends: dict[tuple[str, str, str], Place] = {}
+    places: list[Place] = []
+    stuck: Place | None = None
+
+    @property
+    def states(self) -> int:
+        """How many places were found."""
+        return len(self.places)
+
+    def at(self, part: tuple[str, str], words: Iterable[str], well: bool) -> Place | None:
+        """The nearest place where a part is in one of these states, while all goes well or not."""
+        found = [place for word in words if (place := self.seen.get((part, word, well))) is not None]
+        return min(found, key=lambda place: place.situation.depth, default=None)
+
+
+def explore(
+    definition: Definition,
+    library: Library,
+    most: int = MOST_STATES,
+    enough: Callable[[int], bool] = lambda states: False,
+) -> Explored:
+    """All that may become of a run of a definition; cut short at so many states, or when `enough` says so."""
+    walk = _Walk(definition, library)
+    try:
+        walk.go(most, enough)
+    except TooManyWays:
+        walk.found.complete, walk.found.cut = False, "one event can have too many consequences"
+    return walk.found
+
+
+class _Walk:
+    def __init__(self, definition: Definition, library: Library) -> None:
+        self.found = Explored(definition)
+        self._definition = definition
+        self._engine: Engine = ENGINES[definition.kind]
+        self._targets = Targets(library)
+        self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
+        self._known: set[bytes] = set()
+        self._ahead: deque[Place] = deque()
+
+    def go(self, most: int, enough: Callable[[int], bool]) -> None:
+        """Walk until there is nothing new, or enough."""
+        blank = self._engine.begin(RUN, self._definition)
+        self._follow(Situation(msgspec.msgpack.encode(blank)), beginning(), None)
+        while self._ahead:
+            if self.found.states >= most or enough(self.found.states):
+                self.found.complete = False
+                self.found.cut = f"the search was cut short after {self.found.states} states"
+                return
+            self._expand(self._ahead.popleft())
+
+    def _expand(self, place: Place) -> None:
+        situation, moved = place.situation, False
+        for happening in happenings(situation, self._targets):
+            moved = True
+            self._follow(situation, happening, place)
+        if not moved and self.found.stuck is None:
+            self.found.stuck = place
+        for happening in at_any_time(situation):
+            self._follow(situation, happening, place)
+
+    def _follow(self, situation: Situation, happening: Happening, before: Place | None) -> None:
+        """Every consequence of what happens."""
+
+        def decide(choices: Choices) -> tuple[Situation, Mapping[str, bool]]:
+            return self._told(situation, happening, choices)
+
+        for after, memory in each_way(decide):
+            if after.finish is None:
+                identity = after.identity()
+                if identity in self._known:
+                    continue
+                self._known.add(identity)
+            self._arrive(after, happening, memory, before)
+
+    def _told(
+        self, situation: Situation, happening: Happening, choices: Choices
+    ) -> tuple[Situation, Mapping[str, bool]]:
+        state, event = self._decode(situation.state), happening.event
+        view = AnyMemory(self._targets, choices, situation.calls, max(situation.next_eid, happening.next_eid))
+        _, wished = self._engine.advance(self._definition, state, event, view)
+        return situation.after(event, state, wished, view.next_eid, happening.troubles), view.answers
+
+    def _arrive(
+        self,
+        situation: Situation,
+        happening: Happening,
+        memory: Mapping[str, bool],
+        before: Place | None,
+    ) -> None:
+        state = self._decode(situation.state)
+        well = happening.outcome in ("", WELL) and (before is None or before.well)
+        place = Place(situation, self.words(state), happening, memory, before, well)
+        found = self.found
+        for part, word in place.words.items():
+            found.seen.setdefault((part, word, well), place)
+        if situation.finish is None:
+            found.places.append(place)
+            self._ahead.append(place)
+            return
+        trouble = situation.troubles.get(situation.finish.error or 0, UNTROUBLED)
+        found.ends.setdefault((situation.finish.phase, trouble.kind, trouble.step), place)
+
+    def words(self, state: Any) -> Words:
+        """The state of each part."""
+        parts = self._engine.parts(self._definition, state).items()
+        return {(name, each["id"]): each["state"] for name, listed in parts for each in listed}

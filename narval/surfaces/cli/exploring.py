@@ -1,0 +1,106 @@
+"""`narval check --explore`: what cannot be, and what may, as people and programs read it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from narval.errors import Fault
+from narval.runtime.exploration.findings import Finding
+from narval.runtime.exploration.homes import Report, explore_home
+from narval.surfaces.cli.homes import count
+from narval.surfaces.cli.session import Session
+from narval.surfaces.text import clean, counted, duration
+
+_CLEAR = "\r\x1b[K"
+"""Takes back the line of progress."""
+
+
+def tell(
+    session: Session,
+    faults: list[Fault],
+    form: list[dict[str, Any]],
+    paths: Iterable[Path],
+    states: int,
+    seconds: float,
+) -> bool:
+    """Write faults and findings; whether all is well. Findings are written as they come."""
+    if not session.as_json:
+        for fault in faults:
+            click.echo(clean(fault))
+    watched = sys.stderr.isatty() and not session.as_json
+    reports = []
+    for report in explore_home(
+        session.home, paths, most=states, seconds=seconds, progress=_progress if watched else _silence
+    ):
+        if watched:
+            click.echo(_CLEAR, nl=False, err=True)
+        if not session.as_json:
+            for finding in report.findings:
+                click.echo(_lines(finding))
+        reports.append(report)
+    cannot = sum(each.severity == "error" for report in reports for each in report.findings)
+    if session.as_json:
+        session.give({"faults": form, **_form(reports)}, lambda _: None)
+    else:
+        click.echo(_summary(count(faults), cannot, reports), err=True)
+    return not cannot and all(each.warning for each in faults)
+
+
+def _lines(finding: Finding) -> str:
+    severity = "note: " if finding.severity == "note" else ""
+    head = f"{finding.path}:{finding.line}:{finding.column}: {severity}{finding.message}"
+    return "\n".join([clean(head), *(f"    {clean(each)}" for each in finding.story)])
+
+
+def _summary(faults: str, cannot: int, reports: list[Report]) -> str:
+    notes = sum(each.severity == "note" for report in reports for each in report.findings)
+    states, seconds = sum(each.states for each in reports), sum(each.seconds for each in reports)
+    explored = f"{counted(len(reports), 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
+    found = [
+        faults,
+        f"{counted(cannot, 'thing')} that cannot be" if cannot else "nothing that cannot be",
+        counted(notes, "note"),
+    ]
+    return f"{explored}: {', '.join(found)}"
+
+
+def _form(reports: list[Report]) -> dict[str, Any]:
+    return {
+        "findings": [
+            {
+                "definition": report.name,
+                "path": each.path,
+                "line": each.line,
+                "column": each.column,
+                "severity": each.severity,
+                "part": each.part or None,
+                "message": each.message,
+                "story": list(each.story),
+            }
+            for report in reports
+            for each in report.findings
+        ],
+        "explored": [
+            {
+                "definition": each.name,
+                "kind": each.kind,
+                "states": each.states,
+                "complete": each.complete,
+                "seconds": round(each.seconds, 3),
+            }
+            for each in reports
+        ],
+    }
+
+
+def _progress(name: str, states: int) -> None:
+    click.echo(f"{_CLEAR}{clean(name)}: {counted(states, 'state')} so far", nl=False, err=True)
+
+
+def _silence(name: str, states: int) -> None:
+    """Nobody looks on."""
