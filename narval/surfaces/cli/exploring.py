@@ -12,7 +12,6 @@ import click
 from narval.errors import Fault
 from narval.runtime.exploration.findings import Finding
 from narval.runtime.exploration.homes import Report, explore_home
-from narval.surfaces.cli.homes import count
 from narval.surfaces.cli.session import Session
 from narval.surfaces.text import clean, counted, duration
 
@@ -24,6 +23,7 @@ def tell(
     session: Session,
     faults: list[Fault],
     form: list[dict[str, Any]],
+    counted_faults: str,
     paths: Iterable[Path],
     states: int,
     seconds: float,
@@ -47,7 +47,7 @@ def tell(
     if session.as_json:
         session.give({"faults": form, **_form(reports)}, lambda _: None)
     else:
-        click.echo(_summary(count(faults), cannot, reports), err=True)
+        click.echo(_summary(counted_faults, cannot, reports), err=True)
     return not cannot and all(each.warning for each in faults)
 
 

@@ -92,15 +92,15 @@ def check(
     if explore:
         from narval.surfaces.cli.exploring import tell
 
-        well = tell(session, faults, form, paths, states, seconds)
+        well = tell(session, faults, form, _count(faults), paths, states, seconds)
         context.exit(0 if well else NOT_WELL)
     session.give(form, lambda _: _tell(faults))
     if not session.as_json:
-        click.echo(count(faults), err=True)
+        click.echo(_count(faults), err=True)
     context.exit(NOT_WELL if any(not each.warning for each in faults) else 0)
 
 
-def count(faults: list[Fault]) -> str:
+def _count(faults: list[Fault]) -> str:
     """How many faults there are in how many files, and how many warnings."""
     wrong = [each for each in faults if not each.warning]
     files = len({each.path for each in wrong})
