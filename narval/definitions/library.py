@@ -97,7 +97,7 @@ class Parsed(NamedTuple):
 class Library:
     """All definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
-    __slots__ = ("_by_kind", "_by_name")
+    __slots__ = ("__weakref__", "_by_kind", "_by_name")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}

@@ -8,12 +8,22 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from narval.errors import DaemonGoneError, Fault, InternalError, NarvalError, RequestError, StoreError
+import msgspec
+
+from narval.errors import (
+    DaemonGoneError,
+    DefinitionError,
+    Fault,
+    InternalError,
+    NarvalError,
+    RequestError,
+    StoreError,
+)
 from narval.memory.decay import Idle
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
@@ -24,13 +34,14 @@ from narval.runtime.deeds import Deed, Forgetting
 from narval.runtime.executor import Executor
 from narval.runtime.executors.printing import capture_output
 from narval.runtime.home import Home
+from narval.runtime.hot import HotFiles, Seen, differences, look
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
 from narval.runtime.perform import Performer
 from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.schemas import Schemas
-from narval.runtime.settings import Settings
+from narval.runtime.settings import AT_START, FILE, Settings
 from narval.runtime.store import Store
 from narval.runtime.stores import open_store
 from narval.runtime.turn import ACTED, Turn
@@ -80,7 +91,10 @@ class Daemon:
         self.home, self.store, self.settings, self.loaded, self.clock = home, store, settings, loaded, clock
         self.quiet = quiet
         self.since = clock.now()
-        self.faults: list[Fault] = list(loaded.faults)
+        self.loader = Loader(home.path if home is not None else None)
+        self.hot: HotFiles | None = None
+        self._memory_faults: list[Fault] = []
+        self._given: list[str | Path] = []
         path = home.path if home is not None else None
         self.agent = Agent(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
@@ -96,6 +110,9 @@ class Daemon:
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not quiet)
         self.schemas = Schemas(home.schemas if home is not None else None)
+        self.seen = Seen(
+            loaded, self.schemas, settings, tuple(sorted({*loaded.faults, *self.schemas.faults()}))
+        )
         if settings.forget_after is not None:
             self.agent.idle = Idle(settings.forget_after)
         restore(self.agent, store)
@@ -104,6 +121,7 @@ class Daemon:
         )
         self._bell = asyncio.Event()
         self._alarm: Alarm | None = None
+        self._reading = asyncio.Lock()
         self._pumping = False
         self._stopping: asyncio.Task[None] | None = None
         self._latest = 0.0
@@ -140,8 +158,11 @@ class Daemon:
             return cls(None, open_store(None), Settings(), Loader(None).load(), clock=clock, quiet=quiet)
         settings = Settings.load(home.path)
         store = ends.enter_context(open_store(settings.store or home.store, settings.durability))
-        loaded = Loader(home.path, store.stored_files).load()
-        return cls(home, store, settings, loaded, clock=clock, quiet=quiet)
+        loader = Loader(home.path, store.stored_files)
+        daemon = cls(home, store, settings, loader.load(), clock=clock, quiet=quiet)
+        loader.forget_fallback()
+        daemon.loader = loader
+        return daemon
 
     async def _wake_up(self) -> None:
         """Bring memory in line with what declares it, then take up what was under way."""
@@ -160,8 +181,7 @@ class Daemon:
         self._use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:
-            declared, faults = read_memory(self.home.memory, self.schemas)
-            self.faults += faults
+            declared, self._memory_faults = read_memory(self.home.memory, self.schemas)
         if not self.quiet:
             self.performer.resume()
         await self.submit(lambda turn: self._declare(turn, declared, at_start=not self.quiet))
@@ -171,6 +191,8 @@ class Daemon:
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
         log.info("started on %s, with %d runs under way", where, len(self.agent.active))
+        for line in differences(Loaded(), self.loaded):
+            log.info("%s", line)
         for fault in self.faults:
             log.info("did not load: %s", fault)
 
@@ -181,7 +203,7 @@ class Daemon:
         if at_start:
             for run in list(self.agent.unreadable):
                 turn.lose(self.agent.runs[run])
-        declare_library(turn, self.agent.library, self.loaded.sources)
+        declare_library(turn, self.agent.library, self.loaded.sources, self.faults)
         if declared is not None:
             declare_memory(turn, declared)
         start_declared(turn, acted)
@@ -197,6 +219,8 @@ class Daemon:
         if not self.quiet:
             log.info("stopped")
         with self._ends:
+            if self.hot is not None:
+                await self.hot.close()
             self._tell_all(DaemonGoneError("the daemon has ended"))
             if self._stopping is not None:
                 self._stopping.cancel()
@@ -232,7 +256,7 @@ class Daemon:
 
     def idle(self) -> bool:
         """Whether nothing can go on without something from outside (surfaces, `--until-idle`)."""
-        if self.loop.has_work():
+        if self.loop.has_work() or (self.hot is not None and self.hot.busy):
             return False
         return not self.performer.busy() if self._stopping is None else self._stopping.done()
 
@@ -309,8 +333,72 @@ class Daemon:
     async def load(self, what: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
         loaded = self.loaded.with_definitions(what)
+        self._given.append(what)
         self._use(loaded)
         await self.submit(lambda turn: self._declare(turn, None, at_start=False))
+
+    # --- hot files ------------------------------------------------------------------------------------
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What is wrong with the files of the home."""
+        return sorted({*self.seen.faults, *self._memory_faults})
+
+    def follow_files(self) -> None:
+        """From now on what changes in the home takes effect by itself (N31)."""
+        if self.home is not None and not self.quiet and self.hot is None:
+            self.hot = HotFiles(self.home.path, self.reload, self._ring)
+
+    async def reload(self) -> bool:
+        """Read the home again, and swap in what has changed in one turn; whether anything had."""
+        if self.home is None:
+            return False
+        async with self._reading:
+            seen = await asyncio.to_thread(look, self.home, self.loader, self.schemas)
+            if seen.same(self.seen):
+                return False
+            await self.submit(partial(self._adopt, seen))
+            return True
+
+    def _adopt(self, seen: Seen, turn: Turn) -> None:
+        """From now on what was read counts."""
+        before, self.seen = self.seen, seen
+        known = self.loaded
+        loaded = seen.loaded
+        for what in self._given:
+            with suppress(DefinitionError):
+                loaded = loaded.with_definitions(what)
+        self._use(loaded)
+        if seen.loaded.sources != before.loaded.sources:
+            self.executor.renew()
+        self.schemas = self.loop.schemas = turn.schemas = seen.schemas
+        if seen.settings is not None and seen.settings != before.settings:
+            self._set(seen.settings)
+        for line in differences(known, loaded):
+            log.info("%s", line)
+        for fault in sorted({*seen.faults} - {*before.faults}):
+            log.warning("did not load: %s", fault)
+        for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in seen.faults}):
+            log.info("%s has no faults any more", path)
+        self._declare(turn, None, at_start=False)
+
+    def _set(self, settings: Settings) -> None:
+        """Take over other settings, as far as that is possible now."""
+        kept = {name: getattr(self.settings, name) for name in AT_START}
+        later = [name for name in AT_START if getattr(settings, name) != kept[name]]
+        now = msgspec.structs.replace(settings, **kept)
+        changed = [
+            name for name in now.__struct_fields__ if getattr(now, name) != getattr(self.settings, name)
+        ]
+        self.settings = now
+        self.performer.timeout = now.call_timeout
+        self.loop.limit = now.turn_limit
+        self.executor.limit(now.limits)
+        self.logbook.set_level(now.log_level)
+        if changed:
+            log.info("%s: %s took effect", FILE, ", ".join(changed))
+        if later:
+            log.warning("%s: %s will take effect at the next start", FILE, ", ".join(later))
 
     # --- inside ---------------------------------------------------------------------------------------
 

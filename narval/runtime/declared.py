@@ -7,7 +7,9 @@ protection. A dropped `start-plan` with at="start" is outdated besides: it would
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from narval.definitions.library import Library
@@ -15,6 +17,7 @@ from narval.engines import runnable
 from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory import change as changes
 from narval.memory.element import CONTROL, elements_of, local_name, parse
+from narval.memory.trouble import make_error
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import DefinitionRow
 from narval.runtime.turn import ACTED, START_PLAN, Turn
@@ -25,13 +28,33 @@ SHOWN = "data/memory.xml"
 """How faults name the file of declarations."""
 
 
-def declare_library(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
-    """The definitions of a library become elements; versions that are gone are outdated (N2)."""
+def declare_library(
+    turn: Turn, library: Library, sources: Mapping[str, bytes], faults: Iterable[Fault] = ()
+) -> None:
+    """The definitions of a library become elements, and so do the faults of what did not load (N2).
+
+    Versions that are gone are outdated, and so are the errors of what has been set right.
+    """
     wanted = {f"{each.kind}:{each.full_name}:{each.digest}": each.xml for each in library}
+    wanted |= {f"fault:{hashlib.sha256(xml).hexdigest()}": xml for xml in _errors(faults)}
     gone = _compare(turn, LIBRARY, wanted)
     if gone:
         turn.change(changes.Outdated(gone))
     _keep_versions(turn, library, sources)
+
+
+def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
+    """An error element for each file that has faults."""
+    for path, found in groupby(sorted(faults), key=attrgetter("path")):
+        first, *others = found
+        yield make_error(
+            "bad-file",
+            first.message,
+            "\n".join(map(str, others)),
+            path=path,
+            line=first.line,
+            column=first.column,
+        )
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:

@@ -98,6 +98,15 @@ class Executor:
         for place in (self._threads, self._workers, self._coroutines):
             await place.close()
 
+    def limit(self, limits: Limits) -> None:
+        """Keep to other limits from now on: what is under way goes on."""
+        self._threads.limit(limits.threads)
+        self._workers.limit(limits)
+
+    def renew(self) -> None:
+        """Modules have changed: what has imported them is renewed as soon as it is free."""
+        self._workers.renew()
+
     @property
     def counts(self) -> Counts:
         """How much is under way."""

@@ -21,7 +21,7 @@ import msgspec
 from narval.definitions import KINDS, SUFFIXES, XSLT, parse
 from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import DefinitionError, Fault
-from narval.runtime.modules import Imported, Module, Versions, import_modules, stem_of
+from narval.runtime.modules import Imported, Lease, Module, Versions, import_modules, stem_of
 from narval.source import MAX_BYTES, Source, read_xml
 
 RECIPES, MODULES = "recipes", "modules"
@@ -44,7 +44,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """What a home has: its library, the functions of its actions, and what is wrong with its files.
 
     `functions` are by the full name of an action, `sources` (the bytes of modules) by the path of the file;
-    paths are relative to the home.
+    paths are relative to the home. `leases` keep the modules importable.
     """
 
     library: Library = msgspec.field(default_factory=Library)
@@ -53,6 +53,7 @@ class Loaded(msgspec.Struct, frozen=True):
     sources: Mapping[str, bytes] = {}
     faults: tuple[Fault, ...] = ()
     files: tuple[FileState, ...] = ()
+    leases: frozenset[Lease] = frozenset()
 
     def with_definitions(self, what: str | Path) -> Loaded:
         """The same with the definitions of a file, or of a text, added. Raises DefinitionError."""
@@ -109,6 +110,10 @@ class Loader:
             files=tuple(self._states(found, faults)),
             **_python(imported.modules.values()),
         )
+
+    def forget_fallback(self) -> None:
+        """From now on this loader knows by itself what was good: the store is of one thread."""
+        self._fallback = None
 
     # --- versions -----------------------------------------------------------------------------------------
 
@@ -330,16 +335,16 @@ def _is_ours(name: str) -> bool:
 
 def _python(modules: Iterable[Module], before: Loaded | None = None) -> dict[str, Any]:
     """The parts of `Loaded` that come from modules, added to those there were before."""
-    parts: dict[str, dict[str, Any]] = {
-        "modules": dict(before.modules) if before else {},
-        "functions": dict(before.functions) if before else {},
-        "sources": dict(before.sources) if before else {},
+    before, added = before or Loaded(), list(modules)
+    functions = dict(before.functions)
+    for each in added:
+        functions.update(each.functions)
+    return {
+        "modules": {**before.modules, **{stem_of(each.source.path): each.module for each in added}},
+        "functions": functions,
+        "sources": {**before.sources, **{each.source.path: each.source.data for each in added}},
+        "leases": before.leases | {each.lease for each in added},
     }
-    for each in modules:
-        parts["modules"][stem_of(each.source.path)] = each.module
-        parts["functions"].update(each.functions)
-        parts["sources"][each.source.path] = each.source.data
-    return parts
 
 
 def _given(what: str | Path) -> tuple[Source, Path]:

@@ -47,6 +47,12 @@ class Logbook(logging.Handler):
             logger.setLevel(self.level)
         logger.propagate = False
 
+    def set_level(self, level: str) -> None:
+        """Hold from now on what is as grave as this, and graver."""
+        self.setLevel(level.upper())
+        if self._loop is not None:
+            logging.getLogger("narval").setLevel(self.level)
+
     def detach(self) -> None:
         """Collect no more."""
         logger = logging.getLogger("narval")

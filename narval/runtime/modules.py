@@ -15,6 +15,7 @@ import importlib.machinery
 import itertools
 import sys
 import traceback
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from types import ModuleType, TracebackType
@@ -27,17 +28,27 @@ from narval.errors import DefinitionError, Fault
 from narval.source import Source
 
 _numbers = itertools.count(1)
-_packages: list[str] = []
-KEPT_PACKAGES = 16
-"""So many versions of homes stay importable for calls that are under way."""
+
+
+class Lease:
+    """For as long as somebody has it, the modules of one package can be imported by each other."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, package: str) -> None:
+        weakref.finalize(self, _drop, package).atexit = False
 
 
 class Module(msgspec.Struct, frozen=True):
-    """A module as it was imported, and its actions; `source` is the version that did."""
+    """A module as it was imported, and its actions; `source` is the version that did.
+
+    Who may yet call its functions keeps the `lease` as well.
+    """
 
     source: Source
     module: ModuleType
     actions: tuple[Action, ...]
+    lease: Lease
 
     @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
@@ -61,11 +72,14 @@ def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -
 
     `folder` is put before a source's path to make its file name, which tracebacks show.
     """
-    package = _Package(f"narval_home_{next(_numbers)}", versions, folder)
+    name = f"narval_home_{next(_numbers)}"
+    package, lease = _Package(name, versions, folder), Lease(name)
     with package.importable():
         for stem in stems:
             package.attempt(stem)
-    return Imported(package.modules, package.faults)
+    # a module knows its package as its loader, which must not lead to the lease: that would never end then
+    modules = {stem: Module(*found, lease) for stem, found in package.found.items()}
+    return Imported(modules, package.faults)
 
 
 class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -73,19 +87,17 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, name: str, versions: Versions, folder: str) -> None:
         self._name, self._versions, self._folder = name, versions, folder
-        self.modules: dict[str, Module] = {}
+        self.found: dict[str, tuple[Source, ModuleType, tuple[Action, ...]]] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
 
     @contextlib.contextmanager
     def importable(self) -> Iterator[None]:
-        """For as long as this lasts, modules of the package are found; what was imported stays importable."""
+        """For as long as this lasts, modules of the package are found; what was imported stays importable
+        for as long as its lease.
+        """
         package = ModuleType(self._name, "The modules of a home.")
         package.__path__ = []
         sys.modules[self._name] = package
-        _packages.append(self._name)
-        for old in _packages[:-KEPT_PACKAGES]:
-            _drop(old)
-        del _packages[:-KEPT_PACKAGES]
         sys.meta_path.insert(0, self)
         try:
             # what a module prints while it is imported must not end up in what a command prints
@@ -93,6 +105,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 yield
         finally:
             sys.meta_path.remove(self)
+            self._versions = _nothing
 
     def attempt(self, stem: str) -> None:
         """Import a module, unless a sibling did; a failure is in `faults`."""
@@ -117,7 +130,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Run the first version that can be run and whose actions have no faults."""
         stem = module.__name__.rpartition(".")[2]
-        if stem in self.faults and stem not in self.modules:
+        if stem in self.faults and stem not in self.found:
             raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
         fresh = dict(module.__dict__)
         for source in self._versions(stem) or ():
@@ -125,7 +138,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__dict__.update(fresh)
             actions, faults = self._run(module, source)
             if not faults:
-                self.modules[stem] = Module(source, module, tuple(actions))
+                self.found[stem] = source, module, tuple(actions)
                 return
             self.faults.setdefault(stem, tuple(faults))
         raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
@@ -144,8 +157,12 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return [], [_fault(error, file, source)]
 
 
+def _nothing(stem: str) -> None:
+    """The versions of any module, once a package is complete."""
+
+
 def _drop(package: str) -> None:
-    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+    for name in [name for name in list(sys.modules) if name == package or name.startswith(f"{package}.")]:
         del sys.modules[name]
 
 

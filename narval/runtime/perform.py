@@ -57,7 +57,8 @@ class Performer:
         self._flying: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
         self.stopping = False
-        self._post, self._home, self._prefix, self._timeout = post, home, prefix, timeout
+        self.timeout = timeout
+        self._post, self._home, self._prefix = post, home, prefix
         self._perform: dict[type, Callable[[Run, Any], None]] = {
             Call: self._call,
             Abandon: self._abandon,
@@ -146,7 +147,7 @@ class Performer:
         stub = self.stubs.get(call.name)
         if stub is not None:
             function, where = stub, _where_of(stub)
-        timeout = call.timeout if call.timeout is not None else self._timeout
+        timeout = call.timeout if call.timeout is not None else self.timeout
         return Task(
             call=self.outside_id(call.call),
             run=run.eid,

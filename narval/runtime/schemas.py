@@ -1,11 +1,13 @@
 """Schemas: what elements of a name must look like, as `etc/schemas/NAME.rng` or `NAME.dtd` says (N7).
 
-A schema is read when the first element of its name comes. One that cannot be read refuses nothing silently:
-elements of its name are refused, and the reason names the file.
+The files are read at once, and compiled when the first element of their name comes. One that cannot be used
+refuses nothing silently: its last good version stays at work, and where there is none, elements of its name
+are refused, and the reason names the file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -30,12 +32,27 @@ class _Schema(Protocol):
 
 
 class Schemas:
-    """The schemas of a folder, by the local name of the elements they are for; None: there are none."""
+    """The schemas of a folder, by the local name of the elements they are for; None: there are none.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    `before` are the same as they were read the last time: they have the last good version of each.
+    """
+
+    def __init__(self, folder: Path | None, before: Schemas | None = None) -> None:
         self._names = dict(_files(folder)) if folder is not None else {}
+        self._texts = {name: _text(path) for name, path in self._names.items()}
+        self._good = before._last_good() if before is not None else {}
         self._read: dict[str, _Schema | Fault] = {}
+        self._faults: dict[str, Fault] = {}
+
+    @property
+    def digest(self) -> str:
+        """Equal for schemas that say the same."""
+        told = hashlib.sha256()
+        for name, text in sorted(self._texts.items()):
+            said = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
+            told.update(hashlib.sha256(os.fsencode(self._names[name].name)).digest())
+            told.update(hashlib.sha256(said).digest())
+        return told.hexdigest()
 
     def refusal(self, xml: bytes) -> str | None:
         """Why an element is refused, for people; None when it is not."""
@@ -59,8 +76,19 @@ class Schemas:
 
     def faults(self) -> list[Fault]:
         """What is wrong with the schemas themselves; all of them are read."""
-        read = (self._schema(name) for name in sorted(self._names))
-        return [schema for schema in read if isinstance(schema, Fault)]
+        for name in self._names:
+            self._schema(name)
+        return [self._faults[name] for name in sorted(self._faults)]
+
+    def _last_good(self) -> dict[str, tuple[Path, bytes]]:
+        """The versions to fall back on, by name: those at work."""
+        for name in self._names:
+            self._schema(name)
+        good = {name: self._good[name] for name in self._names if name in self._good}
+        for name, text in self._texts.items():
+            if name not in self._faults and isinstance(text, bytes):
+                good[name] = self._names[name], text
+        return good
 
     def _reason(self, schema: Any, name: str, xml: bytes) -> Refusal:
         """The first error of a log; the place of a tag is looked for, as libxml2 knows no columns here."""
@@ -72,14 +100,12 @@ class Schemas:
 
     def _schema(self, name: str) -> _Schema | Fault:
         if name not in self._read:
-            path = self._names[name]
-            shown = f"etc/schemas/{path.name}"
-            try:
-                self._read[name] = _compiled(path, shown)
-            except OSError as error:
-                self._read[name] = Fault(shown, 1, 1, f"cannot be read: {error.strerror}")
-            except _SchemaFault as error:
-                self._read[name] = error.fault
+            made = _compiled(self._names[name], self._texts[name])
+            if isinstance(made, Fault):
+                self._faults[name] = made
+                if name in self._good:
+                    made = _compiled(*self._good[name])
+            self._read[name] = made
         return self._read[name]
 
 
@@ -100,11 +126,27 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield name.removesuffix(suffix), folder / name
 
 
-def _compiled(path: Path, shown: str) -> _Schema:
-    if path.stat().st_size > MAX_BYTES:
-        raise _SchemaFault(shown, f"expected at most {MAX_BYTES:,} bytes, found {path.stat().st_size:,}")
-    data = path.read_bytes()
-    return _relax_ng(data, shown) if path.suffix == ".rng" else _dtd(data, shown)
+def _text(path: Path) -> bytes | Fault:
+    """What a file of the folder holds, or why that is not to be had."""
+    shown = f"etc/schemas/{path.name}"
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES or not path.is_file():
+            found = f"{size:,}" if path.is_file() else "no file"
+            return Fault(shown, 1, 1, f"expected at most {MAX_BYTES:,} bytes, found {found}")
+        return path.read_bytes()
+    except OSError as error:
+        return Fault(shown, 1, 1, f"cannot be read: {error.strerror}")
+
+
+def _compiled(path: Path, text: bytes | Fault) -> _Schema | Fault:
+    if isinstance(text, Fault):
+        return text
+    shown = f"etc/schemas/{path.name}"
+    try:
+        return _relax_ng(text, shown) if path.suffix == ".rng" else _dtd(text, shown)
+    except _SchemaFault as error:
+        return error.fault
 
 
 def _relax_ng(data: bytes, shown: str) -> _Schema:

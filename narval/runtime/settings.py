@@ -18,6 +18,9 @@ from narval.source import Source
 
 FILE = "etc/narval.toml"
 
+AT_START = ("timezone", "durability", "store", "forget_after")
+"""Settings that a running daemon does not take over when the file is changed: its next start does."""
+
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")

@@ -124,6 +124,11 @@ class Operations:
         self.daemon.request_stop()
         return {"stopping": True}
 
+    async def reload(self) -> dict[str, Any]:
+        """Read recipes, modules, schemas and settings now: whether they had changed, what is wrong."""
+        changed = await self.daemon.reload()
+        return {"changed": changed, "faults": [forms.fault(each) for each in self.daemon.faults]}
+
     async def log(self, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
         """The daemon's own log: the last lines, or those after a number."""
         found = self.daemon.logbook.lines(after, lines)
@@ -408,8 +413,8 @@ def _unknown(name: str, library: Library) -> str:
 # --- the table ------------------------------------------------------------------------------------------
 
 _NAMES = (
-    "status", "stop", "log", "add", "memory", "start", "runs", "show", "xml", "graph", "history", "why",
-    "cancel", "retry", "signal", "wait", "definitions", "actions",
+    "status", "stop", "reload", "log", "add", "memory", "start", "runs", "show", "xml", "graph",
+    "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
 )  # fmt: skip
 
 

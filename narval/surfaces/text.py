@@ -89,6 +89,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def fault_line(fault: Row) -> str:
+    """A fault, with its place in front."""
+    return f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}"
+
+
 def counted(count: int, thing: str, things: str | None = None) -> str:
     """`1 fault`, `3 faults`."""
     return f"{count} {thing if count == 1 else things or thing + 's'}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from narval.definitions.action import Action
 from narval.definitions.recipe import Recipe
 from narval.errors import DefinitionError
 from narval.runtime.loader import Loaded, Loader, read_definition
@@ -312,8 +315,8 @@ def test_a_module_whose_sibling_did_not_load_says_so(home: Path) -> None:
     ]
 
 
-def _is_package(name: str) -> bool:
-    return name.startswith("narval_home_") and "." not in name
+def _is_home(name: str) -> bool:
+    return name.startswith("narval_home_")
 
 
 def test_importing_leaves_nothing_behind_but_private_names(home: Path) -> None:
@@ -336,12 +339,37 @@ def test_two_homes_with_modules_of_one_name_do_not_meet(
     assert second.modules["mail"].seen == []
 
 
-def test_many_versions_of_a_home_do_not_pile_up(home: Path) -> None:
-    loader = Loader(home)
-    for version in range(40):
-        put(home, {"modules/mail.py": f"VERSION = {version}\n"})
+def _alive() -> tuple[int, int, int]:
+    """The modules of homes that can be imported, those that are in use at all, and the actions there are."""
+    gc.collect()
+    objects = gc.get_objects()
+    homes = [each for each in objects if isinstance(each, ModuleType) and _is_home(each.__name__)]
+    actions = [each for each in objects if isinstance(each, Action)]
+    return len([name for name in sys.modules if _is_home(name)]), len(homes), len(actions)
+
+
+def test_N31_many_versions_of_a_home_do_not_pile_up(home: Path) -> None:
+    loader, counts = Loader(home), []
+    for version in range(200):
+        put(home, {"modules/mail.py": MAIL + f"VERSION = {version}\nfrom . import b\n", "modules/b.py": ""})
         loader.load()
-    assert len([name for name in sys.modules if _is_package(name)]) <= 16
+        if version % 100 == 99:
+            counts.append(_alive())
+    first, last = counts
+    assert all(now <= then for now, then in zip(last, first, strict=True))
+
+
+def test_N31_a_version_in_use_stays_importable(home: Path) -> None:
+    put(
+        home,
+        {"modules/a.py": "def later():\n    from . import b\n    return b.N\n", "modules/b.py": "N = 1\n"},
+    )
+    loader = Loader(home)
+    first = loader.load()
+    put(home, {"modules/b.py": "N = 2\n"})
+    second = loader.load()
+    gc.collect()
+    assert (first.modules["a"].later(), second.modules["a"].later()) == (1, 2)
 
 
 # --- adding definitions ---------------------------------------------------------------------------------

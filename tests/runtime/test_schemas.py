@@ -72,12 +72,27 @@ def test_N7_relax_ng_goes_before_a_dtd_of_the_same_name(folder: Path) -> None:
     assert Schemas(folder).fault(b"<email from='a'><part/></email>") is None
 
 
-def test_a_schema_is_read_when_it_is_needed_and_once(folder: Path) -> None:
+def test_schemas_are_as_they_were_when_they_were_read(folder: Path) -> None:
     schemas = Schemas(folder)
-    (folder / "email.rng").write_text(EMAIL.replace('name="from"', 'name="sender"'))
-    assert schemas.fault(b"<email sender='a'/>") is None
     (folder / "email.rng").unlink()
-    assert schemas.fault(b"<email sender='a'/>") is None
+    assert schemas.fault(b"<email from='a'/>") is None
+    assert schemas.fault(b"<email sender='a'/>") is not None
+
+
+def test_N31_a_bad_schema_leaves_its_last_good_version(folder: Path) -> None:
+    schemas = Schemas(folder)
+    for text in ("<element", EMAIL.replace("<empty/>", "<emtpy/>") + "<"):
+        (folder / "email.rng").write_text(text)
+        before, schemas = schemas, Schemas(folder, schemas)
+        assert schemas.digest != before.digest
+        assert [fault.path for fault in schemas.faults()] == ["etc/schemas/email.rng"]
+        assert schemas.fault(b"<email from='a'/>") is None
+        assert schemas.fault(b"<email sender='a'/>") is not None
+    (folder / "email.rng").write_text(EMAIL.replace('name="from"', 'name="sender"'))
+    mended = Schemas(folder, schemas)
+    assert mended.faults() == []
+    assert mended.fault(b"<email sender='a'/>") is None
+    assert Schemas(folder, mended).digest == mended.digest
 
 
 BAD = {
@@ -124,8 +139,9 @@ def test_N7_a_bad_schema_refuses_nothing_silently(tmp_path: Path, name: str) -> 
 
 
 def test_a_schema_that_is_gone_is_a_fault(folder: Path) -> None:
-    schemas = Schemas(folder)
     (folder / "email.rng").unlink()
+    (folder / "email.rng").symlink_to("nowhere")
+    schemas = Schemas(folder)
     assert "cannot be read: No such file or directory" in (schemas.refusal(b"<email/>") or "")
 
 

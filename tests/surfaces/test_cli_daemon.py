@@ -126,7 +126,7 @@ def test_N34_a_daemon_that_is_to_outlive_its_terminal_does(home: Path) -> None:
         signal.signal(signal.SIGHUP, ignored)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_N34_a_signal_ends_the_daemon_well(home: Path, number: signal.Signals) -> None:
     with daemon(home) as running:
         well(home, "start", "demo.await")

@@ -286,8 +286,8 @@ def test_a_pattern_that_is_none_is_refused(agent: Agent) -> None:
 
 def test_every_operation_is_described_and_takes_plain_arguments() -> None:
     assert set(OPERATIONS) == {
-        "status", "stop", "log", "add", "memory", "start", "runs", "show", "xml", "graph", "history", "why",
-        "cancel", "retry", "signal", "wait", "definitions", "actions",
+        "status", "stop", "reload", "log", "add", "memory", "start", "runs", "show", "xml", "graph",
+        "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
     }  # fmt: skip
     for operation in OPERATIONS.values():
         assert operation.doc.endswith(".")

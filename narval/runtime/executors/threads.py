@@ -58,6 +58,11 @@ class Threads:
         """Threads given up that still live."""
         return len(self._given_up)
 
+    def limit(self, most: int) -> None:
+        """From now on there are at most so many; those there are too many end with their calls."""
+        self._most = most
+        self._hand_out()
+
     def start(self, work: Work) -> None:
         """Answer a call as soon as a thread is free."""
         self._waiting.append(work)
@@ -98,7 +103,10 @@ class Threads:
         if thread is None:
             self._given_up.discard(work)
             return
-        self._idle.append(thread)
+        if len(self._busy) + len(self._idle) < self._most:
+            self._idle.append(thread)
+        else:
+            thread.inbox.put(None)
         work.answer(outcome)
         self._hand_out()
 

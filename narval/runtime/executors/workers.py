@@ -37,12 +37,27 @@ class Workers:
         self._busy: dict[Child, Work] = {}
         self._places: dict[Work, Child] = {}
         self._children: set[Child] = set()
+        self._stale: set[Child] = set()
         self.restarts = 0
 
     @property
     def queued(self) -> int:
         """Calls that wait for a worker."""
         return len(self._waiting)
+
+    def limit(self, limits: Limits) -> None:
+        """Keep to other limits from the next call on."""
+        self._limits = limits
+        self._hand_out()
+
+    def renew(self) -> None:
+        """Let workers go that may have imported what has changed: now those that are idle, the others when
+        their call has ended. A call is not disturbed.
+        """
+        self._stale.update(self._idle, self._busy)
+        for child, timer in list(self._idle.items()):
+            timer.cancel()
+            self._retire(child)
 
     def start(self, work: Work) -> None:
         """Answer a call as soon as a worker is free."""
@@ -115,6 +130,9 @@ class Workers:
         )
 
     def _rest(self, child: Child) -> None:
+        if child in self._stale:
+            child.retire()
+            return
         self._idle[child] = self._loop.call_later(self._limits.worker_idle, self._retire, child)
 
     def _retire(self, child: Child) -> None:
@@ -170,6 +188,7 @@ class Workers:
     def child_ended(self, child: Child, how: str) -> None:
         """Who waited for a worker that died is told why; nobody else is concerned."""
         self._children.discard(child)
+        self._stale.discard(child)
         last_words = "\n".join(child.last_words)
         work = self._busy.pop(child, None)
         starting, idle = self._starting.pop(child, None), self._idle.pop(child, None)

@@ -13,6 +13,7 @@ COMMANDS = (
     daemon.run,
     daemon.status,
     daemon.stop,
+    daemon.reload,
     homes.check,
     memory.start,
     memory.add,

@@ -91,6 +91,7 @@ async def serving(home: Home) -> AsyncIterator[Daemon]:
     try:
         server = await ControlServer.open(home.socket(), Operations(daemon))
         try:
+            daemon.follow_files()
             yield daemon
         finally:
             await server.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, asking, reach
 from narval.surfaces.columns import LATER, RUNS, table
-from narval.surfaces.text import clean_lines, counted, duration
+from narval.surfaces.text import clean, clean_lines, counted, duration, fault_line
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,8 +43,9 @@ Summary = dict[str, Any]
 def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None) -> None:
     """The daemon, in the foreground.
 
-    SIGTERM, SIGINT, SIGHUP, `narval stop` or a `quit` element end it well: calls under way have a while to
-    come back, and what is left is taken up by the next start. A second SIGINT ends it at once.
+    SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
+    and what is left is taken up by the next start. A second SIGINT ends it at once. SIGHUP has it read its
+    files again, or ends it when its terminal has been closed.
     """
     import asyncio
 
@@ -79,14 +81,23 @@ async def _work(
 
 @contextmanager
 def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGINT end the daemon well, a second SIGINT at once, a third without a word.
+    """SIGTERM and SIGINT end the daemon well, a second SIGINT at once, a third without a word.
 
-    SIGHUP stays ignored where it was already, as under nohup.
+    SIGHUP asks for the files to be read again, unless it says that the terminal is gone. It stays ignored
+    where it was already, as under nohup.
     """
-    loop = work.get_loop()
+    loop, had_terminal = work.get_loop(), _has_terminal()
     plain = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        plain.append(signal.SIGHUP)
+    reading: set[asyncio.Task[bool]] = set()
+
+    def hung_up() -> None:
+        if had_terminal and not _has_terminal():
+            daemon.request_stop()
+            return
+        task = loop.create_task(daemon.reload())
+        reading.add(task)
+        task.add_done_callback(reading.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def interrupted() -> None:
         loop.remove_signal_handler(signal.SIGINT)
@@ -101,12 +112,24 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
 
     for each in plain:
         loop.add_signal_handler(each, daemon.request_stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, hung_up)
+        plain.append(signal.SIGHUP)
     loop.add_signal_handler(signal.SIGINT, interrupted)
     try:
         yield
     finally:
         for each in (*plain, signal.SIGINT):
             loop.remove_signal_handler(each)
+
+
+def _has_terminal() -> bool:
+    """Whether there is a terminal that this program belongs to."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _ready(session: Session) -> Callable[[Summary, int], None]:
@@ -166,6 +189,26 @@ def _warnings() -> Iterator[None]:
 def status(session: Session) -> None:
     """Is it alive, and what does it do."""
     session.give(session.ask("status"), render.status)
+
+
+@command("reload", example="narval reload")
+@click.pass_context
+def reload(context: click.Context, session: Session) -> None:
+    """Have the daemon read its files now.
+
+    These are recipes, modules, schemas and settings.
+    It does so by itself when they change; this waits until it has been done. The exit status is 1 when there
+    are faults.
+    """
+
+    def tell(found: Summary) -> None:
+        for each in found["faults"]:
+            click.echo(clean(fault_line(each)))
+        click.echo("what has changed is at work" if found["changed"] else "nothing has changed")
+
+    found = session.ask("reload")
+    session.give(found, tell)
+    context.exit(NOT_WELL if found["faults"] else 0)
 
 
 @command("stop", example="narval stop")

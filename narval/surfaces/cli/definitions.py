@@ -9,7 +9,7 @@ import click
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session
 from narval.surfaces.columns import ACTIONS, DEFINITIONS, table
-from narval.surfaces.text import clean
+from narval.surfaces.text import clean, fault_line
 
 
 @command("definitions", example="narval definitions")
@@ -26,7 +26,7 @@ def _definitions(answer: dict[str, Any]) -> None:
     if answer["faults"]:
         click.echo("\nfaults of what did not load:")
     for each in answer["faults"]:
-        click.echo(clean(f"{each['path']}:{each['line']}:{each['column']}: {each['message']}"))
+        click.echo(clean(fault_line(each)))
 
 
 @command("actions", example="narval actions")

@@ -1,0 +1,204 @@
+"""Which folders of a home the system says have changed; nothing is polled (N31).
+
+watchdog hears for us. Its notices say no more here than that one should look: what has changed is found by
+reading, so that it does not matter in how many strokes, or by which renames, an editor saves. Two things it
+keeps to itself are made up for: that the system's queue overflowed (then everything may have changed), and
+that a folder was replaced by another (then it is heard anew).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+log = logging.getLogger("narval.notices")
+
+_HEARD = (
+    "FileCreatedEvent", "FileModifiedEvent", "FileAttribEvent", "FileClosedEvent", "FileMovedEvent",
+    "FileDeletedEvent", "DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent",
+)  # fmt: skip
+"""Not that a file was opened, or closed unwritten: our own reading would make such."""
+
+_OVERFLOW = "overflow"
+_WATCHDOG = "watchdog.observers.inotify_c"
+
+
+class _Place(NamedTuple):
+    """A folder to be heard: which one it is now, and which part of the home it belongs to."""
+
+    path: str
+    device: int
+    inode: int
+    part: str
+    deep: bool
+
+
+class Notices:
+    """Hears of changes in `parts` of a folder; those that are True with all that is below them.
+
+    `hear` is told the name of a part, on the loop's thread, soon after something happened in it.
+    """
+
+    def __init__(self, root: Path, parts: Mapping[str, bool], hear: Callable[[str], None]) -> None:
+        self._root, self._parts, self._hear = root, parts, hear
+        self._loop = asyncio.get_running_loop()
+        self._observer: Any = None
+        self._armed: frozenset[_Place] = frozenset()
+        self._stale = False
+        self._told: set[str] = set()
+        self._overflows = _Overflows(self._overflowed)
+
+    def arm(self) -> None:
+        """Hear the folders as they are now. Not on the loop's thread: it may take a while.
+
+        Raises OSError when the system has no room for it; then nothing is heard.
+        """
+        while True:
+            stale, self._stale = self._stale, False
+            places = frozenset(self._places())
+            if places == self._armed and not stale:
+                return
+            self.close()
+            try:
+                self._listen(places)
+            except (FileNotFoundError, NotADirectoryError):  # it has just gone: look again
+                self._stale = True
+                continue
+            except BaseException:
+                self.close()
+                raise
+            self._armed = places
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        observer, self._observer, self._armed = self._observer, None, frozenset()
+        logging.getLogger(_WATCHDOG).removeHandler(self._overflows)
+        if observer is not None:
+            observer.stop()
+
+    def _listen(self, places: frozenset[_Place]) -> None:
+        events = importlib.import_module("watchdog.events")
+        heard = [getattr(events, name) for name in _HEARD]
+        logging.getLogger(_WATCHDOG).addHandler(self._overflows)
+        self._observer = importlib.import_module("watchdog.observers").Observer()
+        self._observer.start()
+        for place in places:
+            self._observer.schedule(_Ear(self, place), place.path, recursive=place.deep, event_filter=heard)
+
+    def _places(self) -> Iterator[_Place]:
+        """The home itself, whose folders come and go; each part; and where links in a part lead to."""
+        folders = {self._root.resolve(): ("", False)}
+        links: dict[Path, str] = {}
+        for part, deep in self._parts.items():
+            folder = (self._root / part).resolve()
+            folders.setdefault(folder, (part, deep))
+            links.update((link.resolve().parent, part) for link in _links(folder, deep=deep))
+        for target, part in links.items():
+            folders.setdefault(target, (part, False))
+        for path, (part, deep) in folders.items():
+            with contextlib.suppress(OSError):
+                found = path.stat()
+                if path.is_dir():
+                    yield _Place(str(path), found.st_dev, found.st_ino, part, deep)
+
+    # --- on watchdog's thread -------------------------------------------------------------------------
+
+    def heard(self, place: _Place, is_folder: bool, *paths: str) -> None:
+        """Something happened in a folder."""
+        if place.part:
+            self._stale = self._stale or is_folder
+            self._tell(place.part)
+            return
+        names = {Path(path).relative_to(place.path).parts[:1] for path in paths if _below(path, place.path)}
+        for name in (each[0] for each in names if each):
+            if name in self._parts:
+                self._stale = True
+                self._tell(name)
+
+    def _overflowed(self) -> None:
+        log.warning("changes of files came faster than the system can tell; everything is read again")
+        self._stale = True
+        for part in self._parts:
+            self._tell(part)
+
+    def _tell(self, part: str) -> None:
+        if part in self._told:
+            return
+        self._told.add(part)
+        with contextlib.suppress(RuntimeError):  # the loop has just been closed
+            self._loop.call_soon_threadsafe(self._pass_on, part)
+
+    def _pass_on(self, part: str) -> None:
+        self._told.discard(part)
+        self._hear(part)
+
+
+class _Ear:
+    """What watchdog tells of one folder."""
+
+    def __init__(self, notices: Notices, place: _Place) -> None:
+        self._notices, self._place = notices, place
+
+    def dispatch(self, event: Any) -> None:
+        """Called by watchdog, in a thread of its own."""
+        self._notices.heard(self._place, event.is_directory, *filter(None, (event.src_path, event.dest_path)))
+
+
+class _Overflows(logging.Handler):
+    """Hears that notices were lost: watchdog says so to its log, and to nobody else."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A line of watchdog's log."""
+        if _OVERFLOW in record.getMessage():
+            self._tell()
+
+
+class Settling:
+    """Waits until nothing was heard for `settle` seconds; what never rests is looked at now and then."""
+
+    def __init__(self, settle: float, most: float) -> None:
+        self._settle, self._most = settle, most
+        self._news = asyncio.Event()
+
+    def hear(self) -> None:
+        """Something happened."""
+        self._news.set()
+
+    async def quiet(self, within: float | None = None) -> None:
+        """Wait for something to happen, at most `within` seconds, and then until it has settled."""
+        try:
+            async with asyncio.timeout(within):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._most
+        while (left := end - clock()) > 0:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(min(self._settle, left)):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _links(folder: Path, *, deep: bool) -> Iterator[Path]:
+    """The links to files in a folder."""
+    for at, folders, names in os.walk(folder):
+        if not deep:
+            folders.clear()
+        yield from (path for name in names if (path := Path(at, name)).is_symlink())
