@@ -124,6 +124,8 @@ class Daemon:
         self._reading = asyncio.Lock()
         self._pumping = False
         self._stopping: asyncio.Task[None] | None = None
+        self.on_stop: Callable[[], None] = lambda: None
+        """Called when the daemon begins to stop."""
         self._latest = 0.0
         self._writer = ThreadPoolExecutor(1, "narval-writer") if settings.durability == "power" else None
         self._commit: asyncio.Future[None] | None = None
@@ -247,6 +249,7 @@ class Daemon:
         Sources are let go at once, and nothing more is begun.
         """
         if self._stopping is None:
+            self.on_stop()
             self.performer.stopping = True
             self._latest = time.monotonic() + self.settings.stop_grace + LAST_TURNS
             self._stopping = asyncio.get_running_loop().create_task(

@@ -38,6 +38,16 @@ class Logbook(logging.Handler):
                 path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True
             )
 
+    def leave(self, where: str) -> None:
+        """The log is kept elsewhere from now on: the file says where; lines of this life stay at hand."""
+        if self._file is not None:
+            self._log_one(f"from here on the log is kept elsewhere: {where}")
+            self._file.close()
+            self._file = None
+
+    def _log_one(self, message: str) -> None:
+        self.handle(logging.LogRecord("narval.log", logging.INFO, "", 0, message, None, None))
+
     def attach(self) -> None:
         """Begin to collect, for the loop that runs now."""
         self._loop = asyncio.get_running_loop()

@@ -71,6 +71,14 @@ class Operations:
             ],
         }
 
+    async def turn(self) -> None:
+        """A turn comes to its end: the daemon is alive, and can record."""
+        await self.daemon.submit(_nothing)
+
+    def summary(self) -> str:
+        """What the daemon does, in a line."""
+        return f"{len(self.agent.active)} runs under way, {self.daemon.executor.counts.running} calls running"
+
     # --- the daemon -----------------------------------------------------------------------------------
 
     async def status(self) -> dict[str, Any]:

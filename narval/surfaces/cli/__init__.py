@@ -28,6 +28,7 @@ COMMANDS = (
     definitions.definitions,
     definitions.actions,
     daemon.log,
+    homes.service,
 )
 """In the order in which help shows them: that of a first day."""
 

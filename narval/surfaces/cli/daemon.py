@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
     from narval.runtime.daemon import Daemon
     from narval.runtime.home import Home
+    from narval.runtime.service import ServiceManager
 
 Summary = dict[str, Any]
+
+STANDARD_ERROR = 2
 
 
 # --- run ------------------------------------------------------------------------------------------------
@@ -50,7 +53,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     import asyncio
 
     home, began = session.home, time.monotonic()
-    with _warnings():
+    with _told_on_standard_error():
         summary = asyncio.run(_work(home, _ready(session), until_idle=until_idle, timeout=timeout))
     if summary is None:
         context.exit(INTERRUPTED)
@@ -64,23 +67,31 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
+    from narval.runtime.service import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.alone import serving
     from narval.surfaces.operations import Operations
 
+    manager = ServiceManager()
     async with serving(home) as daemon:
+        if is_journal(STANDARD_ERROR):
+            daemon.logbook.leave(journal_command())
         operations = Operations(daemon)
         work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
+        daemon.on_stop = manager.stopping
+        alive = asyncio.create_task(manager.keep_alive(operations.turn, operations.summary))
         try:
-            with _signals(daemon, work):
+            with _signals(daemon, work, manager):
                 ready(await operations.status(), len((await operations.definitions())["definitions"]))
+                manager.ready(operations.summary())
                 await asyncio.wait([work])
         finally:
+            alive.cancel()
             work.cancel()
         return None if work.cancelled() else work.result()
 
 
 @contextmanager
-def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
+def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManager) -> Iterator[None]:
     """SIGTERM and SIGINT end the daemon well, a second SIGINT at once, a third without a word.
 
     SIGHUP asks for the files to be read again, unless it says that the terminal is gone. It stays ignored
@@ -94,7 +105,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
         if had_terminal and not _has_terminal():
             daemon.request_stop()
             return
-        task = loop.create_task(daemon.reload())
+        task = loop.create_task(_reload(daemon, manager))
         reading.add(task)
         task.add_done_callback(reading.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -121,6 +132,15 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary]) -> Iterator[None]:
     finally:
         for each in (*plain, signal.SIGINT):
             loop.remove_signal_handler(each)
+
+
+async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
+    """Read the files again, and let the service manager know."""
+    manager.reloading()
+    try:
+        return await daemon.reload()
+    finally:
+        manager.ready()
 
 
 def _has_terminal() -> bool:
@@ -161,19 +181,24 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
 
 
 @contextmanager
-def _warnings() -> Iterator[None]:
-    """Have warnings and errors of the daemon's log on standard error too."""
+def _told_on_standard_error() -> Iterator[None]:
+    """Have warnings and errors of the log on standard error too; all of it where that is the journal."""
     import logging
+
+    from narval.runtime.service import JournalFormatter, is_journal
 
     class Calm(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
             return clean_lines(f"{record.levelname.lower()}: {super().format(record)}")
 
     handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
-    # what ends the daemon is told by the command itself
-    handler.addFilter(lambda record: record.levelno < logging.CRITICAL)
-    handler.setFormatter(Calm())
+    if is_journal(STANDARD_ERROR):
+        handler.setFormatter(JournalFormatter())
+    else:
+        handler.setLevel(logging.WARNING)
+        # what ends the daemon is told by the command itself
+        handler.addFilter(lambda record: record.levelno < logging.CRITICAL)
+        handler.setFormatter(Calm())
     logger = logging.getLogger("narval")
     logger.addHandler(handler)
     try:

@@ -1,4 +1,4 @@
-"""Commands on a home as it lies there: init, check."""
+"""Commands on a home as it lies there: init, check, service."""
 
 from __future__ import annotations
 
@@ -107,3 +107,15 @@ def _count(faults: list[Fault]) -> str:
     found = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
     warnings = len(faults) - len(wrong)
     return f"{found}, {counted(warnings, 'warning')}" if warnings else found
+
+
+@command("service", example="narval service > ~/.config/systemd/user/narval.service")
+def service(session: Session) -> None:
+    """Write the unit with which systemd runs the daemon of this home.
+
+    Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
+    login; `loginctl enable-linger` has it run without one.
+    """
+    from narval.surfaces.unit import unit
+
+    session.give({"unit": unit(session.home)}, lambda found: click.echo(found["unit"], nl=False))

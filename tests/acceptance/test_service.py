@@ -1,0 +1,152 @@
+"""The daemon as a service: what a service manager hears of a real one, what the journal gets of its log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.home import PATIENCE, REPOSITORY, Narval, make, one_step
+
+MODULE = """
+from pathlib import Path
+from narval import action
+
+HERE = Path(__file__).parent
+
+@action(runs="inline")
+def hang():
+    (HERE / "hanging").touch()
+    with (HERE / "pipe").open("rb") as pipe:  # the loop itself hangs, until somebody writes
+        pipe.read()
+"""
+
+
+@pytest.fixture
+def narval(tmp_path: Path) -> Narval:
+    return make(tmp_path / "home", module=MODULE, recipes=one_step("hang", "w.hang"))
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.settimeout(PATIENCE)
+        yield listening
+
+
+def begun(narval: Narval, **environ: str) -> subprocess.Popen[bytes]:
+    kept = {**os.environ, **environ}
+    log = (narval.home / "stderr").open("wb")
+    status = os.fstat(log.fileno())
+    kept["JOURNAL_STREAM"] = f"{status.st_dev}:{status.st_ino}"
+    with log:
+        return subprocess.Popen(narval._line("run"), stdout=subprocess.PIPE, stderr=log, env=kept)
+
+
+def messages(heard: socket.socket) -> Iterator[str]:
+    while True:
+        yield heard.recv(4096).decode()
+
+
+def test_the_manager_hears_that_it_is_ready_reads_its_files_and_ends(
+    narval: Narval, heard: socket.socket
+) -> None:
+    daemon = begun(narval, NOTIFY_SOCKET=heard.getsockname())
+    assert next(messages(heard)) == "READY=1\nSTATUS=0 runs under way, 0 calls running"
+    daemon.send_signal(signal.SIGHUP)
+    assert next(messages(heard)).startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert next(messages(heard)) == "READY=1"
+    daemon.send_signal(signal.SIGTERM)
+    assert next(messages(heard)) == "STOPPING=1\nSTATUS=stopping"
+    daemon.communicate(timeout=PATIENCE)
+    assert daemon.returncode == 0
+
+
+def test_a_loop_that_hangs_is_not_alive(narval: Narval, heard: socket.socket) -> None:
+    os.mkfifo(narval.home / "modules" / "pipe")
+    daemon = begun(narval, NOTIFY_SOCKET=heard.getsockname(), WATCHDOG_USEC="200000")
+    said = messages(heard)
+    words = {next(said).partition("\n")[0] for _ in range(3)}
+    assert words == {"READY=1", "WATCHDOG=1"}
+    asking = subprocess.Popen(narval._line("start", "w.hang"), stdout=subprocess.DEVNULL)
+    while not (narval.home / "modules" / "hanging").exists():
+        time.sleep(0.01)
+    heard.setblocking(False)
+    with suppress(BlockingIOError):
+        while heard.recv(4096):
+            pass
+    time.sleep(1.0)
+    with pytest.raises(BlockingIOError):
+        heard.recv(4096)
+    heard.settimeout(PATIENCE)
+    (narval.home / "modules" / "pipe").write_bytes(b"go on")
+    assert next(said).startswith("WATCHDOG=1")
+    asking.communicate(timeout=PATIENCE)
+    daemon.send_signal(signal.SIGTERM)
+    daemon.communicate(timeout=PATIENCE)
+    assert daemon.returncode == 0
+
+
+def test_the_journal_has_the_log_and_the_file_says_so(narval: Narval, heard: socket.socket) -> None:
+    daemon = begun(narval, NOTIFY_SOCKET=heard.getsockname())
+    next(messages(heard))
+    told = [line["message"] for line in narval.ask("log")]
+    daemon.send_signal(signal.SIGTERM)
+    daemon.communicate(timeout=PATIENCE)
+    written = (narval.home / "stderr").read_text().splitlines()
+    assert any(line.startswith("<6>narval.daemon: started on") for line in written)
+    assert any(line.startswith("<6>narval.daemon: stopped") for line in written)
+    assert all(line.startswith("<") for line in written)
+    kept = narval.ask("log")
+    assert "journalctl" in kept[-1]["message"]
+    assert kept[-1]["message"] in told
+    again = narval.ask("run", "--until-idle")
+    assert again["idle"]
+    assert narval.ask("log")[-1]["message"] == "stopped"
+
+
+def test_a_second_interruption_ends_it_at_once_and_loses_nothing(narval: Narval) -> None:
+    os.mkfifo(narval.home / "modules" / "pipe")
+    narval.write("modules/w.py", MODULE.replace('runs="inline"', 'runs="thread"'))
+    run = narval.ask("start", "w.hang")["eid"]
+    daemon = narval.daemon()
+    while not (narval.home / "modules" / "hanging").exists():
+        time.sleep(0.01)
+    daemon.send_signal(signal.SIGINT)
+    assert daemon.stderr is not None
+    assert b"interrupt it again" in daemon.stderr.readline()
+    daemon.send_signal(signal.SIGINT)
+    daemon.communicate(timeout=PATIENCE)
+    assert daemon.returncode == 130
+    assert narval.ask("show", str(run))["phase"] == "active"
+    assert narval.ask("status")["calls_left"] == 1
+
+
+def test_the_unit_names_this_program_and_this_home(narval: Narval, tmp_path: Path) -> None:
+    home = tmp_path / "a home, 100% odd"
+    shutil.copytree(narval.home, home)
+    text = Narval(home)("service").stdout.decode()
+    shipped = (REPOSITORY / "etc" / "narval.service").read_text()
+    (line,) = [line for line in text.splitlines() if line not in shipped.splitlines()]
+    assert line.startswith("ExecStart=/")
+    assert line.endswith(f'-m narval --home "{str(home).replace("%", "%%")}" run')
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_understands_the_unit(narval: Narval, tmp_path: Path) -> None:
+    unit = tmp_path / "narval.service"
+    unit.write_bytes(narval("service").stdout)
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--user", str(unit)], capture_output=True, env=environ, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
