@@ -239,6 +239,12 @@ class Agent:
             yield found
             pending.extend(self.children.get(found, ()))
 
+    def top(self, run: Run) -> int:
+        """The top-level run that a run belongs to, or the farthest caller that is still known."""
+        while run.caller is not None and (caller := self.runs.get(run.caller.run)) is not None:
+            run = caller
+        return run.eid
+
     def lent(self) -> set[int]:
         """The elements that calls not back were given: a call that is tried again needs them (N5)."""
         lent = {

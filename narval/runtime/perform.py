@@ -153,6 +153,7 @@ class Performer:
             run=run.eid,
             step=call.step,
             attempt=call.attempt,
+            family=self.agent.top(run),
             action=call.name,
             where=where,
             function=function,

@@ -23,11 +23,11 @@ Produced = Callable[[list[Raw]], Awaitable[None]]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One call to answer.
 
-    `call` is its id, `attempt` the number of the try, `run` and `step` say who calls, `action` names what is
-    called, for people. In this program `function` is called; in a worker, function `function_name` of the
-    module `module_path`, or the stylesheet at `module_path`. `source` is the text of that file as it was when
-    the definition was loaded; without it the worker reads the file. `inputs` are by input id, in declaration
-    order. `timeout` is in seconds, None for none.
+    `call` is its id, `attempt` the number of the try, `run` and `step` say who calls, `family` is the run
+    of the top level behind them, and `action` names what is called. In this program `function` is called; in a worker,
+    function `function_name` of the module `module_path`, or the stylesheet at `module_path`. `source` is the
+    text of that file as it was when the definition was loaded; without it the worker reads the file. `inputs`
+    are by input id, in declaration order. `timeout` is in seconds, None for none.
     """
 
     call: str
@@ -35,6 +35,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     action: str
     attempt: int = 1
+    family: int = 0
     where: Where
     function: Callable[..., Any] | None = None
     module_path: str = ""

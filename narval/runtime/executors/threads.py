@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
 from narval.engines.events import Problem
 from narval.runtime.executors.contract import ABANDONED, Outcome, Work
 from narval.runtime.executors.conversion import answer
+from narval.runtime.executors.waiting import Waiting
 
 
 class _Thread:
@@ -43,7 +43,7 @@ class Threads:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self._loop, self._most = loop, most
-        self._waiting: deque[Work] = deque()
+        self._waiting = Waiting()
         self._idle: list[_Thread] = []
         self._busy: dict[Work, _Thread] = {}
         self._given_up: set[Work] = set()
@@ -65,7 +65,7 @@ class Threads:
 
     def start(self, work: Work) -> None:
         """Answer a call as soon as a thread is free."""
-        self._waiting.append(work)
+        self._waiting.add(work)
         self._hand_out()
 
     def abandon(self, work: Work) -> None:
@@ -85,15 +85,14 @@ class Threads:
 
     def _hand_out(self) -> None:
         while self._waiting and (self._idle or len(self._busy) < self._most):
-            work = self._waiting[0]
             try:
                 thread = self._idle.pop() if self._idle else _Thread(self._loop, self._heard)
             except RuntimeError as error:  # the system has no room for another thread
                 if self._busy:
                     return
-                self._waiting.popleft().answer(Outcome(problem=Problem("no-thread", str(error))))
+                self._waiting.next().answer(Outcome(problem=Problem("no-thread", str(error))))
                 continue
-            self._waiting.popleft()
+            work = self._waiting.next()
             self._busy[work] = thread
             work.begin(self._loop, self._expire)
             thread.inbox.put(work)

@@ -7,7 +7,6 @@ with all that it started; the crash of one costs its call alone, and another is 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from narval.engines.events import Problem
 from narval.runtime.executors.child import Child
@@ -22,6 +21,7 @@ from narval.runtime.executors.frames import (
     packed_input,
 )
 from narval.runtime.executors.printing import log_print
+from narval.runtime.executors.waiting import Waiting
 
 
 class Workers:
@@ -31,7 +31,7 @@ class Workers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         self._loop, self._limits = loop, limits
-        self._waiting: deque[Work] = deque()
+        self._waiting = Waiting()
         self._starting: dict[Child, asyncio.TimerHandle] = {}
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._busy: dict[Child, Work] = {}
@@ -61,7 +61,7 @@ class Workers:
 
     def start(self, work: Work) -> None:
         """Answer a call as soon as a worker is free."""
-        self._waiting.append(work)
+        self._waiting.add(work)
         self._hand_out()
 
     def abandon(self, work: Work) -> None:
@@ -86,7 +86,7 @@ class Workers:
         while self._waiting and self._idle:
             child, timer = self._idle.popitem()
             timer.cancel()
-            self._give(child, self._waiting.popleft())
+            self._give(child, self._waiting.next())
         while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
             try:
                 child = Child(self._loop, self)
@@ -151,9 +151,9 @@ class Workers:
         self._hand_out()
 
     def _fail(self, problem: Problem) -> None:
-        """Answer the call that has waited longest: it is the one for which a worker was to be started."""
+        """Answer the call whose turn it is: it is the one for which a worker was to be started."""
         if self._waiting:
-            self._waiting.popleft().answer(Outcome(problem=problem))
+            self._waiting.next().answer(Outcome(problem=problem))
 
     # --- what children say ----------------------------------------------------------------------------
 

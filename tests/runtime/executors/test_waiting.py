@@ -1,0 +1,82 @@
+"""Calls that wait for a place take turns by family (N29, N33)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narval.runtime.calling import CurrentCall
+from narval.runtime.executors.contract import Task, Work
+from narval.runtime.executors.waiting import Waiting
+
+
+async def _dropped(raws: Any) -> None:
+    """Nothing is produced."""
+
+
+def work(family: int, number: int) -> Work:
+    task = Task(call=f"{family}.{number}", run=family, step="s", action="m.a", where="thread", family=family)
+    call = CurrentCall(task.call, family, "s")
+    return Work(task, call, lambda work, outcome: None, _dropped)
+
+
+def names(waiting: Waiting) -> list[str]:
+    return [waiting.next().task.call for _ in range(len(waiting))]
+
+
+def test_families_take_turns_and_within_one_it_is_first_come_first_served() -> None:
+    waiting = Waiting()
+    for family, number in [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 2)]:
+        waiting.add(work(family, number))
+    assert names(waiting) == ["1.1", "2.1", "3.1", "1.2", "3.2", "1.3"]
+
+
+def test_a_family_that_comes_late_waits_for_one_call_of_each_other() -> None:
+    waiting = Waiting()
+    for number in range(10_000):
+        waiting.add(work(1, number))
+    assert waiting.next().task.call == "1.0"
+    waiting.add(work(2, 0))
+    assert [waiting.next().task.call for _ in range(2)] == ["1.1", "2.0"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "next", "remove"]), st.integers(1, 4)), max_size=60))
+def test_nothing_is_lost_and_nobody_is_passed_over_twice(steps: list[tuple[str, int]]) -> None:
+    waiting, there, served, number = Waiting(), [], [], 0
+    for what, family in steps:
+        if what == "add":
+            number += 1
+            there.append(work(family, number))
+            waiting.add(there[-1])
+        elif there and what == "next":
+            taken = waiting.next()
+            mine = [each for each in there if each.task.family == taken.task.family]
+            assert mine[0] is taken
+            there.remove(taken)
+            served.append(taken.task.family)
+        elif there:
+            waiting.remove(there.pop(family % len(there)))
+        assert len(waiting) == len(there)
+    assert sorted(names(waiting)) == sorted(each.task.call for each in there)
+
+
+def test_N29_one_run_with_ten_thousand_calls_does_not_starve_another(
+    make_calls: Callable[..., Any],
+) -> None:
+    calls = make_calls(threads=1)
+    gate, order = threading.Event(), []
+
+    def act() -> None:
+        gate.wait()
+        order.append(threading.current_thread().name)
+
+    flood = [calls.start(calls.task(act, run=1, family=1)) for _ in range(10_000)]
+    other = calls.start(calls.task(act, run=2, family=2))
+    assert calls.executor.counts.queued == 10_000
+    gate.set()
+    calls.outcome(other)
+    assert sum(each.done() for each in flood) < 10
