@@ -24,10 +24,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One call to answer.
 
     `call` is its id, `attempt` the number of the try, `run` and `step` say who calls, `family` is the run
-    of the top level behind them, and `action` names what is called. In this program `function` is called; in a worker,
-    function `function_name` of the module `module_path`, or the stylesheet at `module_path`. `source` is the
-    text of that file as it was when the definition was loaded; without it the worker reads the file. `inputs`
-    are by input id, in declaration order. `timeout` is in seconds, None for none.
+    of the top level behind them, and `action` names what is called. In this program `function` is called; in
+    a worker, function `function_name` of the module `module_path`, or the stylesheet at `module_path`.
+    `source` is the text of that file as it was when the definition was loaded; without it the worker reads
+    the file. `inputs` are by input id, in declaration order. `timeout` is in seconds, None for none.
     """
 
     call: str
