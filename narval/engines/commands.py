@@ -136,7 +136,8 @@ class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Something is to be done by someone else; exactly one `Returned` will name `call`.
 
-    A call that is tried again keeps its id; `attempt` is the number of the try, 1 for the first (N29).
+    A call that is tried again keeps its id; `attempt` is the number of the try, 1 for the first (N29). Where
+    it must not be made twice, the runtime keeps with it that it has `begun`.
 
     `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
@@ -154,6 +155,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     timeout: float | None = None
     on_restart: str = "retry"
     attempt: int = 1
+    begun: bool = False
 
 
 class Abandon(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -97,6 +97,17 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     value: dict[str, str | int | float | None] | None = None
 
 
+class Begun(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A call that must not be made twice is about to be begun: recorded first, so that the next daemon knows.
+
+    Of other calls nobody is told: they are made again if the daemon stops meanwhile (N29, N35).
+    """
+
+    id: int
+    at: float
+    call: str
+
+
 class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call that goes on has elements already: a source yielded (N36), a stream delivered a batch."""
 
@@ -142,4 +153,4 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     reason: str = ""
 
 
-Event = Started | Returned | Produced | Matched | Woken | Signalled | Cancelled
+Event = Started | Begun | Returned | Produced | Matched | Woken | Signalled | Cancelled

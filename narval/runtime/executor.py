@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from narval.errors import InternalError
 from narval.runtime.calling import CurrentCall
-from narval.runtime.executors.contract import Counts, Limits, Outcome, Place, Produced, Task, Work
+from narval.runtime.executors.contract import Announce, Counts, Limits, Outcome, Place, Produced, Task, Work
 from narval.runtime.executors.coroutines import Coroutines
 from narval.runtime.executors.inline import answer_at_once
 from narval.runtime.executors.threads import Threads
@@ -45,16 +45,20 @@ class Executor:
         self._is_closing = False
         self._ended = asyncio.Event()
 
-    def start(self, task: Task, done: Done, produced: Produced) -> None:
+    def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
         """Answer a call: `done` is called once; for an inline action, before this returns.
 
-        What a source yields goes to `produced`, which returns when it is recorded. Once `close` has been
-        called nothing is started: the call is left to recovery.
+        With `announce`, the call waits for its turn as any other, says then that it is about to be begun, and
+        goes on when that is recorded. What a source yields goes to `produced`, which returns when it is
+        recorded. Once `close` has been called nothing is started: the call is left to recovery.
         """
         if self._is_closing:
             return
         if task.where == "inline":
-            done(answer_at_once(task))
+            if announce is None:
+                done(answer_at_once(task))
+            else:
+                announce(lambda: done(answer_at_once(task)))
             return
         if task.call in self._calls:
             raise InternalError(f"the call {task.call} is under way already")
@@ -67,7 +71,7 @@ class Executor:
             is_source=task.where == "source",
             listener=self._heard if task.where == "source" else None,
         )
-        work = Work(task, current, self._done, produced)
+        work = Work(task, current, self._done, produced, announce)
         self._calls[task.call] = (work, done)
         self._places[task.where].start(work)
 
@@ -94,6 +98,8 @@ class Executor:
                 self._places[work.task.where].abandon(work)
         if grace > 0:
             await self._idle(grace)
+        for work, _ in self._calls.values():
+            work.over = work.over or not work.under_way  # what is still being announced is not begun any more
         self._calls.clear()
         for place in (self._threads, self._workers, self._coroutines):
             await place.close()

@@ -15,7 +15,7 @@ from narval.definitions.library import Definition
 from narval.definitions.transform import Transform
 from narval.engines import ENGINES
 from narval.engines.commands import Abandon, Answer, Call, Outer
-from narval.engines.events import Caller, Cancelled, Problem, Produced, Raw, Returned
+from narval.engines.events import Begun, Caller, Cancelled, Problem, Produced, Raw, Returned
 from narval.memory.element import Element
 from narval.runtime.agents import Agent, Run
 from narval.runtime.executor import Executor
@@ -97,7 +97,7 @@ class Performer:
                 self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
         elif child is not None:
             return  # it goes on by itself
-        elif call.on_restart == "error" and call.kind not in ENGINES:
+        elif call.begun:
             self._refuse(run, call, INTERRUPTED)
         else:
             self(run, call)
@@ -127,7 +127,8 @@ class Performer:
         done, produced = partial(self._done, run.eid, call.call), partial(self._produced, run.eid, call.call)
         self._flying.add(task.call)
         try:
-            self.executor.start(task, done, produced)
+            announce = partial(self._announce, run, call.call) if call.on_restart == "error" else None
+            self.executor.start(task, done, produced, announce)
         except Exception:
             self._flying.discard(task.call)
             raise
@@ -192,6 +193,24 @@ class Performer:
                 elements if slot in call.listed or isinstance(given.get(slot), list) else elements[0]
             )
         return given, 0
+
+    def _announce(self, run: Run, call: str, go: Callable[[], None]) -> None:
+        """A call that must not be made twice is begun when the next daemon would know that it was (N29)."""
+        self._post(Delivery(run.eid, Begun(0, 0.0, call), partial(self._begin, run, call, go)))
+
+    def _begin(self, run: Run, call: str, go: Callable[[], None], error: BaseException | None) -> None:
+        asked = run.calls.get(call)
+        if error is not None or asked is None or call in run.abandoned:
+            if not self.executor.abandon(self.outside_id(call)):  # an inline call is under way nowhere
+                self._flying.discard(self.outside_id(call))
+            return
+        try:
+            go()
+        except Exception as refusal:
+            log.exception("call %s of run %d could not be begun", call, run.eid)
+            self._refuse(
+                run, asked, Problem("internal-error", f"narval could not make the call: {refusal!r}")
+            )
 
     def _refuse(self, run: Run, call: Call, problem: Problem) -> None:
         self._post(Delivery(run.eid, Returned(0, 0.0, call.call, problem=problem)))

@@ -209,6 +209,8 @@ class _Replay:
         if what == "Returned":
             self.force.pop((Call, event["call"]), None)
             self.force.pop((Abandon, event["call"]), None)
+        elif what == "Begun" and isinstance(call := self.force.get((Call, event["call"])), Call):
+            self.force[Call, call.call] = msgspec.structs.replace(call, begun=True)
         elif what == "Woken":
             self.force.pop((Wake, event["wake"]), None)
         for change in changes:

@@ -17,6 +17,7 @@ import msgspec
 from narval.engines import ENGINES, commands, runnable
 from narval.engines.commands import Command
 from narval.engines.events import (
+    Begun,
     Caller,
     Cancelled,
     Event,
@@ -52,7 +53,7 @@ SNAPSHOT_AFTER = 1024
 """A run's state is saved whole when its journal has doubled, but not before so many entries."""
 
 
-_BACK = (Returned, Produced)
+_BACK = (Returned, Produced, Begun)
 
 
 class Turn:
@@ -216,6 +217,8 @@ class Turn:
         if isinstance(event, Returned):
             run.calls.pop(event.call, None)
             run.abandoned.discard(event.call)
+        elif isinstance(event, Begun):
+            run.calls[event.call] = msgspec.structs.replace(run.calls[event.call], begun=True)
         for command in wished:
             effect = AFTERWARDS.get(type(command))
             if effect is not None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -18,6 +19,8 @@ from narval.runtime.calling import CurrentCall
 Where = Literal["thread", "worker", "inline", "async", "source", "transform"]
 Inputs = Mapping[str, Element | list[Element] | None]
 Produced = Callable[[list[Raw]], Awaitable[None]]
+Announce = Callable[[Callable[[], None]], None]
+"""Says that a call is about to be begun; when that is recorded, what it was given is called."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,24 +86,48 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Work:
-    """One call in its place: it begins once, is answered once, and may be given up in between."""
+    """One call in its place: it begins once, is answered once, and may be given up in between.
 
-    __slots__ = ("_done", "_timer", "begun", "call", "over", "produced", "task")
+    It has *begun* when it has its place, and is *under way* when its code runs: in between, a call that must
+    not be made twice is announced.
+    """
+
+    __slots__ = ("_announce", "_done", "_timer", "begun", "call", "over", "produced", "task", "under_way")
 
     def __init__(
-        self, task: Task, call: CurrentCall, done: Callable[[Work, Outcome], None], produced: Produced
+        self,
+        task: Task,
+        call: CurrentCall,
+        done: Callable[[Work, Outcome], None],
+        produced: Produced,
+        announce: Announce | None = None,
     ) -> None:
         self.task, self.call, self.produced = task, call, produced
-        self.begun = self.over = False
-        self._done = done
+        self.begun = self.under_way = self.over = False
+        self._done, self._announce = done, announce
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Work], None]) -> None:
-        """The time limit runs from now, not from when the call was asked for; `expire` is told of its end."""
+    def begin(
+        self, loop: asyncio.AbstractEventLoop, expire: Callable[[Work], None], go: Callable[[], None]
+    ) -> None:
+        """The time limit runs from now, not from when the call was asked for; `expire` is told of its end.
+
+        `go` does the work: at once, or when it has been announced.
+        """
         self.begun = True
         if self.task.timeout is not None:
             self.call.deadline = time.time() + self.task.timeout
             self._timer = loop.call_later(self.task.timeout, expire, self)
+
+        if self._announce is None:
+            self._go(go)
+        else:
+            self._announce(partial(self._go, go))
+
+    def _go(self, go: Callable[[], None]) -> None:
+        if not self.over:
+            self.under_way = True
+            go()
 
     def answer(self, outcome: Outcome) -> None:
         """The call is over; whatever else comes of it is dropped."""

@@ -35,12 +35,14 @@ class Coroutines:
 
     def start(self, work: Work) -> None:
         """Answer a call; it begins at the loop's next round."""
+        work.begin(self._loop, self._expire, partial(self._run, work))
+
+    def _run(self, work: Work) -> None:
         coroutine = self._answer(work)
         task = self._loop.create_task(
             coroutine, name=f"narval call {work.task.call}", context=work.call.context()
         )
         self._running[work] = task
-        work.begin(self._loop, self._expire)
         task.add_done_callback(partial(self._ended, work))
 
     def abandon(self, work: Work) -> None:
@@ -88,7 +90,9 @@ class Coroutines:
         self._stop(work, work.expired())
 
     def _stop(self, work: Work, verdict: Outcome) -> None:
-        if work not in self._verdicts:
+        if work not in self._running:
+            work.answer(verdict)
+        elif work not in self._verdicts:
             self._verdicts[work] = verdict
             self._running[work].cancel()
             self._loop.call_later(self._patience, self._give_up, work)

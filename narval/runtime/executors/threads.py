@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 
 from narval.engines.events import Problem
@@ -94,8 +95,7 @@ class Threads:
                 continue
             work = self._waiting.next()
             self._busy[work] = thread
-            work.begin(self._loop, self._expire)
-            thread.inbox.put(work)
+            work.begin(self._loop, self._expire, partial(thread.inbox.put, work))
 
     def _heard(self, work: Work, outcome: Outcome) -> None:
         thread = self._busy.pop(work, None)
@@ -113,7 +113,11 @@ class Threads:
         self._give_up(work, work.expired())
 
     def _give_up(self, work: Work, outcome: Outcome) -> None:
-        self._busy.pop(work).inbox.put(None)
-        self._given_up.add(work)
+        thread = self._busy.pop(work)
+        if work.under_way:
+            thread.inbox.put(None)
+            self._given_up.add(work)
+        else:
+            self._idle.append(thread)
         work.answer(outcome)
         self._hand_out()

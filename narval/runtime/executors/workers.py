@@ -7,6 +7,7 @@ with all that it started; the crash of one costs its call alone, and another is 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from narval.engines.events import Problem
 from narval.runtime.executors.child import Child
@@ -98,17 +99,19 @@ class Workers:
             self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
 
     def _give(self, child: Child, work: Work) -> None:
-        work.begin(self._loop, self._expire)
-        try:
-            frame = pack(self._asked(work))
-        except FrameError as error:
-            work.answer(Outcome(problem=Problem(error.kind, str(error), final=error.final)))
-            self._rest(child)
-            return
         child.last_words.clear()
         self._busy[child] = work
         self._places[work] = child
-        child.send(frame)
+        work.begin(self._loop, self._expire, partial(self._send, child, work))
+
+    def _send(self, child: Child, work: Work) -> None:
+        try:
+            child.send(pack(self._asked(work)))
+        except FrameError as error:
+            del self._busy[child], self._places[work]
+            self._rest(child)
+            work.answer(Outcome(problem=Problem(error.kind, str(error), final=error.final)))
+            self._hand_out()
 
     def _asked(self, work: Work) -> Asked:
         task = work.task
