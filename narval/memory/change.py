@@ -28,6 +28,13 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     eids: tuple[int, ...]
 
 
+class Unheld(msgspec.Struct, frozen=True):
+    """These elements left the context of a run that is being forgotten part by part (N5)."""
+
+    run: int
+    eids: tuple[int, ...]
+
+
 class Used(msgspec.Struct, frozen=True, gc=False):
     """These elements were given to that input or condition, and will not be given to it again (N18)."""
 
@@ -74,4 +81,4 @@ class Forgotten(msgspec.Struct, frozen=True, gc=False):
     runs: tuple[int, ...] = ()
 
 
-Change = Added | Held | Used | Reserved | Released | Outdated | Keyed | Undeclared | Forgotten
+Change = Added | Held | Unheld | Used | Reserved | Released | Outdated | Keyed | Undeclared | Forgotten

@@ -248,7 +248,8 @@ class Memory:
             self.outdated.discard(eid)
         gone = {*change.eids, *change.runs}
         for eids in self.marks.values():
-            eids -= gone
+            if not eids.isdisjoint(gone):
+                eids -= gone
 
     def _undeclare(self, change: changes.Undeclared) -> None:
         for eid in change.eids:
@@ -295,6 +296,7 @@ def _distinct(eids: Iterable[int]) -> Iterator[int]:
 _APPLY: dict[type, Callable[[Memory, Any], None]] = {
     changes.Added: Memory._add,
     changes.Held: lambda memory, change: memory.contexts.join(change.run, change.eids),
+    changes.Unheld: lambda memory, change: memory.contexts.leave(change.run, change.eids),
     changes.Used: Memory._mark,
     changes.Reserved: lambda memory, change: memory.reserved.update(change.eids),
     changes.Released: lambda memory, change: memory.reserved.difference_update(change.eids),
@@ -307,6 +309,7 @@ _APPLY: dict[type, Callable[[Memory, Any], None]] = {
 _REVERT: dict[type, Callable[[Memory, Any], None]] = {
     changes.Added: Memory._unadd,
     changes.Held: lambda memory, change: memory.contexts.leave(change.run, change.eids),
+    changes.Unheld: lambda memory, change: memory.contexts.join(change.run, change.eids),
     changes.Used: Memory._unmark,
     changes.Reserved: lambda memory, change: memory.reserved.difference_update(change.eids),
     changes.Released: lambda memory, change: memory.reserved.update(change.eids),

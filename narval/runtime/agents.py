@@ -6,7 +6,7 @@ It is the unit of consistency (§ "Growing past one machine").
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ class Run:
         "attempt",
         "caller",
         "calls",
+        "decays",
         "definition",
         "digest",
         "eid",
@@ -75,6 +76,8 @@ class Run:
         self.ended: float | None = None
         self.phase, self.word = "active", "ready"
         self.error: int | None = None
+        self.decays = False
+        """Whether a moment is set at which it is forgotten."""
         self.definition: Any = None
         self.state: Any = None
         self.calls: dict[str, Call] = {}
@@ -231,13 +234,23 @@ class Agent:
             if not siblings:
                 self.children.pop(run.caller.run, None)
 
-    def family(self, eid: int) -> Iterator[int]:
-        """A run and all that it called, directly or not."""
-        pending = [eid]
-        while pending:
-            found = pending.pop()
-            yield found
-            pending.extend(self.children.get(found, ()))
+    def innermost(self, eid: int) -> int:
+        """Of those a run called, directly or not, one that is over and called none that is; or itself."""
+        while True:
+            called = (child for child in self.children.get(eid, ()) if not self.runs[child].active)
+            child = next(called, None)
+            if child is None:
+                return eid
+            eid = child
+
+    def is_over_within(self, top: int, eid: int) -> bool:
+        """Whether a run is over, and is this one or was called by it, directly or not."""
+        run = self.runs.get(eid)
+        if run is None or run.active:
+            return False
+        while run is not None and run.eid != top:
+            run = self.runs.get(run.caller.run) if run.caller is not None else None
+        return run is not None
 
     def top(self, run: Run) -> int:
         """The top-level run that a run belongs to, or the farthest caller that is still known."""

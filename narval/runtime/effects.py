@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from narval.engines import commands
 from narval.engines.events import Matched, Problem, Returned
 from narval.memory import change as changes
-from narval.memory.decay import forget_runs
+from narval.memory.decay import portion_of
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Run
 from narval.runtime.deeds import Deed, Forgetting, Starting
@@ -26,6 +27,9 @@ log = logging.getLogger("narval.turn")
 
 IN_USE = 60.0
 """Seconds until what was to be forgotten, but for a call that still uses it, is looked at again."""
+
+FORGOTTEN_AT_ONCE = 250
+"""So many elements and runs are forgotten before the loop looks at its time again."""
 
 Effect = Callable[["Turn", Run, Any], None]
 
@@ -115,6 +119,7 @@ def _tell_of_gone(turn: Turn, run: Run, command: commands.Outdate) -> None:
 
 
 def _forget(turn: Turn, run: Run, command: commands.Forget) -> None:
+    run.decays = True
     turn.later(command.at, Forgetting(run.eid))
 
 
@@ -138,6 +143,8 @@ def _finish(turn: Turn, run: Run, command: commands.Finish) -> None:
         problem = None if command.phase == "done" else _problem_of(turn, run)
         back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem, abandoned=given_up)
         turn.agent.queue.append((0, run.caller.run, back))
+    if turn.agent.idle is not None:
+        turn.agent.idle.added(run.eid, turn.at)
 
 
 def _problem_of(turn: Turn, run: Run) -> Problem:
@@ -154,6 +161,7 @@ def _call(turn: Turn, run: Run, command: commands.Call) -> None:
     if turn.agent.idle is not None:
         for _, eids in command.inputs:
             turn.agent.idle.used(eids, turn.at)
+    turn.lend(command)
     turn.outer.append((run, command))
 
 
@@ -175,16 +183,25 @@ def do(turn: Turn, deed: Deed) -> None:
 
 
 def _forget_run(turn: Turn, deed: Forgetting) -> None:
+    """Forget a run and those it called, innermost first, part by part; what is left is for later turns."""
     agent = turn.agent
-    run = agent.runs.get(deed.run)
-    if run is None or run.active:
+    top = agent.runs.get(deed.run)
+    if top is None or top.active:
         return
-    family = tuple(eid for eid in agent.family(deed.run) if not agent.runs[eid].active)
-    gone = forget_runs(agent.memory, family)
-    if agent.lent().isdisjoint(gone.eids):
-        turn.forget(gone)
-    else:
-        turn.later(turn.at + IN_USE, deed)
+    room, goes_too = FORGOTTEN_AT_ONCE, partial(agent.is_over_within, deed.run)
+    while room > 0:
+        run = agent.innermost(deed.run)
+        going, staying, last = portion_of(agent.memory, run, goes_too, room)
+        if not turn.lent().isdisjoint(going):
+            turn.later(turn.at + IN_USE, deed)
+            return
+        if staying and not last:  # else they leave with the run
+            turn.change(changes.Unheld(run, staying))
+        turn.forget(changes.Forgotten(going, (run,) if last else ()))
+        if last and run == deed.run:
+            return
+        room -= len(going) + len(staying) + 1
+    turn.later(turn.at, deed)
 
 
 def _start_run(turn: Turn, deed: Starting) -> None:

@@ -20,7 +20,8 @@ from narval.memory.decay import Idle
 from narval.runtime import codec
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import Clock, Jump
-from narval.runtime.effects import do
+from narval.runtime.deeds import Forgetting
+from narval.runtime.effects import FORGOTTEN_AT_ONCE, do
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import QueuedRow, Store
 from narval.runtime.turn import Turn
@@ -202,8 +203,8 @@ class Loop:
             self.agent.clock_was_set(by)
 
     def _take_due(self, turn: Turn, room: _Room) -> None:
-        """Do what its moment has come for."""
-        moments = self.agent.moments
+        """Do what its moment has come for; forgetting has less room, for nobody waits for it."""
+        moments, forgetting = self.agent.moments, _Room(self.limit)
         while len(moments) and room.take() and (due := moments.take(turn.at)) is not None:
             _, (run, identifier), deed = due
             if deed is None:
@@ -211,19 +212,28 @@ class Loop:
             else:
                 turn.batch.moments_done.append(identifier)
                 do(turn, deed)
-        if self.agent.idle is not None:
-            self._forget_idle(turn, self.agent.idle)
+                if isinstance(deed, Forgetting) and not forgetting.take():
+                    return
+        idle = self.agent.idle
+        while idle is not None and idle.is_due(turn.at) and forgetting.take():
+            self._forget_idle(turn, idle)
 
     def _forget_idle(self, turn: Turn, idle: Idle) -> None:
-        """Forget what nobody used for long enough, but for what a call still uses (N5)."""
-        found = idle.due(self.agent.memory, turn.at, self.agent.active.__contains__).eids
-        lent = self.agent.lent() if found else frozenset()
-        for eid in found:
-            if eid in lent:
-                idle.added(eid, turn.at)
-        gone = tuple(eid for eid in found if eid not in lent)
+        """Forget some of what nobody used for long enough, but for what a call still uses (N5)."""
+        agent, gone = self.agent, []
+        for eid in list(idle.due(agent.memory, turn.at, agent.active.__contains__, FORGOTTEN_AT_ONCE)):
+            run = agent.runs.get(eid)
+            if run is not None:
+                if run.caller is not None and run.caller.run in agent.active:
+                    idle.put_off(eid, turn.at)
+                elif not run.decays:
+                    do(turn, Forgetting(eid))
+            elif eid in turn.lent():
+                idle.put_off(eid, turn.at)
+            else:
+                gone.append(eid)
         if gone:
-            turn.forget(Forgotten(eids=gone))
+            turn.forget(Forgotten(eids=tuple(gone)))
 
 
 class _Room:

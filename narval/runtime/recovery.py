@@ -19,7 +19,7 @@ from narval.memory import change as changes
 from narval.memory.element import Element
 from narval.runtime import codec
 from narval.runtime.agents import Agent, Run, origin_of
-from narval.runtime.deeds import decode_deed
+from narval.runtime.deeds import Forgetting, decode_deed
 from narval.runtime.loader import read_definition
 from narval.runtime.store import Advance, RunRow, Store
 
@@ -49,6 +49,7 @@ def restore_runs(agent: Agent, store: Store) -> None:
         agent.enlist(run, partial(render, agent, store, run))
         if agent.idle is not None and row.ended is not None:
             agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
+            agent.idle.added(row.eid, row.ended)
     for run in agent.active.values():
         try:
             rebuild(agent, store, run, ())
@@ -59,7 +60,10 @@ def restore_runs(agent: Agent, store: Store) -> None:
     for number, run_eid, data in store.queue():
         agent.queue.append((number, run_eid, codec.decode_event(data)))
     for identifier, at, data in store.moments():
-        agent.moments.push(at, (0, identifier), decode_deed(data))
+        deed = decode_deed(data)
+        agent.moments.push(at, (0, identifier), deed)
+        if isinstance(deed, Forgetting) and deed.run in agent.runs:
+            agent.runs[deed.run].decays = True
 
 
 def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) -> None:

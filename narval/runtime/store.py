@@ -133,6 +133,7 @@ class Batch:
         "runs",
         "snapshots",
         "undeclared",
+        "unheld",
     )
 
     def __init__(self) -> None:
@@ -140,6 +141,8 @@ class Batch:
         self.outdated: list[int] = []
         self.undeclared: list[int] = []
         self.held: list[tuple[int, int]] = []
+        """Run, eid."""
+        self.unheld: list[tuple[int, int]] = []
         """Run, eid."""
         self.marks: list[tuple[str, str, str, int]] = []
         """Definition, place, slot, eid."""
@@ -182,6 +185,7 @@ def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
 _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Added: lambda batch, change: batch.elements.append(change),
     changes.Held: lambda batch, change: batch.held.extend((change.run, eid) for eid in change.eids),
+    changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
     changes.Used: lambda batch, change: batch.marks.extend((*change.scope, eid) for eid in change.eids),
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),

@@ -211,6 +211,8 @@ def writes(dialect: Dialect) -> tuple[Write, ...]:
         ("meta", put(meta), None),
         ("dequeued", _gone(queue.c.id), _single("dequeued")),
         ("moments_done", _gone(moments.c.id), _single("moments_done")),
+        ("unheld", _unhold(), None),
+        ("unheld", _gone(contexts.c.run, contexts.c.eid), None),
         ("forgotten_elements", _gone(elements.c.eid), _single("forgotten_elements")),
         ("forgotten_elements", _gone(marks.c.eid), _single("forgotten_elements")),
         ("forgotten_runs", _gone(runs.c.eid), _single("forgotten_runs")),
@@ -249,8 +251,16 @@ def _is(column: Column[Any]) -> Any:
     return column == bindparam(f"the_{column.name}")
 
 
-def _gone(column: Column[Any]) -> Delete:
-    return delete(column.table).where(_is(column))
+def _gone(column: Column[Any], *others: Column[Any]) -> Delete:
+    return delete(column.table).where(_is(column), *map(_is, others))
+
+
+def _unhold() -> Update:
+    """The run that made an element holds it no more."""
+    columns = elements.c
+    return (
+        update(elements).where(_is(columns.held_by), _is(columns.eid)).values(held_by=literal_column("NULL"))
+    )
 
 
 def _supersede() -> Update:

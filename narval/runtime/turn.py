@@ -74,6 +74,7 @@ class Turn:
         self._facts: list[Change] = []
         self._offered: list[int] = []
         self._controls: list[Element] = []
+        self._lent: set[int] | None = None
 
     # --- what engines read (View) ---------------------------------------------------------------------
 
@@ -350,10 +351,35 @@ class Turn:
         for eid in (*fact.eids, *fact.runs):  # whoever held them is rendered without them from now on
             for holder in self.memory.contexts.holders(eid):
                 self.agent.runs[holder].shown = None
+        for unheld in self._let_go(fact):
+            self.change(unheld)
         self.change(fact)
         for run in fact.runs:
             self.agent.dismiss(run)
+        self.batch.meta[:] = [(key, value) for key, value in self.batch.meta if key != "next_eid"]
         self.batch.meta.append(("next_eid", str(self.memory.next_eid)))
+
+    def _let_go(self, fact: changes.Forgotten) -> list[changes.Unheld]:
+        """The contexts that elements leave whose runs stay: but for that of their maker, they have rows."""
+        leaving: dict[int, list[int]] = {}
+        for eid in fact.eids:
+            element = self.memory.element(eid)
+            maker = element.origin.run if element is not None and element.origin is not None else None
+            for holder in self.memory.contexts.holders(eid):
+                if holder != maker and holder not in fact.runs:
+                    leaving.setdefault(holder, []).append(eid)
+        return [changes.Unheld(run, tuple(eids)) for run, eids in leaving.items()]
+
+    def lent(self) -> set[int]:
+        """What calls under way were given, those that came back in this turn among them."""
+        if self._lent is None:
+            self._lent = self.agent.lent()
+        return self._lent
+
+    def lend(self, call: commands.Call) -> None:
+        """A call begins."""
+        if self._lent is not None:
+            self._lent.update(eid for _, eids in call.inputs for eid in eids)
 
     def obey(self, element: Element) -> None:
         """Do what a control element says: `start-plan` (N4), `quit` (N34)."""

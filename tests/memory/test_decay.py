@@ -1,7 +1,7 @@
 """What is due to be forgotten, and what never is (N5)."""
 
 from narval.memory import change as changes
-from narval.memory.decay import Idle, forget_runs
+from narval.memory.decay import Idle, portion_of
 from narval.memory.element import Element
 from narval.memory.tree import Memory
 
@@ -24,37 +24,43 @@ def with_runs(made: Memory, **held: tuple[int, ...]) -> Memory:
 # --- runs that have ended ---------------------------------------------------------------------------------
 
 
+def alone(run: int) -> bool:
+    return False
+
+
 def test_N5_a_plan_is_forgotten_with_each_element_of_its_context() -> None:
     made = with_runs(memory(), run10=(1, 2))
-    assert forget_runs(made, (10,)) == changes.Forgotten((1, 2), (10,))
+    assert portion_of(made, 10, alone, 100) == ((1, 2), (), True)
 
 
 def test_N5_an_element_that_another_run_holds_stays() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert forget_runs(made, (10,)).eids == (1,)
+    assert portion_of(made, 10, alone, 100) == ((1,), (2,), True)
 
 
-def test_N5_a_family_goes_together() -> None:
-    made = with_runs(memory(), run10=(1, 2), run11=(2, 3), run12=(3,))
-    assert forget_runs(made, (10, 11)) == changes.Forgotten((1, 2), (10, 11))
-    assert forget_runs(made, (10, 11, 12)).eids == (1, 2, 3)
+def test_N5_an_element_goes_when_all_who_hold_it_go() -> None:
+    made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
+    assert portion_of(made, 10, {10, 11}.__contains__, 100) == ((1, 2), (), True)
 
 
-def test_N5_what_is_declared_stays() -> None:
-    made = with_runs(memory(), run10=(1, 7))
+def test_N5_what_is_declared_or_reserved_stays() -> None:
+    made = with_runs(memory(), run10=(1, 2, 7))
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
-    assert forget_runs(made, (10,)).eids == (1,)
-
-
-def test_N5_what_is_in_use_stays() -> None:
-    made = with_runs(memory(), run10=(1, 2, 3))
     made.apply(changes.Reserved((1,)))
-    assert forget_runs(made, (10,), in_use={2}).eids == (3,)
+    assert portion_of(made, 10, alone, 100) == ((2,), (1, 7), True)
 
 
 def test_N5_a_run_in_a_context_is_no_element_to_forget() -> None:
-    made = with_runs(memory(), run10=(), run11=(10, 1))
-    assert forget_runs(made, (11,)) == changes.Forgotten((1,), (11,))
+    made = with_runs(memory(), run10=(), run11=(1, 10))
+    assert portion_of(made, 11, alone, 100) == ((1,), (10,), True)
+
+
+def test_N5_a_long_context_goes_part_by_part() -> None:
+    made = with_runs(memory(), run10=(1, 2, 3, 4, 5), run11=(2,))
+    assert portion_of(made, 10, alone, 2) == ((1,), (2,), False)
+    made.apply(changes.Forgotten((1,)))
+    made.apply(changes.Unheld(10, (2,)))
+    assert portion_of(made, 10, alone, 3) == ((3, 4, 5), (), True)
 
 
 # --- elements that nobody used for long -------------------------------------------------------------------
@@ -75,17 +81,17 @@ def test_N5_an_element_that_no_plan_used_for_long_is_forgotten() -> None:
     waiting = idle(60.0, 1, 2)
     waiting.added(3, 30.0)
     assert waiting.next() == 60.0
-    assert waiting.due(memory(), 59.0, never).eids == ()
-    assert waiting.due(memory(), 60.0, never).eids == (1, 2)
+    assert not list(waiting.due(memory(), 59.0, never))
+    assert list(waiting.due(memory(), 60.0, never)) == [1, 2]
     assert waiting.next() == 90.0
 
 
 def test_N5_a_use_puts_it_off() -> None:
     waiting = idle(60.0, 1, 2)
     waiting.used((1,), 50.0)
-    assert waiting.due(memory(), 60.0, never).eids == (2,)
+    assert list(waiting.due(memory(), 60.0, never)) == [2]
     assert waiting.next() == 110.0
-    assert waiting.due(memory(), 110.0, never).eids == (1,)
+    assert list(waiting.due(memory(), 110.0, never)) == [1]
     assert waiting.next() is None
 
 
@@ -93,17 +99,17 @@ def test_N5_the_last_use_counts() -> None:
     waiting = idle(60.0, 1)
     waiting.used((1,), 10.0)
     waiting.used((1,), 40.0)
-    assert waiting.due(memory(), 60.0, never).eids == ()
-    assert waiting.due(memory(), 99.0, never).eids == ()
-    assert waiting.due(memory(), 100.0, never).eids == (1,)
+    assert not list(waiting.due(memory(), 60.0, never))
+    assert not list(waiting.due(memory(), 99.0, never))
+    assert list(waiting.due(memory(), 100.0, never)) == [1]
 
 
 def test_N5_what_a_live_context_holds_is_not_idle() -> None:
     made, active = with_runs(memory(), run10=(1,)), {10}
     waiting = idle(60.0, 1)
-    assert waiting.due(made, 60.0, active.__contains__).eids == ()
+    assert not list(waiting.due(made, 60.0, active.__contains__))
     active.clear()
-    assert waiting.due(made, 120.0, active.__contains__).eids == (1,)
+    assert list(waiting.due(made, 120.0, active.__contains__)) == [1]
 
 
 def test_N5_what_is_declared_or_in_use_is_looked_at_again_later() -> None:
@@ -111,15 +117,42 @@ def test_N5_what_is_declared_or_in_use_is_looked_at_again_later() -> None:
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
     made.apply(changes.Reserved((1,)))
     waiting = idle(60.0, 1, 2, 7)
-    assert waiting.due(made, 60.0, never, in_use={2}).eids == ()
+    assert list(waiting.due(made, 60.0, never)) == [2]
+    waiting.put_off(2, 60.0)
     made.apply(changes.Released((1,)))
     made.apply(changes.Undeclared((7,)))
-    assert waiting.due(made, 120.0, never).eids == (1, 2, 7)
+    assert list(waiting.due(made, 120.0, never)) == [1, 2, 7]
 
 
 def test_N5_what_is_gone_already_is_not_forgotten_twice() -> None:
     made, waiting = memory(), idle(60.0, 1, 2)
     waiting.used((1,), 10.0)
     made.apply(changes.Forgotten((1, 2)))
-    assert waiting.due(made, 60.0, never).eids == ()
+    assert not list(waiting.due(made, 60.0, never))
     assert waiting.next() is None
+
+
+def test_N5_no_more_is_looked_at_than_asked_for() -> None:
+    made, waiting = memory(), idle(60.0, 1, 2, 3, 4)
+    waiting.used((1,), 50.0)
+    assert list(waiting.due(made, 60.0, never, 2)) == [2]
+    assert waiting.next() == 60.0
+    assert list(waiting.due(made, 60.0, never, 2)) == [3, 4]
+    assert waiting.next() == 110.0
+
+
+def test_N5_a_clock_that_is_set_back_hides_nothing() -> None:
+    waiting = idle(60.0, 1, at=100.0)
+    waiting.added(2, 50.0)
+    waiting.added(3, 100.0)
+    assert waiting.next() == 110.0
+    assert list(waiting.due(memory(), 110.0, never)) == [2]
+    assert list(waiting.due(memory(), 160.0, never)) == [1, 3]
+
+
+def test_N5_a_run_is_idle_when_it_is_over_and_no_live_context_holds_it() -> None:
+    made, active = with_runs(memory(), run10=(), run11=(10,), run12=()), {11, 12}
+    waiting = idle(60.0, 10, 12)
+    assert not list(waiting.due(made, 60.0, active.__contains__))
+    active.clear()
+    assert list(waiting.due(made, 120.0, active.__contains__)) == [10, 12]

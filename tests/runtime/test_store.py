@@ -225,6 +225,7 @@ def test_each_change_of_memory_has_its_slot() -> None:
     for change in (
         new,
         changes.Held(9, (3, 4)),
+        changes.Unheld(9, (4,)),
         changes.Used(("mail.triage", "s1", "in"), (3,)),
         changes.Reserved((5,)),
         changes.Released((5,)),
@@ -236,6 +237,7 @@ def test_each_change_of_memory_has_its_slot() -> None:
         filled.take(change)
     assert filled.elements == [new]
     assert filled.held == [(9, 3), (9, 4)]
+    assert filled.unheld == [(9, 4)]
     assert filled.marks == [("mail.triage", "s1", "in", 3)]
     assert filled.outdated == [4]
     assert filled.keys == [("email", "@id", "x")]
@@ -373,6 +375,7 @@ _slots = st.fixed_dictionaries(
         "marks": st.lists(
             st.tuples(st.sampled_from(["a", "b"]), st.just("s"), st.just("i"), _eids), max_size=3
         ),
+        "unheld": st.lists(st.tuples(_runs, _eids), max_size=2),
         "keys": st.lists(st.tuples(st.just("n"), st.just("@x"), st.text(max_size=3)), max_size=3),
         "forgotten_elements": st.lists(_eids, max_size=2, unique=True),
         "forgotten_runs": st.lists(_runs, max_size=1),
@@ -398,6 +401,7 @@ class Model:
         self.elements.update((eid, True) for eid in filled.outdated if eid in self.elements)
         self.runs.update(row.eid for row in filled.runs)
         self.held.update(filled.held)
+        self.held -= set(filled.unheld)
         self.marks.update(filled.marks)
         self.keys.update(filled.keys)
         for eid in filled.forgotten_elements:

@@ -1,0 +1,231 @@
+"""Forgetting at scale: slice by slice, across crashes, and nothing is left behind (N5)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.memory import change as changes
+from narval.memory.element import Origin
+from narval.runtime import loop
+from narval.runtime.daemon import Daemon
+from narval.runtime.deeds import Forgetting
+from narval.runtime.effects import FORGOTTEN_AT_ONCE
+from narval.runtime.store import Batch
+from narval.runtime.turn import Turn
+from narval.surfaces.operations import Operations
+from tests.runtime.at_work import Scene, in_a_loop, portrait, watched_commits
+
+MODULE = """
+from narval import action
+
+@action(runs="inline")
+def nothing():
+    return []
+"""
+RECIPES = """<cookbook>
+<recipe group="w" name="calls" decay="60" start_step="a" end_step="b">
+  <step id="a" type="recipe" target="w.ends"/><step id="b" type="recipe" target="w.ends"/>
+  <transition id="t"><in idref="a"/><out idref="b"/></transition>
+</recipe>
+<recipe group="w" name="ends" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.nothing"/>
+</recipe>
+<recipe group="w" name="decays" decay="864000" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.nothing"/>
+</recipe>
+<recipe group="w" name="waits" start_step="a" end_step="b">
+  <step id="a" type="recipe" target="w.ends"/><step id="b" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/>
+    <condition><match>never</match></condition></transition>
+</recipe>
+</cookbook>"""
+
+
+def scene_in(folder: Path, settings: str = "") -> Scene:
+    scene = Scene(folder / "home", settings=settings)
+    scene.write("modules/w.py", MODULE)
+    scene.write("recipes/w.xml", RECIPES)
+    return scene
+
+
+def filled(turn: Turn, count: int, run: int | None = None, text: bytes = b"<mail/>") -> list[int]:
+    """So many elements, held by a run."""
+    eids = [turn.add(text, Origin(run) if run is not None else None) for _ in range(count)]
+    if run is not None:
+        turn.change(changes.Held(run, tuple(eids)))
+    return eids
+
+
+def rows(scene: Scene, table: str) -> int:
+    with sqlite3.connect(scene.home.store) as database:
+        (count,) = database.execute(f"SELECT count(*) FROM {table}").fetchone()
+    database.close()
+    return int(count)
+
+
+async def ended(daemon: Daemon, name: str) -> int:
+    """A run that is over."""
+    run = await Operations(daemon).start(name, wait=True)
+    assert run["phase"] == "done"
+    return int(run["eid"])
+
+
+@in_a_loop
+async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path)
+    slices: list[int] = []
+
+    def note(write: Any, store: Any, batches: tuple[Batch, ...]) -> None:
+        slices.extend(len(batch.forgotten_elements) for batch in batches)
+        write(store, *batches)
+
+    scene.commit = note  # type: ignore[method-assign]
+    with watched_commits(scene):
+        daemon = await scene.open()
+        before = {table: rows(scene, table) for table in ("elements", "contexts", "marks", "runs", "journal")}
+        run = await ended(daemon, "w.calls")
+        eids = await daemon.submit(lambda turn: filled(turn, 20 * FORGOTTEN_AT_ONCE, run))
+        scope = ("w", "s", "i")
+        await daemon.submit(lambda turn: turn.change(changes.Used(scope, tuple(eids[::2]))))
+        scene.clock.advance(61.0)
+        await daemon.until_idle()
+        assert sum(slices) == len(eids)
+        assert 0 < max(slices) < len(eids)
+        assert not daemon.agent.runs
+        assert not daemon.agent.memory.marks[scope]
+        assert list(daemon.agent.memory.named(["mail"])) == []
+        await scene.end()
+    assert before == {table: rows(scene, table) for table in before}
+    assert rows(scene, "moments") == 0
+
+
+@in_a_loop
+async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SLICE", 0.0)
+    scene = scene_in(tmp_path)
+    with watched_commits(scene):
+        daemon = await scene.open()
+        run, other = await ended(daemon, "w.calls"), await ended(daemon, "w.ends")
+        eids = await daemon.submit(lambda turn: filled(turn, 5 * FORGOTTEN_AT_ONCE, run))
+        shared = tuple(eids[1 :: FORGOTTEN_AT_ONCE // 2])
+        await daemon.submit(lambda turn: turn.change(changes.Held(other, shared)))
+        await daemon.submit(lambda turn: turn.later(turn.at, Forgetting(run)))
+        while len(list(daemon.agent.memory.named(["mail"]))) == len(eids):
+            daemon.loop.commit(daemon.loop.decide())
+        assert run in daemon.agent.runs
+        known = portrait(daemon.agent)
+        scene.kill(daemon)
+        await scene.end()
+        assert portrait((await scene.open(quiet=True)).agent) == known
+        await scene.end()
+        daemon = await scene.open()
+        await daemon.until_idle()
+        assert run not in daemon.agent.runs
+        assert tuple(daemon.agent.memory.named(["mail"])) == shared
+        assert tuple(daemon.agent.memory.contexts.of(other)) == shared
+        await scene.end()
+    assert rows(scene, "contexts") == len(shared)
+
+
+@in_a_loop
+async def test_N5_forget_after_forgets_runs_that_are_over(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, 'forget_after = "1h"\n')
+    daemon = await scene.open()
+    quick, slow = await ended(daemon, "w.ends"), await ended(daemon, "w.decays")
+    waits = (await Operations(daemon).start("w.waits"))["eid"]
+    await daemon.until_idle()
+    (called,) = (run.eid for run in daemon.agent.runs.values() if run.caller is not None)
+    await daemon.elapse(3599.0)
+    assert {quick, slow, waits, called} == set(daemon.agent.runs)
+    await scene.end()
+    daemon = await scene.open()
+    await daemon.elapse(2.0)
+    # one that decays has a time of its own, and one that was called stays while its caller goes on
+    assert {slow, waits, called} == set(daemon.agent.runs)
+    await Operations(daemon).cancel(waits)
+    await daemon.elapse(3 * 3600.0)
+    assert {slow} == set(daemon.agent.runs)
+    await daemon.elapse(10 * 86400.0)
+    assert not daemon.agent.runs
+    await scene.end()
+    assert rows(scene, "journal") == 0
+
+
+# --- a million ------------------------------------------------------------------------------------------
+
+TEXT = b'<mail from="ann@example.org" subject="Re: Monday" size="5120" list="dev" seen="no"/>'
+MANY = 1_000_000
+
+
+def resident() -> float:
+    """Megabytes this program occupies."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, float, float]:
+    """Work until something is so: seconds, the longest turn, the longest that `status` took meanwhile."""
+    asked, longest, slowest = Operations(daemon), 0.0, 0.0
+    decide, commit, began = daemon.loop.decide, daemon.loop.commit, 0.0
+
+    def timed_decide() -> Turn:
+        nonlocal began
+        began = time.perf_counter()
+        return decide()
+
+    def timed_commit(turn: Turn) -> None:
+        nonlocal longest
+        commit(turn)
+        longest = max(longest, time.perf_counter() - began)
+
+    daemon.loop.decide, daemon.loop.commit = timed_decide, timed_commit  # type: ignore[method-assign]
+    start = time.perf_counter()
+    work = asyncio.create_task(daemon._pump(over))
+    while not work.done():
+        before = time.perf_counter()
+        await asked.invoke("status", {})
+        slowest = max(slowest, time.perf_counter() - before)
+        await asyncio.sleep(0.0)
+    await work
+    daemon.loop.decide, daemon.loop.commit = decide, commit  # type: ignore[method-assign]
+    return time.perf_counter() - start, longest, slowest
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["idle", "decay"])
+@in_a_loop
+async def test_N5_a_million_elements_are_forgotten_without_a_pause(tmp_path: Path, how: str) -> None:
+    scene = scene_in(tmp_path, 'forget_after = "1h"\n' if how == "idle" else "")
+    daemon = await scene.open()
+    run = await ended(daemon, "w.calls") if how == "decay" else None
+    empty = resident()
+    for _ in range(MANY // 10_000):
+        await daemon.submit(lambda turn: filled(turn, 10_000, run, TEXT))
+    full = resident()
+    scene.clock.advance(4000.0)
+    memory = daemon.agent.memory
+    seconds, longest, slowest = await watched(daemon, lambda: not memory.named(["mail"]))
+    gc.collect()
+    left = resident()
+    print(
+        f"\n{how}: {MANY:,} elements in {seconds:.1f} s; longest turn {longest * 1e3:.0f} ms, "
+        f"a status asked meanwhile {slowest * 1e3:.0f} ms; "
+        f"{empty:.0f} MB empty, {full:.0f} MB full, {left:.0f} MB afterwards"
+    )
+    for _ in range(MANY // 10_000):
+        await daemon.submit(lambda turn: filled(turn, 10_000, None, TEXT))
+    print(f"filled again {resident():.0f} MB")
+    assert resident() < 1.2 * full
+    await scene.end()
