@@ -197,6 +197,7 @@ def _forget_run(turn: Turn, deed: Forgetting) -> None:
             return
         if staying and not last:  # else they leave with the run
             turn.change(changes.Unheld(run, staying))
+            agent.runs[run].shown = None
         turn.forget(changes.Forgotten(going, (run,) if last else ()))
         if last and run == deed.run:
             return

@@ -36,7 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
     nothing of its own. `threads`, `workers`: how many calls run at once there (None: as the machine has
     processors). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
-    element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a turn takes.
+    element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
+    turn takes.
     `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
     """
 

@@ -362,8 +362,8 @@ class Turn:
     def _let_go(self, fact: changes.Forgotten) -> list[changes.Unheld]:
         """The contexts that elements leave whose runs stay: but for that of their maker, they have rows."""
         leaving: dict[int, list[int]] = {}
-        for eid in fact.eids:
-            element = self.memory.element(eid)
+        for eid in (*fact.eids, *fact.runs):
+            element = self.memory.element(eid) if eid not in self.agent.runs else None
             maker = element.origin.run if element is not None and element.origin is not None else None
             for holder in self.memory.contexts.holders(eid):
                 if holder != maker and holder not in fact.runs:
