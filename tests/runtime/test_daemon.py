@@ -281,7 +281,7 @@ def test_N5_a_plan_and_what_it_alone_holds_are_forgotten_after_its_decay(scene: 
 
 
 def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_path: Path) -> None:
-    scene = scene_in(tmp_path, settings='forget_after = "1h"\n')
+    scene = scene_in(tmp_path)
 
     async def story() -> None:
         daemon = await scene.open()
@@ -290,7 +290,7 @@ def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_pat
         await daemon.until_idle()
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() in shown.xml
-        await daemon.elapse(7300.0)
+        await daemon.submit(lambda turn: turn.forget(Forgotten((gift,))))
         assert gift not in daemon.agent.memory
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() not in shown.xml
