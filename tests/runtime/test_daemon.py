@@ -12,6 +12,7 @@ import pytest
 import narval
 from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError, StoreError
+from narval.memory.change import Forgotten
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import Home
 from narval.runtime.loop import Delivery
