@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from narval.definitions.action import Action
 from narval.errors import Fault
@@ -16,11 +17,12 @@ from narval.runtime.deeds import Deed, Forgetting, Starting
 from narval.runtime.past import Past
 
 
-def moment(at: float | None) -> str | None:
-    """A moment as ISO 8601 with its zone, to the millisecond."""
+def moment(at: float | None, zone: str | None = None) -> str | None:
+    """A moment as ISO 8601 with its zone, that of the machine if none is named, to the millisecond."""
     if at is None:
         return None
-    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="milliseconds")
+    there = ZoneInfo(zone) if zone is not None else None
+    return datetime.fromtimestamp(at, UTC).astimezone(there).isoformat(timespec="milliseconds")
 
 
 def fault(each: Fault) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.definitions.recipe import Ranges, Time
+from narval.definitions.recipe_words import FIELDS
+
 _COLOURS = {
     "todo": "#ffffff", "ready": "#fff3c4", "running": "#ffe08a", "end": "#ffe08a", "done": "#c9e9c3",
     "history": "#c9e9c3", "impossible": "#e6e6e6", "failed": "#f5b7b1", "error": "#f5b7b1",
@@ -30,7 +33,7 @@ def dot(definition: Any, state: Any) -> str:
     for transition in definition.transitions.values():
         found = state.transition(transition.id).state
         texts = [" and ".join(one.text for one in each.condition.patterns) for each in transition.conditions]
-        label = "\n".join([transition.id, *texts])
+        label = "\n".join([transition.id, *map(_date, transition.times), *texts])
         node = _quoted("t:" + transition.id)
         lines.append(
             f"  {node} [shape=box, height=0.2, fontsize=9, label={_quoted(label)}, fillcolor={_fill(found)}];"
@@ -40,6 +43,16 @@ def dot(definition: Any, state: Any) -> str:
             lines.append(f"  {_quoted('s:' + link.step.id)} -> {node}{style};")
         lines += [f"  {node} -> {_quoted('s:' + step.id)};" for step in transition.outs]
     return "\n".join([*lines, "}", ""])
+
+
+def _date(time: Time) -> str:
+    """A date as it is written."""
+    fields = ((name, getattr(time, name)) for name in FIELDS)
+    return " ".join(f"{name}={_list(ranges)}" for name, ranges in fields if ranges) or "time"
+
+
+def _list(ranges: Ranges) -> str:
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _fill(state: str) -> str:

@@ -11,7 +11,17 @@ from typing import Any
 import click
 
 from narval.surfaces.columns import CALLS, SNIPPET, STEPS, TRANSITIONS, fields, table
-from narval.surfaces.text import Row, clean, clean_lines, counted, moment, moment_exactly, shortened, took
+from narval.surfaces.text import (
+    Row,
+    clean,
+    clean_lines,
+    counted,
+    moment,
+    moment_exactly,
+    moment_there,
+    shortened,
+    took,
+)
 
 
 def run(shown: Row) -> None:
@@ -134,10 +144,13 @@ def why(answer: Row) -> Iterator[str]:
 
 
 def _wait(wait: Row) -> Iterator[str]:
-    what, until = wait["for"], moment(wait["until"])
+    what, zone = wait["for"], wait.get("zone")
+    until = f"{moment_there(wait['until'])} ({clean(zone)})" if zone else moment(wait["until"])
     text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
+    if what == "time" and text:
+        sentence += f", and then for {text}"
     if until and "{until}" not in form:
         sentence += f", until {until}"
     yield ""

@@ -56,6 +56,11 @@ def moment(text: str | None) -> str:
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def moment_there(text: str) -> str:
+    """A moment for people, as a clock on the wall of its own zone shows it, to the second."""
+    return text[:19].replace("T", " ")
+
+
 def moment_exactly(text: str | None) -> str:
     """A moment for people: local time, to the millisecond."""
     if not text:

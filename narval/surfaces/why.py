@@ -88,6 +88,8 @@ def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
     }
     if wait.text:
         line["text"] = wait.text
+    if wait.what == "time":
+        line["until"], line["zone"] = moment(wait.until, agent.zone), agent.zone
     children = [child for call in wait.calls if (child := agent.by_call.get(call)) is not None]
     if children:
         line["runs"] = children

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import narval
+from narval.surfaces import graph, render
 from narval.surfaces.embedded import Agent
 
 MODULE = """
@@ -180,3 +182,44 @@ def test_what_the_run_holds_is_nearest_though_another_element_satisfies_more(tmp
         agent.add("<verdict word='yes' of='another'/>")
         (condition,) = agent.why(run)["waiting"][0]["conditions"]
         assert (condition["failed"], condition["value"]) == ("@word='yes'", "'no'")
+
+
+DATED = """<recipe group="w" name="dated" start_step="s" end_step="z">
+  <step id="s" type="action" target="w.nothing"/>
+  <step id="z" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="s"/><out idref="z"/><time hours="7" minutes="0" seconds="0"/>{}</transition>
+</recipe>"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "sentence"),
+    [
+        ("", "t waits until 2026-07-02 07:00:00 (Europe/Paris)"),
+        (
+            "<condition><match>mail</match></condition>",
+            "t waits until 2026-07-02 07:00:00 (Europe/Paris), and then for an element for each condition",
+        ),
+    ],
+)
+def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: str, sentence: str) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/narval.toml").write_text('timezone = "Europe/Paris"')
+    (tmp_path / "w.py").write_text(MODULE)
+    with narval.open(tmp_path, clock=narval.SimulatedClock("2026-07-01T12:00:00Z")) as agent:
+        agent.load(tmp_path / "w.py")
+        agent.load(DATED.format(condition))
+        run = start(agent, "w.dated")
+        answer = agent.why(run)
+        [waiting] = answer["waiting"]
+        assert (waiting["id"], waiting["for"], waiting["zone"]) == ("t", "time", "Europe/Paris")
+        assert waiting["until"] == "2026-07-02T07:00:00.000+02:00"
+        assert sentence in list(render.why(answer))
+        assert sentence in list(render.why(agent.why(run, "t")))
+        assert "its date has not come" in agent.why(run, "t")["reason"]
+        drawn = graph.dot(*_definition_and_state(agent, run))
+        assert "hours=7 minutes=0 seconds=0" in drawn and "#d6e6f7" in drawn, "in the colour of what waits"
+
+
+def _definition_and_state(agent: Agent, run: int) -> tuple[Any, Any]:
+    found = agent.daemon.agent.runs[run]
+    return found.definition, found.state

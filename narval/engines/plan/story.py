@@ -19,6 +19,9 @@ _SIGNAL_ALONE = frozenset({SIGNAL})
 FOLLOWED = 4
 """So many transitions back `reason` looks for the choice that left a step out."""
 
+_THEN = "an element for each condition"
+"""What a transition waits for when its date has come."""
+
 
 def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> bytes:
     """The `plan` element: the recipe's steps and transitions with their states, the context by reference."""
@@ -58,7 +61,8 @@ def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> It
         watch = watches.get(state.step(step).watch)
         yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
     for identifier in state.dated:
-        yield Wait(identifier, "time", "its date", until=state.transition(identifier).date)
+        then = _THEN if definition.transitions[identifier].conditions else ""
+        yield Wait(identifier, "time", then, until=state.transition(identifier).date)
     for identifier in state.asleep:
         watch = watches.get(state.transition(identifier).watch)
         yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
@@ -324,7 +328,7 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         lacking = [f"{step} ({each})" for step, each in states.items() if each in NOT_ENDED]
         what, text = "join", f"steps {', '.join(lacking)}"
     elif transition.id in state.dated:
-        what, text, until = "time", "its date, and then an element for each condition", run.date
+        what, text, until = "time", _THEN if wanted else "", run.date
     if word == "fired" or (what == "condition" and not wanted):
         return None
     bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
