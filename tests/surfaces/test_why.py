@@ -217,7 +217,8 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert sentence in list(render.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
         drawn = graph.dot(*_definition_and_state(agent, run))
-        assert "hours=7 minutes=0 seconds=0" in drawn and "#d6e6f7" in drawn, "in the colour of what waits"
+        assert "seconds=0 minutes=0 hours=7" in drawn
+        assert "#d6e6f7" in drawn, "the colour of what waits"
 
 
 def _definition_and_state(agent: Agent, run: int) -> tuple[Any, Any]:
