@@ -94,6 +94,11 @@ class Agent:
         given = [_bytes(each) for each in elements]
         return int(self._runner.run(self._operations.start(name, given))["eid"])
 
+    def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
+        """Start a run of `group.name` for each element, in one turn; their eids."""
+        given = [_bytes(each) for each in elements]
+        return list(self._runner.run(self._operations.start(name, given, each=True))["runs"])
+
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
         self._runner.run(self.daemon.until_idle())

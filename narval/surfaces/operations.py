@@ -176,22 +176,34 @@ class Operations:
     # --- runs -----------------------------------------------------------------------------------------
 
     async def start(
-        self, name: str, elements: list[bytes] | None = None, wait: bool = False, timeout: float | None = None
+        self,
+        name: str,
+        elements: list[bytes] | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+        each: bool = False,
     ) -> dict[str, Any]:
-        """Start a run of `group.name`; the elements become its first context."""
-        found = [each for document in elements or [] for each in _elements(document)]
-
-        def work(turn: Turn) -> Run:
-            if runnable(turn.agent.library, name) is None:
-                raise RequestError(self._not_loaded(name) or _unknown(name, turn.agent.library))
-            run = turn.start(name, tuple(_admitted(turn, found)))
-            assert run is not None, name
-            return run
-
-        run: Run = await self.daemon.submit(work)
+        """Start a run of `group.name`; the elements become its first context, or that of a run for each."""
+        found = [given for document in elements or [] for given in _elements(document)]
+        if each:
+            return {"runs": [run.eid for run in await self._start(name, [[one] for one in found])]}
+        [run] = await self._start(name, [found])
         if wait:
             await self.daemon.ended(run, timeout)
         return forms.run(self.agent, run)
+
+    async def _start(self, name: str, contexts: list[list[bytes]]) -> list[Run]:
+        """A run for each context, in one turn."""
+
+        def work(turn: Turn) -> list[Run]:
+            if runnable(turn.agent.library, name) is None:
+                raise RequestError(self._not_loaded(name) or _unknown(name, turn.agent.library))
+            admitted = [tuple(_admitted(turn, each)) for each in contexts]
+            begun = (turn.start(name, each) for each in admitted)
+            return [run for run in begun if run is not None]
+
+        runs: list[Run] = await self.daemon.submit(work)
+        return runs
 
     async def runs(
         self, state: str | None = None, kind: str | None = None, name: str | None = None

@@ -305,6 +305,8 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     assert set(run) >= RUN_KEYS
     assert run["phase"] == "active"
     assert data(place, "cancel", run["eid"], "--reason", "a test")["eid"] == run["eid"]
+    begun = data(place, "start", "demo.slow", "-", "--each", given="<memory><a/><b/></memory>")["runs"]
+    assert [data(place, "cancel", each)["phase"] for each in begun] == ["cancelled"] * 2
     eids = data(place, "add", "-", given="<memory><a/><b/></memory>")["eids"]
     assert [each["name"] for each in data(place, "memory", "a | b")] == ["a", "b"]
     assert [each["eid"] for each in data(place, "memory", "a | b")] == eids

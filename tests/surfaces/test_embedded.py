@@ -113,6 +113,24 @@ def test_a_stub_is_given_the_parameters_of_the_action_it_stands_for(module: Path
         assert agent.memory("ack[@stub='yes']")
 
 
+def test_a_run_is_started_for_each_element_or_for_none(module: Path) -> None:
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(RECIPES)
+        runs = agent.start_each(
+            "w.answer", ["<mail from='a'/>", "<memory><mail from='b'/><mail from='c'/></memory>"]
+        )
+        agent.until_idle()
+        assert [agent.run(run)["state"] for run in runs] == ["done"] * 3
+        assert {each.attributes["to"] for each in agent.memory("ack")} == {"a", "b", "c"}
+        with pytest.raises(ElementError):
+            agent.start_each("w.answer", ["<mail from='d'/>", "<mail"])
+        with pytest.raises(RequestError, match="did you mean"):
+            agent.start_each("w.anser", ["<mail from='d'/>"])
+        assert not agent.memory("mail[@from = 'd']")
+        assert len(agent.runs()) == 3
+
+
 def test_a_home_is_kept_between_two_openings(tmp_path: Path, module: Path) -> None:
     (tmp_path / "home/data").mkdir(parents=True)
     with narval.open(tmp_path / "home") as agent:

@@ -34,6 +34,7 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
     "--wait", is_flag=True, help="Wait until it ended; the exit status is 1 if it did not end well."
 )
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="With --wait: at most S seconds.")
+@click.option("--each", is_flag=True, help="Start a run for each element, all at once.")
 @click.pass_context
 def start(
     context: click.Context,
@@ -42,6 +43,7 @@ def start(
     files: tuple[BinaryIO, ...],
     wait: bool,
     timeout: float | None,
+    each: bool,
 ) -> None:
     """Start a run of the definition NAME and print its eid.
 
@@ -51,7 +53,12 @@ def start(
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
+    if each and (wait or not files):
+        raise click.UsageError("--each takes the elements of FILEs, and does not go with --wait")
     documents = documents_of(files)
+    if each:
+        _start_each(session, name, files, documents)
+        return
     with asking(session.home, working=wait) as asked:
         with naming(files, documents):
             run = asked.ask("start", name=name, elements=documents)
@@ -64,6 +71,12 @@ def start(
     elif wait:
         click.echo(_outcome(run), err=True)
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
+
+
+def _start_each(session: Session, name: str, files: tuple[BinaryIO, ...], documents: list[bytes]) -> None:
+    with asking(session.home) as asked, naming(files, documents):
+        begun = asked.ask("start", name=name, elements=documents, each=True)
+    session.give(begun, lambda told: click.echo("\n".join(map(str, told["runs"]))))
 
 
 def _ended(asked: Asked, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
