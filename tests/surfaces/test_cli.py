@@ -305,8 +305,8 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     assert set(run) >= RUN_KEYS
     assert run["phase"] == "active"
     assert data(place, "cancel", run["eid"], "--reason", "a test")["eid"] == run["eid"]
-    begun = data(place, "start", "demo.slow", "-", "--each", given="<memory><a/><b/></memory>")["runs"]
-    assert [data(place, "cancel", each)["phase"] for each in begun] == ["cancelled"] * 2
+    begun = data(place, "start", "demo.slow", "-", "--each", given="<memory><c/><d/></memory>")["runs"]
+    assert [data(place, "cancel", each)["eid"] for each in begun] == begun
     eids = data(place, "add", "-", given="<memory><a/><b/></memory>")["eids"]
     assert [each["name"] for each in data(place, "memory", "a | b")] == ["a", "b"]
     assert [each["eid"] for each in data(place, "memory", "a | b")] == eids
@@ -355,7 +355,17 @@ def test_the_exit_status_says_whose_matter_it_is(
     "command", [each for each in COMMANDS if each.name != "init"], ids=lambda one: one.name
 )
 def test_without_a_home_every_command_says_how_to_make_one(command: click.Command, tmp_path: Path) -> None:
-    given = {"show": ["1"], "history": ["1"], "why": ["1"], "cancel": ["1"], "add": ["-"], "start": ["a.b"]}
+    given = {
+        "show": ["1"],
+        "history": ["1"],
+        "why": ["1"],
+        "cancel": ["1"],
+        "add": ["-"],
+        "start": ["a.b"],
+    } | {
+        "signal": ["1", "go"],
+        "retry": ["1"],
+    }
     nowhere = tmp_path / "nowhere"
     result = narval(nowhere, command.name, *given.get(str(command.name), []))
     assert result.exit_code == 3

@@ -111,7 +111,7 @@ def _count(faults: list[Fault]) -> str:
 
 @command("service", example="narval service > ~/.config/systemd/user/narval.service")
 def service(session: Session) -> None:
-    """Write the unit with which systemd runs the daemon of this home.
+    """Write a systemd unit that runs the daemon of this home.
 
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; `loginctl enable-linger` has it run without one.

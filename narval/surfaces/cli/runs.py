@@ -79,7 +79,10 @@ def show(
 @click.option("--follow", is_flag=True, help="Go on until the run is over.")
 @at_option
 def history(session: Session, run: int, follow: bool, at: int | None) -> None:
-    """What happened in a run, in order, with times; or, with --at, the run as it was then."""
+    """What happened in a run, in order, with times.
+
+    With --at, the run as it was after that line of its history.
+    """
     if at is not None:
         if follow:
             raise click.UsageError("--at and --follow exclude each other")
@@ -123,9 +126,9 @@ def cancel(session: Session, run: int, reason: str) -> None:
 @click.argument("name")
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
 def signal(session: Session, run: int, name: str, file: BinaryIO | None) -> None:
-    """Say something by NAME to a run, with the elements in FILE (- is standard input).
+    """Say something to a run, under a name.
 
-    A plan gets it as an element `signal`, which is addressed to it alone: a condition waits for it with a
+    The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is addressed to it alone: a condition waits for it with a
     pattern such as signal[@name='approve'].
     """
     documents = documents_of([file] if file is not None else [])
@@ -148,9 +151,9 @@ def _told(answer: dict[str, Any]) -> None:
     "--from", "step", metavar="STEP", help="Begin again from this step, not from the one that failed."
 )
 def retry(session: Session, run: int, step: str | None) -> None:
-    """Begin a run again from a step, and print the eid of the new run.
+    """Begin a run again from one of its steps.
 
-    The new run follows the definition as it is now. What was done before that step is kept, with its results;
+    The eid of the new run is printed. It follows the definition as it is now. What was done before that step is kept, with its results;
     what the step and those after it had used may be used again.
     """
     answer = session.ask("retry", run=run, step=step)
