@@ -128,8 +128,8 @@ def cancel(session: Session, run: int, reason: str) -> None:
 def signal(session: Session, run: int, name: str, file: BinaryIO | None) -> None:
     """Say something to a run, under a name.
 
-    The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is addressed to it alone: a condition waits for it with a
-    pattern such as signal[@name='approve'].
+    The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is
+    addressed to it alone: a condition waits for it with a pattern such as signal[@name='approve'].
     """
     documents = documents_of([file] if file is not None else [])
     with naming([file] if file is not None else [], documents):
@@ -153,8 +153,8 @@ def _told(answer: dict[str, Any]) -> None:
 def retry(session: Session, run: int, step: str | None) -> None:
     """Begin a run again from one of its steps.
 
-    The eid of the new run is printed. It follows the definition as it is now. What was done before that step is kept, with its results;
-    what the step and those after it had used may be used again.
+    The eid of the new run is printed. It follows the definition as it is now. What was done before that step
+    is kept, with its results; what the step and those after it had used may be used again.
     """
     answer = session.ask("retry", run=run, step=step)
     session.give(answer, lambda found: click.echo(found["eid"]))
