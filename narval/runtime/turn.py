@@ -224,7 +224,7 @@ class Turn:
             effect = AFTERWARDS.get(type(command))
             if effect is not None:
                 effect(self, run, command)
-        if decided:
+        if decided or wished:  # its context may have grown though its state is as before
             self._changed(run)
         self._flush()
         if run.active and run.entries - run.saved >= max(SNAPSHOT_AFTER, run.saved):

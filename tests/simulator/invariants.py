@@ -11,8 +11,9 @@ from typing import Any
 
 from narval.engines import commands as asked
 from narval.engines.events import Returned
-from narval.engines.plan.changes import CallMade, StepDone, StepErred, StepFailed, StepRunning
+from narval.engines.plan.changes import CallMade, PlanResumed, StepDone, StepErred, StepFailed, StepRunning
 from narval.memory.change import MarkScope
+from narval.memory.element import SIGNAL, local_name
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.runtime.daemon import Daemon
@@ -34,7 +35,10 @@ class Ledger:
         self.confirmed: set[int] = set()
         """Eids that somebody was told of."""
         self.returned: set[str] = set()
-        """Calls whose return is recorded."""
+        """Calls whose return is recorded, and which have not been asked for once more since (N29)."""
+        self.tries: dict[str, int] = {}
+        self.resumed: dict[int, int] = {}
+        """Runs that go on from another one."""
         self.uses: dict[tuple[MarkScope, int], tuple[int, int]] = {}
         """Who used an element there: the run and the event."""
         self.kept_by: dict[int, int] = {}
@@ -90,6 +94,8 @@ class Ledger:
         for change in decided:
             if isinstance(change, StepRunning | CallMade):
                 assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} runs again"
+            if isinstance(change, PlanResumed):
+                self.resumed[run] = change.of
             if isinstance(change, _ENDED):
                 assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} ends twice"
                 self.ended_steps.add((run, change.step))
@@ -99,8 +105,10 @@ class Ledger:
     def _wish(self, run: int, seq: int, where: str, command: Any) -> None:
         if isinstance(command, asked.Mark):
             for eid in command.eids:
-                user = self.uses.setdefault((command.scope, eid), (run, seq))
-                assert user == (run, seq), f"{where}: {eid} is used by {command.scope}, as by {user} before"
+                user = self.uses.get((command.scope, eid), (run, seq))
+                own = user == (run, seq) or self._resumes(run, user[0])
+                assert own, f"{where}: {eid} is used by {command.scope}, as by {user} before"
+                self.uses[command.scope, eid] = (run, seq)
         elif isinstance(command, asked.Reserve):
             for eid in command.eids:
                 assert self.kept_by.get(eid, run) == run, f"{where}: {eid} is reserved by {self.kept_by[eid]}"
@@ -112,12 +120,25 @@ class Ledger:
             self._let_go(run, where, command.eids)
             self.outdated.update(command.eids)
         elif isinstance(command, asked.Call):
+            before = self.tries.get(command.call, 0)
+            assert command.attempt == before + 1, f"{where}: try {command.attempt} follows upon try {before}"
+            self.tries[command.call] = command.attempt
+            self.returned.discard(command.call)
             taken = {eid for _, eids in command.inputs for eid in eids}
-            assert taken.isdisjoint(self.outdated), f"{where}: a call is given what was replaced: {taken}"
+            replaced = taken & self.outdated if command.attempt == 1 else set()  # a retry keeps what it has
+            assert not replaced, f"{where}: a call is given what was replaced: {replaced}"
             assert taken.isdisjoint(self.forgotten), f"{where}: a call is given what was forgotten: {taken}"
         elif isinstance(command, asked.Finish):
             self.ended_runs.add(run)
             self.kept_by = {eid: owner for eid, owner in self.kept_by.items() if owner != run}
+
+    def _resumes(self, run: int, other: int) -> bool:
+        """Whether a run goes on from another, and may take again what that had taken."""
+        while run in self.resumed:
+            run = self.resumed[run]
+            if run == other:
+                return True
+        return False
 
     def _let_go(self, run: int, where: str, eids: Iterable[int]) -> None:
         for eid in eids:
@@ -214,7 +235,7 @@ def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
 def _check_unmet(agent: Agent, run: Run, wait: Any) -> None:
     """A condition that sleeps has no elements that would satisfy it."""
     found = [
-        set(agent.memory.matching(bound, scope))
+        {eid for eid in agent.memory.matching(bound, scope) if _may_see(agent, run, eid)}
         for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
     ]
     if len(found) > 3 or any(len(each) > 20 for each in found):
@@ -226,6 +247,19 @@ def _check_unmet(agent: Agent, run: Run, wait: Any) -> None:
             for chosen in permutations(every, len(found))
         )
     assert not met, f"run {run.eid} of {run.name}: {wait.id} sleeps beside what it waits for: {found}"
+
+
+def _may_see(agent: Agent, run: Run, eid: int) -> bool:
+    """Whether an element is for the run: a signal is for whom it was said to, and the runs that calls."""
+    element = agent.memory.element(eid)
+    if element is None or local_name(element.name) != SIGNAL:
+        return True
+    seen: Run | None = run
+    while seen is not None:
+        if agent.memory.contexts.holds(seen.eid, eid):
+            return True
+        seen = agent.runs.get(seen.caller.run) if seen.caller is not None else None
+    return False
 
 
 def check_errors(agent: Agent) -> None:

@@ -13,9 +13,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 from narval.engines.events import Cancelled
+from narval.errors import DaemonGoneError, RequestError
 from narval.runtime.daemon import Daemon
 from narval.runtime.loop import Delivery, Request
 from narval.runtime.turn import Turn
+from narval.surfaces import wire
+from narval.surfaces.operations import Operations
 from tests.simulator import invariants
 from tests.simulator.crash import Crashing, Killed, taken_apart
 from tests.simulator.interleave import Interleaving
@@ -112,7 +115,7 @@ class Simulation:
             self.scene.crashes,
             self.starts,
             self.turns,
-            len(self.ledger.returned),
+            sum(self.ledger.tries.values()),
             self.comparisons,
             digest,
         )
@@ -127,6 +130,9 @@ class Simulation:
             self._elapse: 3,
             self._jump: 1,
             self._cancel: 1,
+            self._signal: 1,
+            self._retry: 1,
+            self._look: 1,
             self._stop: 1,
             self._vanish: 1,
             self._edit: 1,
@@ -202,6 +208,36 @@ class Simulation:
             run = self.chance.choice(active)
             self._note(f"cancel {run}")
             daemon.post(Delivery(run, Cancelled(0, 0.0, "for no reason")))
+
+    async def _signal(self, daemon: Daemon) -> None:
+        active = sorted(daemon.agent.active)
+        if active:
+            run, name = self.chance.choice(active), self.chance.choice(("go", "go", "halt"))
+            await self._ask(daemon, "signal", run=run, name=name, elements=[b"<gift/>"])
+
+    async def _retry(self, daemon: Daemon) -> None:
+        over = sorted(eid for eid, run in daemon.agent.runs.items() if not run.active)
+        if over:
+            step = self.chance.choice((None, None, "s0", "s1"))
+            await self._ask(daemon, "retry", run=self.chance.choice(over), step=step)
+
+    async def _look(self, daemon: Daemon) -> None:
+        runs = sorted(daemon.agent.runs)
+        if runs:
+            name = self.chance.choice(("show", "why", "history", "xml", "graph"))
+            await self._ask(daemon, name, run=self.chance.choice(runs))
+        await self._ask(daemon, "status")
+
+    async def _ask(self, daemon: Daemon, operation: str, /, **arguments: Any) -> None:
+        """An operation, as a surface asks it; what it refuses is refused."""
+        self._note(f"{operation} {arguments}")
+        try:
+            answer = await Operations(daemon).invoke(operation, arguments)
+            assert list(wire.answer(1, answer))
+        except RequestError as error:
+            self._note(f"refused: {error}")
+        except DaemonGoneError:
+            assert self.scene.alive is None or self.scene.alive.loop.gone is not None
 
     async def _stop(self, daemon: Daemon) -> None:
         if self.chance.random() < 0.3:

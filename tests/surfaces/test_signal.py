@@ -46,6 +46,16 @@ def test_a_signal_reaches_one_run_and_is_told_what_it_did(agent: Agent) -> None:
     assert element.origin.run == other
 
 
+def test_N2_a_signal_that_nothing_waits_for_is_seen_in_the_context_of_the_run_at_once(agent: Agent) -> None:
+    run = agent.start("s.order")
+    agent.until_idle()
+    agent.element(run)
+    signal = agent.signal(run, "hello")["eid"]
+    plan = agent.element(run)
+    assert plan is not None
+    assert f'<element eid="{signal}"/>'.encode() in plan.xml
+
+
 def test_N35_a_signal_is_recorded_once_and_survives(home: Path) -> None:
     with library.open(home) as agent:
         run = agent.start("s.order")
