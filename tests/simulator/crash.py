@@ -1,4 +1,4 @@
-"""A home whose daemons may be killed before or after any commit, and a clock that jumps."""
+"""A home whose daemons may be killed before or after any commit, and what is watched meanwhile."""
 
 from __future__ import annotations
 
@@ -12,21 +12,12 @@ import pytest
 
 from narval.runtime import daemon as daemons
 from narval.runtime import loop, turn
-from narval.runtime.clock import SimulatedClock
 from narval.runtime.database import Database
 from narval.runtime.store import Batch
 from tests.runtime.at_work import Killed, Scene
 from tests.simulator.invariants import Ledger
 
-__all__ = ["Crashing", "JumpingClock", "Killed", "taken_apart"]
-
-
-class JumpingClock(SimulatedClock):
-    """A clock that somebody may also set back, as the clock of a machine."""
-
-    def jump(self, seconds: float) -> None:
-        """It says another time from now on, without any time having passed."""
-        self._now += seconds
+__all__ = ["Crashing", "Killed", "taken_apart"]
 
 
 class Crashing(Scene):
@@ -34,7 +25,6 @@ class Crashing(Scene):
 
     def __init__(self, folder: Path, *, limit: int, settings: str, ledger: Ledger) -> None:
         super().__init__(folder, limit=limit, settings=settings)
-        self.clock = JumpingClock(1_000_000.0)
         self.ledger = ledger
         self.crashes = 0
 
