@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
+from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from narval.engines.events import Problem, Raw
 from narval.errors import NarvalError
 from narval.runtime.calling import CurrentCall
 from narval.runtime.executor import Done
-from narval.runtime.executors.contract import ABANDONED, Counts, Outcome, Produced, Task
+from narval.runtime.executors.contract import ABANDONED, Announce, Counts, Outcome, Produced, Task
 from narval.runtime.executors.conversion import answer
 from tests.simulator.invariants import Ledger
 
 
-class Held(NamedTuple):
-    """A call that is under way."""
+@dataclass(eq=False)
+class Held:
+    """A call that waits, is announced, or is under way."""
 
     task: Task
     done: Done
     produced: Produced
     deadline: float | None
+    announce: Announce | None
+    announced: bool = False
+    under_way: bool = False
 
 
 class Interleaving:
@@ -42,14 +48,14 @@ class Interleaving:
 
     # --- what the runtime asks ------------------------------------------------------------------------
 
-    def start(self, task: Task, done: Done, produced: Produced) -> None:
+    def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
         """Hold a call; now and then, answer it at once."""
         if self.closed:
             return
         self.ledger.begun(task.call)
         assert task.call not in self.held, f"call {task.call} is made while it is under way"
         deadline = self.clock.now() + task.timeout if task.timeout is not None else None
-        self.held[task.call] = Held(task, done, produced, deadline)
+        self.held[task.call] = Held(task, done, produced, deadline, announce, under_way=announce is None)
         if task.where != "source" and self.chance.random() < 0.2:
             self.answer(task.call)
 
@@ -98,6 +104,8 @@ class Interleaving:
         held = self.held[call]
         if call in self.given_up and self.chance.random() < 0.8:
             self._end(call, ABANDONED)
+        elif not held.under_way:
+            self._announce(held)
         elif held.task.where == "source" and self._source(held):
             return
         else:
@@ -106,6 +114,17 @@ class Interleaving:
     def expire(self, call: str) -> None:
         """A call has outlived its time limit."""
         self._end(call, Outcome(problem=Problem("timeout", "it did not come back in time")))
+
+    def _announce(self, held: Held) -> None:
+        """What must not be made twice is said to begin, once, and begins when that is recorded (N29)."""
+        if held.announce is not None and not held.announced:
+            held.announced = True
+            held.announce(partial(self._go, held))
+
+    def _go(self, held: Held) -> None:
+        if self.held.get(held.task.call) is held:
+            self.ledger.went(held.task.call)
+            held.under_way = True
 
     def _end(self, call: str, outcome: Outcome) -> None:
         held = self.held.pop(call)

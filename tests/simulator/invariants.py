@@ -37,6 +37,8 @@ class Ledger:
         self.returned: set[str] = set()
         """Calls whose return is recorded, and which have not been asked for once more since (N29)."""
         self.tries: dict[str, int] = {}
+        self.made_once: set[tuple[str, int]] = set()
+        """Calls whose code ran though it must not run twice, with the number of the try."""
         self.resumed: dict[int, int] = {}
         """Runs that go on from another one."""
         self.uses: dict[tuple[MarkScope, int], tuple[int, int]] = {}
@@ -54,6 +56,13 @@ class Ledger:
         """A call is made: never after its return (N35)."""
         inside = call.partition(".")[2]
         assert inside not in self.returned, f"call {inside} is made again after its return was recorded"
+
+    def went(self, call: str) -> None:
+        """The code of a call that must not be made twice runs: once for each time it is asked (N29)."""
+        inside = call.partition(".")[2]
+        at = (inside, self.tries.get(inside, 0))
+        assert at not in self.made_once, f"call {inside} must not be made twice, and is"
+        self.made_once.add(at)
 
     def confirm(self, eids: Iterable[int]) -> None:
         """Somebody was told that these are in memory: they are recorded."""

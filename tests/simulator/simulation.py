@@ -321,6 +321,7 @@ class Simulation:
             self.scene.kill_at = (self.scene.commits + after, self.chance.random() < 0.5)
         self.starts += 1
         self._was_set = False
+        self.scene.clock.jump()  # what happened to the clock while nobody was there
         self._note(f"start {self.starts}; to be killed at {self.scene.kill_at}")
         daemon = await self.scene.open()
         faults = [str(fault) for fault in daemon.faults]
