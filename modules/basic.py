@@ -27,7 +27,7 @@ ANY = "*[not(self::{0})]"
 """Any element but the argument that says what to do with it, which is nearer than all others."""
 
 
-@action(runs="inline", description="Does nothing.")
+@action(runs="inline", pure=True, description="Does nothing.")
 def nothing() -> None:
     """Do nothing: a step to meet at, or to go on from."""
 
@@ -48,7 +48,10 @@ async def pause(pause: Element) -> None:
 
 
 @action(
-    inputs=[Input("element", "*")], runs="inline", description="Lets the element waited for join the plan."
+    inputs=[Input("element", "*")],
+    runs="inline",
+    pure=True,
+    description="Lets the element waited for join the plan.",
 )
 def wait_for(element: Element) -> None:
     """Take an element and give nothing: it joins the context of the plan, no copy of it is made.
@@ -61,6 +64,7 @@ def wait_for(element: Element) -> None:
     inputs=[Input("element", ANY.format("copy-as")), Input("copy-as", "copy-as", optional=True)],
     outputs=[Output("copy", "*")],
     runs="inline",
+    pure=True,
     description="The same element again, under another name or with other attributes.",
 )
 def copy(element: Element, copy_as: Element | None) -> etree._Element:
@@ -85,6 +89,7 @@ def copy(element: Element, copy_as: Element | None) -> etree._Element:
     inputs=[Input("elements", "*", list=True)],
     outputs=[Output("collection", "collection")],
     runs="inline",
+    pure=True,
     description="One element that holds copies of all those given.",
 )
 def collect(elements: list[Element]) -> etree._Element:
@@ -98,6 +103,7 @@ def collect(elements: list[Element]) -> etree._Element:
     inputs=[Input("counter", "counter", outdates=True)],
     outputs=[Output("counter", "counter")],
     runs="inline",
+    pure=True,
     description="The counter, increased; it replaces the one before.",
 )
 def count(counter: Element) -> etree._Element:
@@ -110,6 +116,7 @@ def count(counter: Element) -> etree._Element:
 @action(
     inputs=[Input("message", "message", optional=True)],
     runs="inline",
+    pure=True,
     description="An error, on purpose: to end a plan, or to try how errors are handled.",
 )
 def error(message: Element | None) -> etree._Element:
@@ -121,7 +128,7 @@ def error(message: Element | None) -> etree._Element:
     return made
 
 
-@action(outputs=[Output("quit", "quit")], runs="inline", description="Ends the daemon well.")
+@action(outputs=[Output("quit", "quit")], runs="inline", pure=True, description="Ends the daemon well.")
 def stop() -> etree._Element:
     """Give the `quit` element that ends the daemon (N34)."""
     return etree.Element("quit")
@@ -131,6 +138,7 @@ def stop() -> etree._Element:
     inputs=[Input("start", "start[@recipe]")],
     outputs=[Output("start-plan", "start-plan[@recipe]")],
     runs="inline",
+    pure=True,
     description="Starts a plan of a recipe, on its own.",
 )
 def start(start: Element) -> etree._Element:

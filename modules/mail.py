@@ -133,6 +133,7 @@ def read(mailbox: Element) -> list[bytes]:
     ],
     outputs=[Output("answer", "email[@kind='ack']")],
     description="Compose an acknowledgement of a mail that a person wrote.",
+    pure=True,
 )
 def acknowledge(
     mail: Element, identity: Element, template: Element | None = None, signature: Element | None = None
@@ -153,6 +154,7 @@ def acknowledge(
     inputs=[Input("mail", "email[@from and not(@kind)]"), DRAFT, IDENTITY, SIGNATURE],
     outputs=[Output("answer", "email[@kind='reply']")],
     description="Compose an answer to a mail.",
+    pure=True,
 )
 def reply(mail: Element, draft: Element, identity: Element, signature: Element | None = None) -> bytes:
     """Compose an answer to a mail; the draft holds its text."""
@@ -165,6 +167,7 @@ def reply(mail: Element, draft: Element, identity: Element, signature: Element |
     inputs=[DRAFT, IDENTITY, SIGNATURE],
     outputs=[Output("mail", "email[@kind='new']")],
     description="Compose a mail from a draft.",
+    pure=True,
 )
 def compose(draft: Element, identity: Element, signature: Element | None = None) -> bytes:
     """Compose a mail: `<draft to="…" cc="…" subject="…">text</draft>`."""

@@ -14,6 +14,7 @@ from narval import ActionError, Element, Input, Output, action
     ],
     outputs=[Output("verdict", "triage[@verdict]")],
     runs="inline",
+    pure=True,
     description="What the first rule that fits says of a mail.",
 )
 def judge(mail: Element, rules: list[Element]) -> etree._Element:

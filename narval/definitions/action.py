@@ -24,6 +24,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Action:
     """A Python function that can be called. `function` is its name in the module, `where` says where it runs.
 
+    A `pure` one touches nothing outside: a simulation may run it.
+
     `xml` is the `action` element that memory shows (N2), `digest` names the version.
     """
 
@@ -40,6 +42,7 @@ class Action:
     xml: bytes = b""
     path: str = ""
     line: int = 1
+    pure: bool = False
 
     @property
     def full_name(self) -> str:
@@ -57,6 +60,7 @@ class Declaration:
     runs: Literal["thread", "worker", "inline"] | None = None
     source: bool = False
     description: str | None = None
+    pure: bool = False
 
 
 @overload
@@ -72,6 +76,7 @@ def action(
     runs: Literal["thread", "worker", "inline"] | None = None,
     source: bool = False,
     description: str | None = None,
+    pure: bool = False,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -85,14 +90,16 @@ def action(
     runs: Literal["thread", "worker", "inline"] | None = None,
     source: bool = False,
     description: str | None = None,
+    pure: bool = False,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
     The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
     says where it runs ("thread" by default, "worker", "inline"; `async def` runs in the loop); `source` that
-    it is an async generator whose step stays running (N36).
+    it is an async generator whose step stays running (N36); `pure` that it touches nothing outside, so that a
+    simulation may run it.
     """
-    declaration = Declaration(tuple(inputs), tuple(outputs), name, runs, source, description)
+    declaration = Declaration(tuple(inputs), tuple(outputs), name, runs, source, description, pure)
 
     def declare(declared: Function) -> Function:
         setattr(declared, DECLARATION, declaration)

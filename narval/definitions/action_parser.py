@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePath
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lxml import etree
 
@@ -39,12 +39,23 @@ WORDS: Words = {
             "func": Attribute(reading.identifier, required=True),
             "runs": Attribute(reading.one_of("thread", "worker", "inline")),
             "source": Attribute(reading.yes_no),
+            "pure": Attribute(reading.yes_no),
         },
         ("description", "input", "output"),
     ),
 }
 
 Place = tuple[int, int]
+
+
+class Manner(NamedTuple):
+    """How a function is run, as its author wrote it."""
+
+    runs: str | None
+    source: bool
+    pure: bool
+
+
 Slot = TypeVar("Slot", Input, Output)
 
 
@@ -105,7 +116,7 @@ class _Maker:
             function,
             prototype,
             {"en": description} if description else {},
-            (declaration.runs, declaration.source),
+            Manner(declaration.runs, declaration.source, declaration.pure),
             place,
         )
 
@@ -116,7 +127,7 @@ class _Maker:
         function: Any,
         prototype: Prototype,
         descriptions: Mapping[str, str],
-        runs: tuple[str | None, bool],
+        manner: Manner,
         place: Place,
     ) -> None:
         """An action of either form, once its function is known and fits."""
@@ -125,9 +136,9 @@ class _Maker:
             self._fault(place, f"expected a new action name, found {name!r} of line {same.line} again")
         defined, _ = self._definition(variable, function)
         self._parameters(variable, function, prototype, defined)
-        where = self._where(function, *runs, defined)
+        where = self._where(function, manner, defined)
         try:
-            xml = _render(self.stem, name, variable, prototype, descriptions, runs)
+            xml = _render(self.stem, name, variable, prototype, descriptions, manner)
         except ValueError as error:
             self._fault(place, f"action {name!r} cannot be written as XML: {error}")
             return
@@ -144,6 +155,7 @@ class _Maker:
                 xml,
                 self.source.path,
                 defined[0],
+                manner.pure,
             )
         )
 
@@ -236,7 +248,8 @@ class _Maker:
                 hint = closest(found, given) or "; declare an input, or give the parameter a default"
                 self._fault(place, f"{name}: no input gives the parameter {found!r}{hint}")
 
-    def _where(self, function: Any, runs: str | None, source: bool, place: Place) -> Where:
+    def _where(self, function: Any, manner: Manner, place: Place) -> Where:
+        runs, source, pure = manner
         generator, coroutine = inspect.isasyncgenfunction(function), inspect.iscoroutinefunction(function)
         if source != generator:
             self._fault(
@@ -249,6 +262,8 @@ class _Maker:
             self._fault(place, f"runs: expected thread, worker or inline, found {runs!r}")
         elif runs is not None and (generator or coroutine):
             self._fault(place, f"runs={runs!r}: an async def runs in the loop itself; leave runs out")
+        if pure and generator:
+            self._fault(place, "a source looks outside, so it is not pure; leave pure out")
         if generator:
             return "source"
         return "async" if coroutine else WHERE.get(runs or "thread", "thread")
@@ -308,9 +323,9 @@ class _Tree:
             hint = closest(variable, _functions(self._module))
             found.fault(entry, f"func: expected a function of this module, found {variable!r}{hint}", "func")
             return
-        runs = entry.get("runs"), entry.get("source", False)
+        manner = Manner(entry.get("runs"), entry.get("source", False), entry.get("pure", False))
         place = entry.place("name")
-        self._maker.add(name, variable, function, prototype, found.descriptions(entry), runs, place)
+        self._maker.add(name, variable, function, prototype, found.descriptions(entry), manner, place)
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -358,14 +373,15 @@ def _render(
     variable: str,
     prototype: Prototype,
     descriptions: Mapping[str, str],
-    runs: tuple[str | None, bool],
+    manner: Manner,
 ) -> bytes:
     """The `action` element that memory shows (table 2.16)."""
     root = etree.Element("action", {"name": name, "group": group, "func": variable})
-    if runs[0] is not None:
-        root.set("runs", str(runs[0]))
-    if runs[1]:
-        root.set("source", "yes")
+    if manner.runs is not None:
+        root.set("runs", str(manner.runs))
+    for flag in ("source", "pure"):
+        if getattr(manner, flag):
+            root.set(flag, "yes")
     for language, text in descriptions.items():
         etree.SubElement(root, "description", {"lang": language}).text = text
     for word, flags, declared in (

@@ -75,7 +75,8 @@ class Daemon:
     """A home at work: one agent, its loop, its executor, its store.
 
     `quiet` opens a home to ask it something: what is asked is recorded, but no call is performed and no run
-    is told anything; the next daemon takes that up.
+    is told anything; the next daemon takes that up. `model` is a home whose files are read and never written:
+    what is followed is its definitions, what is remembered is not its own.
     """
 
     def __init__(
@@ -87,29 +88,31 @@ class Daemon:
         *,
         clock: Clock,
         quiet: bool,
+        model: Home | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.home, self.store, self.settings, self.loaded, self.clock = home, store, settings, loaded, clock
-        self.quiet = quiet
+        self.quiet, self.model = quiet, model
         self.since = clock.now()
         self.loader = Loader(home.path if home is not None else None)
         self.hot: HotFiles | None = None
         self._memory_faults: list[Fault] = []
         self._given: list[str | Path] = []
-        path = home.path if home is not None else None
+        files = home or model
         self.agent = Agent(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
-        self.executor = Executor(settings.limits, lambda call: self._ring())
+        self.executor = executor or Executor(settings.limits, lambda call: self._ring())
         self.performer = Performer(
             self.agent,
             self.executor,
             self.post,
-            home=path,
+            home=files.path if files is not None else None,
             prefix=home.id if home is not None else "memory",
             timeout=settings.call_timeout,
         )
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not quiet)
-        self.schemas = Schemas(home.schemas if home is not None else None)
+        self.schemas = Schemas(files.schemas if files is not None else None)
         self.seen = Seen(
             loaded, self.schemas, settings, tuple(sorted({*loaded.faults, *self.schemas.faults()}))
         )
@@ -189,6 +192,17 @@ class Daemon:
         await self.submit(lambda turn: self._declare(turn, declared, at_start=not self.quiet))
         if not self.quiet:
             self._log_start()
+
+    async def rehearse(self, declared: list[bytes] | None) -> None:
+        """Begin to follow the definitions of `model` in memory, for a simulation; `close` ends it.
+
+        `declared` is what `data/memory.xml` would be (N4); None leaves what is declared alone.
+        """
+        self.logbook.attach()
+        self._ends.callback(self.logbook.detach)
+        self._ends.callback(capture_output())
+        self._use(self.loaded)
+        await self.submit(lambda turn: self._declare(turn, declared, at_start=False))
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"

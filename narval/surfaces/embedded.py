@@ -129,6 +129,18 @@ class Agent:
         """What a run waits for, or why a part of it did not go on."""
         return dict(self._runner.run(self._operations.why(run, id)))
 
+    def simulate(
+        self, what: str | Path, *, at: str | None = None, until: str | None = None, memory: str | None = None
+    ) -> dict[str, Any]:
+        """What would happen, as `narval simulate --json` says it; nothing does, and time goes on for nobody.
+
+        `what` is the name of a definition, or a scenario: its file, or its text. The others take the place of
+        what the scenario says. Raises DefinitionError, RequestError.
+        """
+        from narval.surfaces.simulation import embedding
+
+        return embedding.simulate(self.daemon, self._runner, what, at=at, until=until, memory=memory)
+
     def cancel(self, run: int) -> dict[str, Any]:
         """End a run."""
         return dict(self._runner.run(self._operations.cancel(run)))

@@ -1,14 +1,28 @@
-"""The pytest plugin `narval`: a fixture `agent` on a home in memory."""
+"""The pytest plugin `narval`: a fixture `agent` on a home in memory, and scenarios as tests.
+
+Files of the name `*.scenario.xml`, and XML files within a folder `scenarios` whose first element is a
+`scenario`, are collected: each is one test, on the home that it lies in or that the ini option `narval_home`
+names. What narval needs for that is imported when there is such a file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from narval.surfaces.embedded import Agent
+    from narval.surfaces.simulation.rehearsal import Report
+    from narval.surfaces.simulation.stage import Stage
+
+HOME = "narval_home"
+LONGEST_STORY = 300
+"""So many lines of what happened are shown of a scenario that failed, the last ones."""
+
+_STAGES: pytest.StashKey[dict[Path, Stage]] = pytest.StashKey()
 
 
 @pytest.fixture
@@ -18,3 +32,96 @@ def agent() -> Iterator[Agent]:
 
     with narval.open() as opened:
         yield opened
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which home scenarios are played on."""
+    parser.addini(HOME, "the home of scenarios, instead of the one that they lie in", default="")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Take the files that are scenarios."""
+    if file_path.suffix != ".xml":
+        return None
+    if not file_path.name.endswith(".scenario.xml") and "scenarios" not in file_path.parent.parts:
+        return None
+    from narval.surfaces.simulation.finding import is_scenario_file
+
+    if not is_scenario_file(file_path):
+        return None
+    collected: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
+    return collected
+
+
+class ScenarioFile(pytest.File):
+    """A file with a scenario."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """The one test it is."""
+        from narval.surfaces.simulation.scenario_parser import name_of
+
+        yield ScenarioItem.from_parent(self, name=name_of(str(self.path)))
+
+
+class NotAsExpected(Exception):  # noqa: N818 - it is a report, and no error
+    """A scenario did not come out as it should."""
+
+
+class ScenarioItem(pytest.Item):
+    """A scenario to be played."""
+
+    def runtest(self) -> None:
+        """Play it. Raises NotAsExpected with its story."""
+        import asyncio
+
+        from narval.surfaces.simulation import finding
+        from narval.surfaces.simulation.rehearsal import rehearse, start_of
+
+        stage = self._stage()
+        scenario = finding.read(stage, self.path)
+        report = asyncio.run(rehearse(stage, scenario, start_of(stage, scenario)))
+        if not report.well:
+            raise NotAsExpected("\n".join(_told(report)))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What happened and what was expected; of narval's own errors, what they say."""
+        from narval.errors import NarvalError
+
+        if isinstance(excinfo.value, NotAsExpected | NarvalError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where it is, and how it is called."""
+        return self.path, 0, f"scenario {self.name}"
+
+    def _stage(self) -> Stage:
+        """The stage of the home; its definitions are read once."""
+        from narval.runtime.home import Home
+        from narval.surfaces.simulation.stage import stage
+
+        stages = self.config.stash.setdefault(_STAGES, {})
+        path = self._home()
+        if path not in stages:
+            stages[path] = stage(Home.find(path))
+        return stages[path]
+
+    def _home(self) -> Path:
+        chosen = str(self.config.getini(HOME))
+        if chosen:
+            return self.config.rootpath / chosen
+        for folder in self.path.parents:
+            if (folder / "recipes").is_dir() or (folder / "modules").is_dir():
+                return folder
+        pytest.fail(f"{self.path} lies in no home; name one: {HOME} in the settings of pytest", pytrace=False)
+
+
+def _told(report: Report) -> Iterator[str]:
+    """The story of a scenario, then what it came to."""
+    from narval.surfaces.simulation import telling
+
+    story = [text for text, _ in telling.Teller(report.zone).told(report.lines)]
+    if len(story) > LONGEST_STORY:
+        yield f"… {len(story) - LONGEST_STORY} lines before"
+    yield from story[-LONGEST_STORY:]
+    yield from (text for text, _ in telling.ending(report))

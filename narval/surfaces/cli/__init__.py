@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from narval import __version__
-from narval.surfaces.cli import daemon, definitions, homes, memory, runs
+from narval.surfaces.cli import daemon, definitions, homes, memory, runs, simulate
 from narval.surfaces.cli.command import Commands, common_options
 
 COMMANDS = (
@@ -15,6 +15,7 @@ COMMANDS = (
     daemon.stop,
     daemon.reload,
     homes.check,
+    simulate.simulate,
     memory.start,
     memory.add,
     memory.memory,

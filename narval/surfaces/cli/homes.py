@@ -15,6 +15,7 @@ from narval.surfaces.text import clean, counted
 
 if TYPE_CHECKING:
     from narval.errors import Fault
+    from narval.runtime.home import Home
 
 
 @command("init", example="narval init ~/.narval\nnarval init ~/mine --bare")
@@ -35,6 +36,21 @@ def init(session: Session, directory: Path | None, bare: bool) -> None:
 def _run(path: Path) -> str:
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
     return "narval run" if path == chosen else f"narval --home {shlex.quote(str(path))} run"
+
+
+def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
+    """The scenarios among files and folders, and the rest; without any, the scenarios of the home."""
+    from narval.surfaces.simulation.finding import is_scenario_file, scenario_files
+
+    if not paths:
+        return scenario_files(home), []
+    folders = [path.resolve() for path in paths if path.is_dir()]
+    known = scenario_files(home) if folders else []
+    scenarios = [each for each in known if any(each.resolve().is_relative_to(one) for one in folders)]
+    others: list[Path] = []
+    for path in paths:
+        (scenarios if path.is_file() and is_scenario_file(path) else others).append(path)
+    return scenarios, others
 
 
 def _tell(faults: list[Fault]) -> None:
@@ -72,7 +88,7 @@ def check(
 ) -> None:
     """Every fault of what a home holds; nothing is run.
 
-    That is its definitions, modules, schemas, memory and settings. Each is written as
+    That is its definitions, modules, schemas, memory, settings and scenarios. Each is written as
     file:line:column: message. PATHs are files or folders; without any, all of the home is checked.
 
     With --explore it also tells what no run of a definition can ever do, and what one may come to, each with
@@ -80,8 +96,11 @@ def check(
     be; warnings and notes are none.
     """
     from narval.runtime.check import check_home
+    from narval.surfaces.simulation.finding import faults_of_scenarios
 
-    faults = check_home(session.home, paths)
+    scenarios, others = _parted(session.home, paths)
+    faults = check_home(session.home, others) if others or not paths else []
+    faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
     form = [
         {
             "path": each.path, "line": each.line, "column": each.column,

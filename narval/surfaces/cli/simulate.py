@@ -1,0 +1,164 @@
+"""The command simulate: what would happen, told without anything happening."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from narval.errors import RequestError
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.session import Session
+from narval.surfaces.text import clean
+
+if TYPE_CHECKING:
+    from narval.runtime.home import Home
+    from narval.surfaces.simulation.scenario import Scenario, When
+    from narval.surfaces.simulation.stage import Stage
+    from narval.surfaces.simulation.story import Line
+    from narval.surfaces.simulation.telling import Told
+
+
+def _read_date(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
+    from narval.surfaces.simulation.scenario_parser import read_date
+
+    return _read(read_date, given)
+
+
+def _read_when(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
+    from narval.surfaces.simulation.scenario_parser import read_when
+
+    return _read(read_when, given)
+
+
+def _read(read: Callable[[str], When], given: str | None) -> When | None:
+    """What stands on the command line, in the words of scenario files."""
+    if given is None:
+        return None
+    try:
+        return read(given)
+    except ValueError as error:
+        raise click.BadParameter(f"expected {error.args[0]}, got {given!r}") from None
+
+
+@command(
+    "simulate",
+    example="narval simulate mail.digest --until 30d\n"
+    "narval simulate scenarios/triage.xml\n"
+    "narval simulate --json        # all the scenarios of the home",
+)
+@click.argument("names", metavar="[NAME|SCENARIO]...", nargs=-1)
+@click.option("--at", callback=_read_date, metavar="DATE", help="When it starts, rather than now.")
+@click.option(
+    "--until", callback=_read_when, metavar="WHEN", help="How long time goes on: 2h, 30d, or a date."
+)
+@click.option(
+    "--memory",
+    type=click.Choice(["now", "new", "empty"]),
+    help="Begin with the memory as it is, as on a first day, or with none.",
+)
+@click.option("--brief", is_flag=True, help="Only what it came to, not what happened on the way.")
+@click.pass_context
+def simulate(
+    context: click.Context,
+    session: Session,
+    names: tuple[str, ...],
+    at: When | None,
+    until: When | None,
+    memory: str | None,
+    brief: bool,
+) -> None:
+    """What would happen, told without anything happening.
+
+    NAME is a definition, SCENARIO a file or the name of one in scenarios/; without any, all the home's
+    scenarios are played. Definitions run on a copy of memory, with a clock of their own; nothing outside is
+    called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
+    or something expected is not so.
+    """
+    from narval.surfaces.simulation.stage import stage
+
+    home = session.home
+    here = stage(home)
+    for fault in here.loaded.faults:
+        click.echo(f"did not load: {clean(fault)}", err=True)
+    asked = {"at": at, "until": until, "memory": memory}
+    given = {name: value for name, value in asked.items() if value is not None}
+    scenarios = [msgspec.structs.replace(each, **given) for each in _scenarios(home, here, names)]
+    reports, well = [], True
+    for number, scenario in enumerate(scenarios):
+        if number and not session.as_json:
+            click.echo()
+        report = _play(here, scenario, told=not session.as_json, brief=brief)
+        reports.append(report.pop("plain"))
+        well = well and report["well"]
+    if session.as_json:
+        session.give(reports[0] if len(names) == 1 else reports, click.echo)
+    context.exit(0 if well else NOT_WELL)
+
+
+def _scenarios(home: Home, here: Stage, names: tuple[str, ...]) -> list[Scenario]:
+    """What is to be played. Raises RequestError for what is neither a definition nor a scenario."""
+    from narval.engines import runnable
+    from narval.surfaces.simulation import finding
+    from narval.surfaces.simulation.scenario import of_definition
+
+    if not names:
+        files = finding.scenario_files(home)
+        if not files:
+            raise RequestError(f"there are no scenarios in {home.path / finding.FOLDER}; name a definition")
+        return [finding.read(here, path) for path in files]
+    found = []
+    for name in names:
+        path = finding.named(home, name)
+        if path is None and runnable(here.loaded.library, name) is None:
+            raise RequestError(_unknown(home, here, name))
+        found.append(of_definition(name) if path is None else finding.read(here, path))
+    return found
+
+
+def _unknown(home: Home, here: Stage, name: str) -> str:
+    from narval.definitions.hint import closest
+    from narval.engines import runnable
+    from narval.surfaces.simulation import finding
+    from narval.surfaces.simulation.scenario_parser import name_of
+
+    library = here.loaded.library
+    known = [each.full_name for each in library if runnable(library, each.full_name) is not None]
+    known += [name_of(str(path)) for path in finding.scenario_files(home)]
+    return f"there is no definition and no scenario {name!r}{closest(name, known)}"
+
+
+def _play(here: Stage, scenario: Scenario, *, told: bool, brief: bool) -> dict[str, Any]:
+    """Play one, telling of it as it goes on."""
+    import asyncio
+
+    from narval.surfaces.simulation import telling
+    from narval.surfaces.simulation.rehearsal import rehearse, start_of
+
+    start = start_of(here, scenario)
+    teller = telling.Teller(here.zone)
+    if told:
+        click.echo(telling.heading(scenario, start, here.zone))
+
+    def tell(lines: list[Line]) -> None:
+        if told and not brief:
+            _write(teller.told(lines))
+
+    report = asyncio.run(rehearse(here, scenario, start, tell))
+    if told:
+        _write(telling.ending(report))
+    return {"plain": telling.plain(report), "well": report.well}
+
+
+def _write(lines: Iterable[Told]) -> None:
+    """Write lines of a story, in colour on a terminal."""
+    plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
+    for text, colour in lines:
+        if plain or colour is None:
+            click.echo(text)
+        else:
+            click.secho(text, bold=True) if colour == "bold" else click.secho(text, fg=colour)

@@ -1,0 +1,109 @@
+"""A simulation from within a program that has an agent open: on its definitions and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from narval.errors import RequestError
+from narval.runtime.daemon import Daemon
+from narval.runtime.store import KeptElement
+from narval.source import Source
+from narval.surfaces.simulation import finding, telling
+from narval.surfaces.simulation.memory_copy import Remembered
+from narval.surfaces.simulation.rehearsal import rehearse, start_of
+from narval.surfaces.simulation.scenario import Scenario, of_definition
+from narval.surfaces.simulation.scenario_parser import read_date, read_scenario, read_when
+from narval.surfaces.simulation.stage import Stage
+
+MEMORIES = ("new", "now", "empty")
+
+
+def simulate(
+    daemon: Daemon,
+    runner: asyncio.Runner,
+    what: str | Path,
+    *,
+    at: str | None,
+    until: str | None,
+    memory: str | None,
+) -> dict[str, Any]:
+    """What would happen, in the form of `narval simulate --json`."""
+    here = Stage(
+        daemon.model or daemon.home,
+        daemon.settings,
+        daemon.loaded,
+        daemon.schemas,
+        ZoneInfo(daemon.agent.zone),
+        lambda: _remembered(daemon),
+    )
+    given = {
+        "at": None if at is None else _read(read_date, at),
+        "until": None if until is None else _read(read_when, until),
+        "memory": None if memory is None else _one_of(memory),
+    }
+    stated = {name: value for name, value in given.items() if value is not None}
+    scenario = msgspec.structs.replace(_scenario(here, what), **stated)
+    start = daemon.clock.now() if scenario.at is None else start_of(here, scenario)
+    with _unlogged(daemon):
+        return telling.plain(runner.run(rehearse(here, scenario, start)))
+
+
+def _scenario(here: Stage, what: str | Path) -> Scenario:
+    if isinstance(what, str) and what.lstrip().startswith("<"):
+        return read_scenario(Source.of_text("scenario", what), here.loaded.library, here.schemas)
+    path = finding.named(here.home, str(what))
+    if path is not None:
+        return finding.read(here, path)
+    if isinstance(what, Path):
+        raise RequestError(f"there is no scenario {what}")
+    return of_definition(what)
+
+
+def _remembered(daemon: Daemon) -> Remembered:
+    """What the agent knows now, its runs left out."""
+    memory = daemon.agent.memory
+    found = ((eid, memory.element(eid)) for eid in memory if not memory.is_run(eid))
+    return Remembered(
+        [
+            KeptElement(element, memory.declared.get(eid, ""), eid in memory.outdated)
+            for eid, element in found
+            if element is not None
+        ],
+        [(*scope, eid) for scope, eids in memory.marks.items() for eid in eids],
+        list(memory.keys),
+        memory.next_eid,
+    )
+
+
+@contextmanager
+def _unlogged(daemon: Daemon) -> Iterator[None]:
+    """What is only simulated is not in the log of the home."""
+    logger = logging.getLogger("narval")
+    is_attached = daemon.logbook in logger.handlers
+    logger.removeHandler(daemon.logbook)
+    try:
+        yield
+    finally:
+        if is_attached:
+            logger.addHandler(daemon.logbook)
+
+
+def _read(read: Any, text: str) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise RequestError(f"expected {error.args[0]}, got {text!r}") from None
+
+
+def _one_of(memory: str) -> str:
+    if memory not in MEMORIES:
+        raise RequestError(f"expected memory to be {' or '.join(MEMORIES)}, got {memory!r}")
+    return memory

@@ -1,0 +1,41 @@
+"""What a scenario expects, counted: elements that nothing has replaced, runs, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from narval.memory.tree import Memory
+from narval.surfaces.simulation.scenario import Wish
+from narval.surfaces.simulation.understudy import Met, is_meant, takes
+
+Phases = Mapping[int, tuple[str, str]]
+"""What each run follows, and its phase."""
+
+
+def count(wish: Wish, memory: Memory, runs: Phases, calls: Sequence[Met]) -> int:
+    """How many there are now of what is wished for."""
+    return _COUNT[wish.what](wish, memory, runs, calls)
+
+
+def _elements(wish: Wish, memory: Memory, runs: Phases, calls: Sequence[Met]) -> int:
+    if wish.condition is None:
+        return 0
+    found = memory.select(wish.condition.bind())
+    return sum(eid not in memory.outdated for eid in found)
+
+
+def _runs(wish: Wish, memory: Memory, runs: Phases, calls: Sequence[Met]) -> int:
+    return sum(name == wish.recipe and wish.phase in ("", phase) for name, phase in runs.values())
+
+
+def _calls(wish: Wish, memory: Memory, runs: Phases, calls: Sequence[Met]) -> int:
+    return sum(
+        is_meant(wish.action, wish.recipe, wish.step, met) and takes(wish.condition, met) for met in calls
+    )
+
+
+_COUNT: Mapping[str, Callable[[Wish, Memory, Phases, Sequence[Met]], int]] = {
+    "element": _elements,
+    "run": _runs,
+    "call": _calls,
+}

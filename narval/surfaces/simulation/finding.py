@@ -1,0 +1,77 @@
+"""Where scenarios are: in `scenarios/` of a home, or in files whose name says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from narval.errors import DefinitionError, Fault
+from narval.runtime.home import Home
+from narval.runtime.loader import Loader
+from narval.runtime.schemas import Schemas
+from narval.runtime.settings import Settings
+from narval.source import MAX_BYTES, Source
+from narval.surfaces.simulation.scenario import Scenario
+from narval.surfaces.simulation.scenario_parser import is_scenario, read_scenario
+from narval.surfaces.simulation.stage import Stage
+
+FOLDER = "scenarios"
+SUFFIX = ".xml"
+
+
+def scenario_files(home: Home) -> list[Path]:
+    """The scenarios of a home."""
+    found = (home.path / FOLDER).rglob(f"*{SUFFIX}")
+    return sorted(path for path in found if path.is_file() and is_scenario_file(path))
+
+
+def is_scenario_file(path: Path) -> bool:
+    """Whether a file is meant to be a scenario: its first element is one."""
+    try:
+        with path.open("rb") as file:
+            return is_scenario(file.read(65536))
+    except OSError:
+        return False
+
+
+def named(home: Home | None, name: str) -> Path | None:
+    """The file that a name or path stands for: the path itself, or one in the home's folder."""
+    paths = [Path(name)]
+    if home is not None:
+        folder = home.path / FOLDER
+        paths += (folder / each for each in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
+    for path in paths:
+        if path.is_file() and path.suffix == SUFFIX:
+            return path
+    return None
+
+
+def read(here: Stage, path: Path) -> Scenario:
+    """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
+    return read_scenario(_source(here.home, path), here.loaded.library, here.schemas)
+
+
+def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
+    """All that is wrong with scenarios of a home; nothing is played."""
+    faults: list[Fault] = []
+    if paths:
+        here = Stage(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
+        for path in paths:
+            try:
+                read(here, path)
+            except DefinitionError as error:
+                faults += error.faults
+    return faults
+
+
+def _source(home: Home | None, path: Path) -> Source:
+    """The file, called as others of the home are."""
+    resolved, shown = path.resolve(), str(path)
+    if home is not None and resolved.is_relative_to(home.path.resolve()):
+        shown = str(resolved.relative_to(home.path.resolve()))
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DefinitionError([Fault(shown, 1, 1, f"expected at most {MAX_BYTES:,} bytes")])
+        return Source(shown, path.read_bytes())
+    except OSError as error:
+        raise DefinitionError([Fault(shown, 1, 1, f"cannot be read: {error.strerror}")]) from None

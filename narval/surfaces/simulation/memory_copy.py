@@ -1,0 +1,151 @@
+"""The memory of a home, copied without touching a byte of the home; and a store that begins with it.
+
+A store at rest is copied as a file, with the log that may be beside it, for SQLite makes files beside one
+that it merely opens. One that a daemon is writing is read as any reader of it would, in whole commits.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from narval.errors import RequestError, StoreError
+from narval.memory.element import Element
+from narval.runtime.home import Home
+from narval.runtime.settings import Settings
+from narval.runtime.store import Batch, KeptElement, VolatileStore
+from narval.runtime.stores import open_store
+
+ATTEMPTS = 5
+"""How often a copy is made again because the store was written meanwhile."""
+
+PATIENCE = 5.0
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """What a memory holds beyond its runs: elements, and what has been used and given before."""
+
+    elements: Sequence[KeptElement] = ()
+    marks: Sequence[tuple[str, str, str, int]] = ()
+    keys: Sequence[tuple[str, str, str]] = ()
+    next_eid: int = 1
+
+
+def remembered(home: Home, settings: Settings) -> Remembered:
+    """What the memory of a home holds now; nothing where it never ran. Raises StoreError, RequestError."""
+    path = _file(home, settings)
+    if not path.exists():
+        return Remembered()
+    with tempfile.TemporaryDirectory(prefix="narval-simulate-") as folder:
+        copy = Path(folder, "store.db")
+        try:
+            _copy(home, path, copy)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"the store cannot be copied: {path} ({error})") from error
+        with open_store(copy) as store:
+            return Remembered(
+                list(store.elements()),
+                list(store.marks()),
+                list(store.keys()),
+                int(store.meta.get("next_eid", "1")),
+            )
+
+
+def _file(home: Home, settings: Settings) -> Path:
+    if settings.store is None:
+        return home.store
+    from sqlalchemy import make_url
+
+    url = make_url(settings.store)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        raise RequestError(
+            "a memory that is kept in a database server cannot be copied; "
+            "begin with what data/memory.xml declares (--memory new), or with nothing (--memory empty)"
+        )
+    return Path(url.database)
+
+
+def _copy(home: Home, path: Path, copy: Path) -> None:
+    for _ in range(ATTEMPTS):
+        before, is_held = _look(path), home.holder() is not None
+        if is_held:
+            _backup(path, copy)
+            return
+        with suppress(FileNotFoundError):  # a daemon that starts or stops now folds its log away
+            shutil.copyfile(path, copy)
+            if _log(path).exists():
+                shutil.copyfile(_log(path), _log(copy))
+        if _look(path) == before and home.holder() is None:
+            return
+        _log(copy).unlink(missing_ok=True)
+    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
+
+
+def _backup(path: Path, copy: Path) -> None:
+    """Through SQLite, which sees whole commits whatever is being written."""
+    address = f"file:{quote(str(path.absolute()))}?mode=ro"
+    with (
+        closing(sqlite3.connect(address, uri=True, timeout=PATIENCE)) as there,
+        closing(sqlite3.connect(copy)) as here,
+    ):
+        there.backup(here)
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _look(path: Path) -> list[tuple[int, int] | None]:
+    found: list[tuple[int, int] | None] = []
+    for each in (path, _log(path)):
+        try:
+            known = each.stat()
+            found.append((known.st_size, known.st_mtime_ns))
+        except FileNotFoundError:
+            found.append(None)
+    return found
+
+
+class RehearsalStore(VolatileStore):
+    """A store in memory that begins with what was remembered; `listen` is told of each turn as it commits."""
+
+    def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:
+        super().__init__()
+        self._known, self._listen = known, listen
+        self._meta["next_eid"] = str(known.next_eid)
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep what is asked for later, and tell."""
+        super().commit(*batches)
+        for batch in batches:
+            self._listen(batch)
+
+    def elements(self) -> Iterator[KeptElement]:
+        """All elements, oldest first."""
+        return iter(self._known.elements)
+
+    def marks(self) -> Iterator[tuple[str, str, str, int]]:
+        """Definition, place, slot, eid."""
+        return iter(self._known.marks)
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Name, expression, value."""
+        return iter(self._known.keys)
+
+
+def with_declared(known: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:
+    """The same with declared elements that are not there yet: `start-plan`s, say, that must not act."""
+    there = {kept.declared for kept in known.elements}
+    next_eid = max([known.next_eid, *(kept.element.eid + 1 for kept in known.elements)])
+    new = [
+        KeptElement(Element(next_eid + number, xml, at), key, False)
+        for number, (key, xml) in enumerate((key, xml) for key, xml in declared if key not in there)
+    ]
+    return Remembered([*known.elements, *new], known.marks, known.keys, next_eid + len(new))

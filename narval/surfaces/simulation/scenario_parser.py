@@ -1,0 +1,325 @@
+"""The XML of scenarios: every fault with line and column, all at once (docs/simulate.md)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any, NamedTuple, cast
+
+from narval.definitions.action import Action
+from narval.definitions.hint import closest
+from narval.definitions.library import Library
+from narval.definitions.reading import (
+    COMMON,
+    Attribute,
+    Entry,
+    Reading,
+    TooManyFaultsError,
+    Word,
+    Words,
+    anything,
+    identifier,
+    integer,
+    one_of,
+)
+from narval.definitions.transform import Transform
+from narval.engines import runnable
+from narval.engines.engine import View
+from narval.engines.events import Raw
+from narval.engines.outputs import judge
+from narval.errors import DefinitionError, ElementError, Fault
+from narval.memory.element import canonical, local_name
+from narval.memory.match import Condition
+from narval.runtime.schemas import Schemas
+from narval.runtime.settings import duration
+from narval.source import Node, Source, read_xml
+from narval.surfaces.simulation.scenario import NEVER, Arrival, Beginning, Reply, Scenario, When, Wish
+
+ROOT = "scenario"
+
+
+def _seconds(text: str) -> float:
+    try:
+        return duration(text)
+    except ValueError:
+        raise ValueError('a length of time, such as "30s", "5m", "2h" or "1d 12h"') from None
+
+
+def _after(text: str) -> float:
+    return NEVER if text == "never" else _seconds(text)
+
+
+def read_when(text: str) -> When:
+    """`+2h` or `2h` after the start, or a date. Raises ValueError with what was expected."""
+    with suppress(ValueError):
+        return When(_seconds(text.removeprefix("+")))
+    try:
+        return When(date=datetime.fromisoformat(text))
+    except ValueError:
+        raise ValueError(
+            'a time after the start, such as "+2h", or a date such as 2026-11-21T07:00'
+        ) from None
+
+
+def read_date(text: str) -> When:
+    """A date. Raises ValueError with what was expected."""
+    when = None
+    with suppress(ValueError):
+        when = When(date=datetime.fromisoformat(text))
+    if when is None:
+        raise ValueError("a date, such as 2026-11-21 or 2026-11-21T07:00")
+    return when
+
+
+COUNTS = {"count": Attribute(integer(0)), "least": Attribute(integer(0)), "most": Attribute(integer(0))}
+MATCH = Attribute(anything)
+NAME = Attribute(identifier)
+REQUIRED = Attribute(identifier, required=True)
+PHASES = ("active", "done", "failed", "cancelled")
+
+WORDS: Words = {
+    "description": COMMON["description"],
+    ROOT: Word(
+        {
+            "at": Attribute(read_date),
+            "until": Attribute(read_when),
+            "memory": Attribute(one_of("new", "now", "empty")),
+        },
+        ("description", "start", "arrive", "answer", "expect"),
+    ),
+    "start": Word({"recipe": REQUIRED, "at": Attribute(read_when)}, None),
+    "arrive": Word(
+        {"at": Attribute(read_when), "every": Attribute(_seconds), "times": Attribute(integer(1))}, None
+    ),
+    "answer": Word(
+        {
+            "action": REQUIRED,
+            "match": MATCH,
+            "recipe": NAME,
+            "step": NAME,
+            "times": Attribute(integer(1)),
+            "after": Attribute(_after),
+            "error": NAME,
+        },
+        None,
+    ),
+    "expect": Word({"at": Attribute(read_when)}, ("element", "run", "call")),
+    "element": Word({"match": Attribute(anything, required=True), **COUNTS}),
+    "run": Word({"recipe": REQUIRED, "phase": Attribute(one_of(*PHASES)), **COUNTS}),
+    "call": Word({"action": REQUIRED, "match": MATCH, "recipe": NAME, "step": NAME, **COUNTS}),
+}
+
+
+class Read(NamedTuple):
+    """A scenario as far as it could be read, and its faults; `narval check` looks at its names besides."""
+
+    scenario: Scenario
+    faults: tuple[Fault, ...]
+
+
+def is_scenario(data: bytes) -> bool:
+    """Whether a file is meant to be a scenario, told from its first element, well formed or not."""
+    head = re.sub(rb"<\?.*?\?>|<!--.*?-->", b"", data[:65536], flags=re.DOTALL)
+    return re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:[\w.-]+:)?scenario[\s/>]", head) is not None
+
+
+def read_scenario(source: Source, library: Library | None = None, schemas: Schemas | None = None) -> Scenario:
+    """The scenario of a file. Raises DefinitionError with all its faults.
+
+    With a library and schemas, what it names must be there, and what it gives must fit.
+    """
+    found = parse(source)
+    faults = list(found.faults)
+    if library is not None:
+        faults += _faults_of_names(source, found.scenario, library, schemas or Schemas(None))
+    if faults:
+        raise DefinitionError(faults)
+    return found.scenario
+
+
+def parse(source: Source) -> Read:
+    """What a file says, and all that is wrong with it. Raises DefinitionError for what is no XML."""
+    root = read_xml(source)
+    if local_name(root.tag) != ROOT:
+        raise DefinitionError(
+            [source.fault(f"expected the root scenario, found {root.tag!r}", root.line, root.column)]
+        )
+    return _Parser(source).read(root)
+
+
+class _Parser:
+    """One file being read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._reading = Reading(source, WORDS)
+
+    def read(self, root: Node) -> Read:
+        reading, name = self._reading, name_of(self._source.path)
+        scenario = Scenario(name, self._source.path)
+        with suppress(TooManyFaultsError):
+            entry = reading.entry(root, ROOT)
+            scenario = Scenario(
+                name=name,
+                path=self._source.path,
+                description=" ".join(reading.descriptions(entry).values()),
+                memory=entry.get("memory", "new"),
+                at=entry.get("at"),
+                until=entry.get("until"),
+                beginnings=tuple(map(self._beginning, entry.of("start"))),
+                arrivals=tuple(map(self._arrival, entry.of("arrive"))),
+                replies=tuple(map(self._reply, entry.of("answer"))),
+                wishes=tuple(wish for each in entry.of("expect") for wish in self._wishes(each)),
+            )
+            reading.check_variables((), "no variable: a scenario has none")
+        return Read(scenario, tuple(sorted(set(reading.faults))))
+
+    def _beginning(self, entry: Entry) -> Beginning:
+        place = entry.place("recipe")
+        elements = tuple(self._elements(entry))
+        return Beginning(entry.get("recipe", ""), entry.get("at", When()), elements, *place)
+
+    def _arrival(self, entry: Entry) -> Arrival:
+        elements = tuple(self._elements(entry))
+        every, times = entry.get("every"), entry.get("times")
+        if not entry.node.children:
+            self._reading.fault(entry, "arrive holds no element; write what comes within it")
+        if every == 0.0:
+            self._reading.fault(entry, "every: expected more than no time at all", "every")
+        if times is not None and "every" not in entry.written:
+            self._reading.fault(entry, 'times goes with every; add every="1d", say', "times")
+        return Arrival(
+            elements, entry.get("at", When()), every or None, times, entry.node.line, entry.node.column
+        )
+
+    def _reply(self, entry: Entry) -> Reply:
+        error, elements = entry.get("error", ""), tuple(self._elements(entry))
+        if error and elements:
+            self._reading.fault(entry, "an answer is elements or an error, not both; remove one", "error")
+        if entry.get("after") == NEVER and (error or elements):
+            self._reading.fault(entry, "a call that never comes back brings nothing; remove it", "after")
+        pattern = self._reading.attribute_pattern(entry, "match")
+        line, column = entry.place("action")
+        return Reply(
+            action=entry.get("action", ""),
+            condition=Condition((pattern,)) if pattern is not None else None,
+            recipe=entry.get("recipe", ""),
+            step=entry.get("step", ""),
+            times=entry.get("times"),
+            after=entry.get("after", 0.0),
+            elements=elements,
+            error=error,
+            message=" ".join(entry.node.text.split()),
+            line=line,
+            column=column,
+        )
+
+    def _wishes(self, entry: Entry) -> Iterator[Wish]:
+        if not entry.children:
+            self._reading.fault(entry, "expect says nothing; write element, run or call within it")
+        for each in entry.children:
+            pattern = self._reading.attribute_pattern(each, "match")
+            least, most = self._bounds(each)
+            yield Wish(
+                what=cast(Any, each.word),
+                text=_text(each),
+                at=entry.get("at"),
+                condition=Condition((pattern,)) if pattern is not None else None,
+                recipe=each.get("recipe", ""),
+                phase=each.get("phase", ""),
+                action=each.get("action", ""),
+                step=each.get("step", ""),
+                least=least,
+                most=most,
+                line=each.node.line,
+                column=each.node.column,
+            )
+
+    def _bounds(self, entry: Entry) -> tuple[int, int | None]:
+        count, least, most = entry.get("count"), entry.get("least"), entry.get("most")
+        if "count" in entry.written and {"least", "most"} & set(entry.written):
+            self._reading.fault(entry, "count says how many; remove least and most", "count")
+        if count is not None:
+            return count, count
+        if least is not None and most is not None and least > most:
+            self._reading.fault(entry, f"least: expected at most {most}, found {least}", "least")
+        return least if least is not None else 1 if most is None else 0, most
+
+    def _elements(self, entry: Entry) -> Iterator[bytes]:
+        for child in entry.node.children:
+            try:
+                yield canonical(child.xml())
+            except ElementError as error:
+                self._reading.fault(child, f"refused as an element: {error.message}")
+
+
+def _text(entry: Entry) -> str:
+    """A wish as people read it."""
+    values = entry.values
+    words = [entry.word, *(values[name] for name in ("recipe", "action", "match") if name in values)]
+    words += [f"of {values['step']}"] if "step" in values else []
+    return " ".join((*words, values.get("phase", ""))).strip()
+
+
+def name_of(path: str) -> str:
+    """The name of a scenario: that of its file, without what the name ends with."""
+    return PurePath(path).name.removesuffix(".xml").removesuffix(".scenario")
+
+
+# --- what it names ------------------------------------------------------------------------------------------
+
+
+class _Seen:
+    """As much of a view as the outputs of an answer are judged by."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self.schema_fault = schemas.refusal
+
+
+def _faults_of_names(source: Source, scenario: Scenario, library: Library, schemas: Schemas) -> list[Fault]:
+    faults: list[Fault] = []
+    runs = {each.full_name: None for each in library if runnable(library, each.full_name) is not None}
+    calls = {**library.of("action"), **library.of("transform")}
+
+    def named(name: str, known: Mapping[str, object], what: str, each: Any) -> bool:
+        if name and name not in known:
+            message = f"there is no {what} {name!r}{closest(name, known)}"
+            faults.append(source.fault(message, each.line, each.column))
+        return name in known
+
+    def fits(each: Beginning | Arrival) -> None:
+        for xml in each.elements:
+            refusal = schemas.refusal(xml)
+            if refusal is not None:
+                faults.append(source.fault(f"refused by its schema: {refusal}", each.line, each.column))
+
+    for beginning in scenario.beginnings:
+        named(beginning.recipe, runs, "definition", beginning)
+        fits(beginning)
+    for arrival in scenario.arrivals:
+        fits(arrival)
+    for reply in scenario.replies:
+        named(reply.recipe, runs, "definition", reply)
+        if named(reply.action, calls, "action or transform", reply):
+            message = _misfit(reply, cast(Action | Transform, calls[reply.action]), schemas)
+            if message:
+                faults.append(source.fault(message, reply.line, reply.column))
+    for wish in scenario.wishes:
+        named(wish.recipe, runs, "definition", wish)
+        named(wish.action, calls, "action or transform", wish)
+    return faults
+
+
+def _misfit(reply: Reply, target: Action | Transform, schemas: Schemas) -> str:
+    """Why an answer is none that its action may give (N20)."""
+    source = isinstance(target, Action) and target.where == "source"
+    if source and (reply.elements or not (reply.error or math.isinf(reply.after))):
+        return f"{reply.action} is a source: what it would give, let arrive; an answer can be an error alone"
+    if reply.error or math.isinf(reply.after):
+        return ""
+    raws = tuple(Raw(xml) for xml in reply.elements)
+    return judge(target.prototype, raws, cast(View, _Seen(schemas))).fault

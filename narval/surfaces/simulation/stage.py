@@ -1,0 +1,41 @@
+"""Stage: what a simulation sees of a home, which it only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import tzinfo
+from functools import partial
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from narval.runtime.home import Home
+from narval.runtime.loader import Loaded, Loader
+from narval.runtime.schemas import Schemas
+from narval.runtime.settings import Settings
+from narval.runtime.zone import machine_zone
+from narval.surfaces.simulation.memory_copy import Remembered, remembered
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A home as a simulation sees it: its definitions, its settings, its schemas; None stands for no home.
+
+    `recall` gives what is remembered now.
+    """
+
+    home: Home | None
+    settings: Settings
+    loaded: Loaded
+    schemas: Schemas
+    zone: tzinfo | None
+    recall: Callable[[], Remembered] = Remembered
+
+
+def stage(home: Home | None) -> Stage:
+    """The stage that a home gives. Raises SettingsError."""
+    if home is None:
+        return Stage(None, Settings(), Loaded(), Schemas(None), None)
+    settings = Settings.load(home.path)
+    zone = ZoneInfo(settings.timezone or machine_zone())
+    recall = partial(remembered, home, settings)
+    return Stage(home, settings, Loader(home.path).load(), Schemas(home.schemas), zone, recall)

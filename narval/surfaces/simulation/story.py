@@ -1,0 +1,137 @@
+"""Story: what a simulation did, told from what each turn recorded, in the words of history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from narval.engines import ENGINES
+from narval.engines import commands as asked
+from narval.engines.events import Event, Started, Woken
+from narval.memory.element import Element
+from narval.memory.trouble import read_error
+from narval.runtime.clock import Clock
+from narval.runtime.store import Batch
+
+Line = dict[str, Any]
+"""One thing that happened: `at` (seconds since 1970, UTC), `what`, mostly `run`, and what more there is."""
+
+ERROR = "error"
+
+
+class Story:
+    """Listens to the turns of a simulation and keeps what happened, in order."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.lines: list[Line] = []
+        self.begun = 0
+        """So many runs have begun, the last of them of the definition `last`."""
+        self.last = ""
+        self.phases: dict[int, tuple[str, str]] = {}
+        """What each run follows and its phase, also of those that were forgotten since."""
+        self._names: dict[int, str] = {}
+        self._called: set[int] = set()
+        """The runs that answer a call of another."""
+        self._starts: dict[int, float] = {}
+        self._errors: dict[int, str] = {}
+
+    def name(self, run: int) -> str:
+        """What a run follows."""
+        return self._names.get(run, "")
+
+    def listen(self, batch: Batch) -> None:
+        """One turn more."""
+        self._names.update((row.eid, row.name) for row in batch.runs)
+        by_engines = {
+            each.element.eid
+            for _, _, _, _, commands in batch.journal
+            for each in commands
+            if isinstance(each, asked.Add)
+        }
+        others = [
+            each.element
+            for each in batch.elements
+            if not each.declared and each.element.eid not in by_engines
+        ]
+        self.lines += (_arrived(each) for each in others if each.origin is None)
+        for run, _, event, changes, commands in batch.journal:
+            self.lines += self._entry(run, event, changes, commands)
+        self.lines += (self._added(each, each.origin.run) for each in others if each.origin is not None)
+        if batch.forgotten_runs or batch.forgotten_elements:
+            runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
+            line = {"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements}
+            self.lines.append(line)
+
+    def _entry(
+        self, run: int, event: Event, changes: Sequence[Any], commands: Sequence[asked.Command]
+    ) -> Iterator[Line]:
+        if isinstance(event, Started):
+            self.begun, self.last = self.begun + 1, self.name(run)
+            self._starts[run] = event.at
+            self.phases[run] = self.name(run), "active"
+            if event.caller is not None:
+                self._called.add(run)
+            yield self._started(run, event)
+        elif isinstance(event, Woken):
+            yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run)}
+        for change in changes:
+            took = getattr(change, "took", ())
+            if took:
+                transition = getattr(change, "transition", "")
+                yield {
+                    "at": event.at,
+                    "what": "fired",
+                    "run": run,
+                    "transition": transition,
+                    "elements": list(took),
+                }
+        for command in commands:
+            line = self._command(run, event.at, command)
+            if line is not None:
+                yield line
+
+    def _started(self, run: int, event: Started) -> Line:
+        caller = event.caller
+        return {
+            "at": event.at,
+            "what": "started",
+            "run": run,
+            "name": self.name(run),
+            "elements": list(event.elements),
+            "caller": {"run": caller.run, "step": caller.step} if caller is not None else None,
+        }
+
+    def _command(self, run: int, at: float, command: asked.Command) -> Line | None:
+        if isinstance(command, asked.Add):
+            return self._added(command.element, run)
+        if isinstance(command, asked.Outdate):
+            return {"at": at, "what": "replaced", "run": run, "elements": list(command.eids)}
+        if isinstance(command, asked.Finish):
+            return self._ended(run, at, command)
+        if isinstance(command, asked.Call) and command.kind not in ENGINES:
+            inputs = {id: list(eids) for id, eids in command.inputs}
+            line = {"at": at, "what": "called", "run": run, "step": command.step}
+            return {**line, "action": command.name, "inputs": inputs, "call": command.call}
+        return None
+
+    def _added(self, element: Element, run: int) -> Line:
+        step = element.origin.step if element.origin is not None else ""
+        if element.name == ERROR:
+            kind, message, _ = read_error(element)
+            self._errors[element.eid] = f"{kind}: {message}"
+        line = {"at": element.added, "what": "added", "run": run, "step": step, "element": element.eid}
+        return {**line, "xml": element.xml.decode("utf-8")}
+
+    def _ended(self, run: int, at: float, command: asked.Finish) -> Line:
+        line = {"at": at, "what": "ended", "run": run, "name": self.name(run), "phase": command.phase}
+        self.phases[run] = self.name(run), command.phase
+        line["called"] = run in self._called
+        took = at - self._starts.get(run, at)
+        why = self._errors.get(command.error, "") if command.error is not None else ""
+        return {**line, "state": command.state, "took": took, "error": why or None}
+
+
+def _arrived(element: Element) -> Line:
+    line = {"at": element.added, "what": "arrived", "element": element.eid}
+    return {**line, "xml": element.xml.decode("utf-8")}

@@ -1,0 +1,252 @@
+"""A simulation told: to people as a story under the dates of its days, to programs as plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+
+from narval.surfaces import render
+from narval.surfaces.columns import SNIPPET
+from narval.surfaces.simulation.rehearsal import Found, Report
+from narval.surfaces.simulation.scenario import Scenario, Wish
+from narval.surfaces.simulation.story import Line
+from narval.surfaces.text import clean, counted, duration, shortened
+
+MOST_TOLD = 20
+"""So many runs are told of that wait at the end, or failed."""
+
+BEGINNINGS = {
+    "new": "a home on its first day",
+    "now": "a copy of memory",
+    "empty": "an empty memory",
+}
+
+
+def local(at: float, zone: tzinfo | None) -> datetime:
+    """A moment in the zone of the home; None: that of the machine."""
+    return datetime.fromtimestamp(at, zone) if zone is not None else datetime.fromtimestamp(at).astimezone()
+
+
+def shown(at: float, zone: tzinfo | None) -> str:
+    """A moment for people, to the minute or as exactly as it is."""
+    when = local(at, zone)
+    return f"{when:%Y-%m-%d %H:%M:%S}" if when.second else f"{when:%Y-%m-%d %H:%M}"
+
+
+# --- for people ---------------------------------------------------------------------------------------------
+
+
+Told = tuple[str, str | None]
+"""A line of a story, and its colour where it has one; BOLD is one too."""
+
+BOLD = "bold"
+
+
+class Teller:
+    """Tells a story as it happens; each day has a heading of its own."""
+
+    def __init__(self, zone: tzinfo | None) -> None:
+        self._zone = zone
+        self._day = ""
+
+    def told(self, lines: Iterable[Line]) -> Iterator[Told]:
+        """What happened since the last time."""
+        for line in lines:
+            when = local(line["at"], self._zone)
+            day = f"{when:%A} {when:%Y-%m-%d}"
+            if day != self._day:
+                self._day = day
+                yield "", None
+                yield day, BOLD
+            run = f"run {line['run']}" if line.get("run") else ""
+            text, colour = SENTENCES[line["what"]](line)
+            yield f"  {when:%H:%M:%S}  {run:<8}  {clean(text)}".rstrip(), colour
+
+
+def _arrived(line: Line) -> Told:
+    return f"{line['element']} arrives: {shortened(line['xml'], SNIPPET)}", "cyan"
+
+
+def _started(line: Line) -> Told:
+    caller = line["caller"]
+    by = f", called by step {caller['step']} of run {caller['run']}" if caller else ""
+    given = f" with {_listed(line['elements'])}" if line["elements"] else ""
+    return f"{line['name']} starts{given}{by}", None
+
+
+def _called(line: Line) -> Told:
+    given = ", ".join(f"{id} {_listed(eids)}" for id, eids in line["inputs"].items() if eids)
+    what = f"{line['action']}({given})"
+    step, how = line["step"], line.get("how")
+    if how is None:
+        return f"{step}: {what} could not be called", "red"
+    if how == "ran":
+        return f"{step}: {what}", None
+    if how == "source":
+        return f"{step}: would watch, {what}", None
+    if how == "unanswered":
+        return f"{step}: would call {what}, and nothing says what it gives", "red"
+    after = f" after {duration(line['after'])}" if line["after"] else ""
+    if line["after"] is None and not line["error"]:
+        after = " never"
+    error = f" by the error {line['error']}" if line["error"] else ""
+    if how == "answered":
+        return f"{step}: would call {what}, answered{error}{after}", "magenta"
+    gave = ", ".join(line["gave"])
+    return f"{step}: would call {what}" + (f", made up {gave}" if gave else ""), "magenta"
+
+
+def _added(line: Line) -> Told:
+    step = f"{line['step']}: " if line["step"] else ""
+    is_error = line["xml"].startswith("<error")
+    return f"{step}adds {line['element']}: {shortened(line['xml'], SNIPPET)}", "red" if is_error else None
+
+
+def _ended(line: Line) -> Told:
+    took = f" after {duration(line['took'])}" if line["took"] else ""
+    why = f": {line['error']}" if line.get("error") else ""
+    return f"{line['name']} is {line['state']}{took}{why}", "red" if line["phase"] == "failed" else "green"
+
+
+def _forgot(line: Line) -> Told:
+    runs, elements = counted(line["runs"], "run"), counted(line["elements"], "element")
+    told = [text for text, number in ((runs, line["runs"]), (elements, line["elements"])) if number]
+    return f"{' and '.join(told)} forgotten", "bright_black"
+
+
+SENTENCES: Mapping[str, Callable[[Line], Told]] = {
+    "arrived": _arrived,
+    "started": _started,
+    "called": _called,
+    "added": _added,
+    "ended": _ended,
+    "forgot": _forgot,
+    "replaced": lambda line: (f"{_listed(line['elements'])} replaced", "bright_black"),
+    "fired": lambda line: (f"{line['transition']} takes {_listed(line['elements'])}", None),
+    "woken": lambda line: ("its moment has come", None),
+}
+"""How each thing that happens is told, and in which colour."""
+
+
+def heading(scenario: Scenario, start: float, zone: tzinfo | None) -> str:
+    """What is about to be told."""
+    told = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {shown(start, zone)}"
+    return f"{told}: {clean(scenario.description)}" if scenario.description else told
+
+
+def ending(report: Report) -> Iterator[Told]:
+    """What it came to: runs, calls that would have been made, what waits, what was expected."""
+    took = duration(report.end - report.start) if report.end > report.start else "no time at all"
+    why = f": {report.stopped}" if report.stopped else ""
+    yield "", None
+    yield f"{shown(report.end, report.zone)}, after {took}{why}", BOLD
+    yield from ((line, None) for line in (*_counts(report), *_waiting(report)))
+    yield from ((line, "red") for line in (*_failed(report.failed), *_unanswered(report)))
+    for found in report.found:
+        yield _expected(report, found), "green" if found.met else "red"
+
+
+def _counts(report: Report) -> Iterator[str]:
+    phases = Counter(each["phase"] for each in report.lines if each["what"] == "ended")
+    ended = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+    if ended:
+        yield f"  runs that ended: {ended}"
+    calls = Counter((met.action, met.how) for met in report.calls if met.how not in ("ran", "source"))
+    for (action, how), number in sorted(calls.items()):
+        yield f"  would have called {clean(action)} {counted(number, 'time')} ({how})"
+
+
+def _waiting(report: Report) -> Iterator[str]:
+    """What is under way at the end, and what it waits for, as `narval why` says it."""
+    if report.waiting:
+        yield f"  {counted(len(report.waiting), 'run')} still under way:"
+    names = {each["eid"]: clean(each["name"]) for each in report.runs}
+    for answer in report.waiting[:MOST_TOLD]:
+        first, *rest = (line for line in render.why(answer) if line.strip())
+        yield f"    {first}" if not rest else f"    run {answer['run']} of {names.get(answer['run'], '')}"
+        yield from (f"      {line}" for line in rest)
+    if len(report.waiting) > MOST_TOLD:
+        yield f"    and {len(report.waiting) - MOST_TOLD} more"
+
+
+def _failed(lines: Sequence[Line]) -> Iterator[str]:
+    for line in lines[:MOST_TOLD]:
+        why = shortened(line["error"] or "", 200)
+        yield f"  failed: run {line['run']} of {clean(line['name'])}: {why}"
+    if len(lines) > MOST_TOLD:
+        yield f"  and {counted(len(lines) - MOST_TOLD, 'more failed run')}"
+
+
+def _unanswered(report: Report) -> Iterator[str]:
+    for action, number in sorted(Counter(met.action for met in report.unanswered).items()):
+        text = f'say what {action} gives in a scenario: <answer action="{action}">…</answer>'
+        yield f"  {counted(number, 'call')} without an answer: {clean(text)}"
+
+
+def _expected(report: Report, found: Found) -> str:
+    at = f" at {shown(found.at, report.zone)}" if found.wish.at is not None else ""
+    if found.met:
+        return f"  as expected{at}: {clean(found.wish.text)}, {found.count}"
+    return f"  NOT AS EXPECTED{at}: {unmet(report.scenario, found)}"
+
+
+def unmet(scenario: Scenario, found: Found) -> str:
+    """That something expected is not so: where it is written, what was expected, what was found."""
+    wish = found.wish
+    wanted = f"expected {clean(wish.text)} {_number(wish)}, found {found.count}"
+    return f"{scenario.path}:{wish.line}:{wish.column}: {wanted}"
+
+
+def _number(wish: Wish) -> str:
+    if wish.most is None:
+        return f"{counted(wish.least, 'time')} or more"
+    if wish.least == wish.most:
+        return counted(wish.most, "time")
+    return f"at most {counted(wish.most, 'time')}" if not wish.least else f"{wish.least} to {wish.most} times"
+
+
+def _listed(eids: Iterable[int]) -> str:
+    return ", ".join(map(str, eids))
+
+
+# --- for programs -------------------------------------------------------------------------------------------
+
+
+def plain(report: Report) -> dict[str, Any]:
+    """A report in the form of the command line's `--json`."""
+    zone, calls = report.zone, Counter((met.action, met.how) for met in report.calls)
+    return {
+        "scenario": report.scenario.name,
+        "path": report.scenario.path or None,
+        "memory": report.scenario.memory,
+        "from": _iso(report.start, zone),
+        "until": _iso(report.end, zone),
+        "stopped": report.stopped or None,
+        "happened": [{**line, "at": _iso(line["at"], zone)} for line in report.lines],
+        "calls": [
+            {"action": action, "how": how, "count": number} for (action, how), number in sorted(calls.items())
+        ],
+        "runs": report.runs,
+        "waiting": report.waiting,
+        "expected": [
+            {
+                "path": report.scenario.path,
+                "line": each.wish.line,
+                "column": each.wish.column,
+                "what": each.wish.text,
+                "at": _iso(each.at, zone),
+                "least": each.wish.least,
+                "most": each.wish.most,
+                "found": each.count,
+                "met": each.met,
+            }
+            for each in report.found
+        ],
+        "well": report.well,
+    }
+
+
+def _iso(at: float, zone: tzinfo | None) -> str:
+    return local(at, zone).isoformat(timespec="milliseconds")

@@ -1,0 +1,193 @@
+"""Understudy: the executor of a simulation, where nothing outside is ever called.
+
+A call is answered as the scenario says. Otherwise a transform, or an action that is declared pure, is run as
+it always is; any other is written down, and given the least answer that its outputs allow.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from itertools import count
+
+import msgspec
+
+from narval.definitions.prototype import Prototype
+from narval.engines.events import Problem, Raw
+from narval.memory.element import Element, Tree
+from narval.memory.match import Condition
+from narval.runtime.clock import Clock
+from narval.runtime.executor import Done, Executor
+from narval.runtime.executors.contract import ABANDONED, Announce, Limits, Outcome, Produced, Task
+from narval.surfaces.simulation.made_up import Refusal, made_up
+from narval.surfaces.simulation.scenario import Reply
+
+HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
+"""How a call came by its answer: `noted`, it need give nothing; a source would give what arrives."""
+
+NO_ANSWER = "no-answer"
+
+
+class Met(msgspec.Struct):
+    """A call as it was met: who made it, what it was given, and how it came by its answer."""
+
+    call: str
+    at: float
+    run: int
+    recipe: str
+    step: str
+    action: str
+    attempt: int
+    inputs: tuple[tuple[str, tuple[Element, ...]], ...]
+    how: str = ""
+    after: float = 0.0
+    gave: tuple[bytes, ...] = ()
+    error: str = ""
+
+
+class Play(msgspec.Struct, frozen=True):
+    """What an understudy asks of the simulation it plays in."""
+
+    is_pure: Callable[[str], bool]
+    prototype: Callable[[Task], Prototype | None]
+    recipe: Callable[[int], str]
+    refusal: Refusal
+
+
+class Understudy(Executor):
+    """Answers calls in the place of the world."""
+
+    def __init__(self, limits: Limits, clock: Clock, replies: tuple[Reply, ...], play: Play) -> None:
+        super().__init__(limits)
+        self.met: list[Met] = []
+        self._clock, self._play = clock, play
+        self._left: list[tuple[Reply, float]] = [
+            (each, math.inf if each.times is None else each.times) for each in replies
+        ]
+        self._held: dict[str, tuple[Done, Outcome]] = {}
+        """Calls whose answer comes later, or never."""
+        self._due: list[tuple[float, int, str]] = []
+        self._order = count()
+
+    # --- what the performer asks ----------------------------------------------------------------------
+
+    def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
+        """Answer a call: as the scenario says, by running it where that is safe, or by what is made up."""
+        met = Met(
+            task.call,
+            self._clock.now(),
+            task.run,
+            self._play.recipe(task.run),
+            task.step,
+            task.action,
+            task.attempt,
+            tuple((id, _elements(given)) for id, given in task.inputs.items()),
+        )
+        self.met.append(met)
+        reply = self._reply(met)
+        if reply is not None:
+            self._answer(met, task, done, reply)
+        elif task.where == "source":
+            met.how = "source"
+            self._hold(task, done, Outcome(), math.inf)
+        elif task.where == "transform" or self._play.is_pure(task.action):
+            met.how = "ran"
+            super().start(task, done, produced, announce)
+        else:
+            done(self._made_up(met, task))
+
+    def abandon(self, call: str) -> bool:
+        """Give a call up."""
+        held = self._held.pop(call, None)
+        if held is None:
+            return super().abandon(call)
+        self._held[call] = (held[0], ABANDONED)
+        heapq.heappush(self._due, (self._clock.now(), next(self._order), call))
+        return True
+
+    def caught_up(self, call: str) -> bool:
+        """Whether a call waits for time to pass, or for ever: then nothing happens until it does."""
+        return call in self._held or super().caught_up(call)
+
+    # --- what the simulation asks ---------------------------------------------------------------------
+
+    def next(self) -> float | None:
+        """When the next answer is due."""
+        while self._due and self._due[0][2] not in self._held:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
+
+    def release(self, now: float) -> None:
+        """Give the answers that are due."""
+        while (due := self.next()) is not None and due <= now:
+            _, _, call = heapq.heappop(self._due)
+            done, outcome = self._held.pop(call)
+            done(outcome)
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _reply(self, met: Met) -> Reply | None:
+        """The first answer of the scenario that is for such a call, and not used up."""
+        for at, (reply, left) in enumerate(self._left):
+            if (
+                left > 0
+                and is_meant(reply.action, reply.recipe, reply.step, met)
+                and takes(reply.condition, met)
+            ):
+                self._left[at] = (reply, left - 1)
+                return reply
+        return None
+
+    def _answer(self, met: Met, task: Task, done: Done, reply: Reply) -> None:
+        met.how, met.after, met.error = "answered", reply.after, reply.error
+        outcome, after = Outcome([Raw(xml) for xml in reply.elements]), reply.after
+        if reply.error:
+            outcome = Outcome(problem=Problem(reply.error, reply.message or f"{task.action} failed"))
+        if task.timeout is not None and after > task.timeout:
+            message = f"{task.action} did not come back within {task.timeout:g} s"
+            outcome, after, met.error = Outcome(problem=Problem("timeout", message)), task.timeout, "timeout"
+        elif not math.isinf(after):
+            met.gave = reply.elements
+        if after > 0:
+            self._hold(task, done, outcome, self._clock.now() + after)
+        else:
+            done(outcome)
+
+    def _made_up(self, met: Met, task: Task) -> Outcome:
+        prototype = self._play.prototype(task)
+        elements = made_up(prototype, self._play.refusal) if prototype is not None else None
+        if elements is None:
+            met.how, met.error = "unanswered", NO_ANSWER
+            message = (
+                f"{task.action} would be called, and what it gives cannot be made up; "
+                f'say it in a scenario: <answer action="{task.action}">…</answer>'
+            )
+            return Outcome(problem=Problem(NO_ANSWER, message, final=True))
+        met.how, met.gave = "made up" if elements else "noted", tuple(elements)
+        return Outcome([Raw(xml) for xml in elements])
+
+    def _hold(self, task: Task, done: Done, outcome: Outcome, until: float) -> None:
+        self._held[task.call] = (done, outcome)
+        heapq.heappush(self._due, (until, next(self._order), task.call))
+
+
+def is_meant(action: str, recipe: str, step: str, met: Met) -> bool:
+    """Whether a call is of that action, recipe and step; an empty one is any."""
+    return (
+        action in ("", met.action) and (recipe or met.recipe) == met.recipe and (step or met.step) == met.step
+    )
+
+
+def takes(condition: Condition | None, met: Met) -> bool:
+    """Whether an element that the call was given fits the condition, if there is one."""
+    if condition is None:
+        return True
+    bound = condition.bind()
+    return any(bound.test(Tree(each)) for _, given in met.inputs for each in given)
+
+
+def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, list) else (given,)

@@ -1,0 +1,76 @@
+"""docs/simulate.md tells the truth: its scenario is played on the home that ships, its program is run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from narval.definitions.action import Action
+from narval.runtime.home import Home
+from narval.surfaces.simulation.scenario_parser import WORDS
+from narval.surfaces.simulation.stage import stage
+from narval.surfaces.simulation.telling import SENTENCES
+from narval.surfaces.simulation.understudy import HOW
+from tests.surfaces.simulation.stages import play
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+
+
+def test_its_scenario_comes_out_as_it_says() -> None:
+    (text,) = re.findall(r"```xml\n(.*?)```", PAGE, re.DOTALL)
+    report = play(Home(ROOT), text)
+    assert [(each.wish.text, each.count) for each in report.unmet] == []
+    assert report.well
+
+
+def test_every_word_and_attribute_is_explained() -> None:
+    quoted = set(re.findall(r"`([^`\n]+)`", PAGE))
+    words = {*WORDS, *(name for word in WORDS.values() for name in word.attributes)} - {"description", "lang"}
+    assert {word for word in words if not any(word in each for each in quoted)} == set()
+    assert {how for how in HOW if how not in PAGE} == set()
+
+
+def test_the_page_of_the_command_line_has_all_that_can_happen() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert {word for word in SENTENCES if word not in page} == set()
+
+
+PURE = {
+    "basic.nothing", "basic.wait_for", "basic.copy", "basic.collect", "basic.count", "basic.error",
+    "basic.start", "basic.stop", "mail.acknowledge", "mail.reply", "mail.compose", "triage.judge",
+}  # fmt: skip
+
+
+def test_of_the_shipped_actions_those_are_pure_that_only_make_elements() -> None:
+    library = stage(Home(ROOT)).loaded.library
+    pure = {name for name, each in library.of("action").items() if isinstance(each, Action) and each.pure}
+    assert pure >= PURE
+    reaching = ("mail.send", "mail.read", "feeds.read", "files.", "basic.write_file", "basic.log")
+    assert {name for name in pure if name.startswith(reaching)} == set()
+
+
+def test_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    for part in ("modules", "recipes"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "modules" / "greet.py").write_text(
+        "from narval import Input, Output, action\n"
+        "@action(runs='inline', pure=True)\n"
+        "def nothing(): pass\n"
+        "@action(inputs=[Input('guest', 'guest')], outputs=[Output('card', 'card')])\n"
+        "def welcome(guest): raise SystemExit\n"
+    )
+    (tmp_path / "recipes" / "greet.xml").write_text(
+        "<recipe group='greet' name='door' start_step='wait' end_step='card'>"
+        "<step id='wait' type='action' target='greet.nothing'/>"
+        "<step id='card' type='action' target='greet.welcome'/>"
+        "<transition id='bell'><in idref='wait'/><out idref='card'/>"
+        "<condition use='yes'><match>guest[@name]</match></condition></transition></recipe>"
+    )
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(text, "docs/simulate.md", "exec"), names)
+    assert names["report"]["runs"][0]["phase"] == "done"  # type: ignore[index]

@@ -1,0 +1,188 @@
+"""Playing a scenario: nothing outside is called, time passes by itself, all is told and counted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from narval.errors import DefinitionError, RequestError
+from narval.runtime.home import Home
+from narval.surfaces.simulation.rehearsal import MOST_AT_ONCE, rehearse
+from narval.surfaces.simulation.scenario import of_definition
+from narval.surfaces.simulation.stage import stage
+from tests.surfaces.simulation.stages import play, really_called, what
+
+AT = 'at="2026-11-21T08:00"'
+
+
+def test_pure_actions_run_and_outside_ones_are_answered_with_the_least_their_outputs_allow(
+    shop: Home,
+) -> None:
+    report = play(shop, f'<scenario {AT} until="1h"><arrive at="+5m"><order id="7"/></arrive></scenario>')
+    assert {met.action: met.how for met in report.calls} == {
+        "shop.nothing": "ran",
+        "shop.price": "ran",
+        "shop.post": "made up",
+    }
+    (posted,) = (met for met in report.calls if met.action == "shop.post")
+    assert posted.gave == (b'<receipt how="post" at="simulated"/>',)
+    assert posted.at == report.start + 300
+    assert [given[0].attributes["of"] for _, given in posted.inputs] == ["7"]
+    assert really_called(shop) == []
+    assert report.well
+    assert report.end == report.start + 3600
+
+
+def test_answers_are_given_in_the_order_of_the_file_each_as_often_as_it_says(shop: Home) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} until="3h">
+          <arrive at="+1h"><order id="1"/></arrive>
+          <arrive at="+2h"><order id="2"/></arrive>
+          <arrive at="+150m"><order id="3"/></arrive>
+          <answer action="shop.post" match="bill[@of='2']" error="lost">it fell off the boat</answer>
+          <answer action="shop.post" times="1" after="90s"><receipt how="post" at="one"/></answer>
+          <expect at="+1h"><element match="receipt" count="0"/></expect>
+          <expect at="2026-11-21T09:01:30">
+            <element match="receipt[@at='one']" count="1"/>
+          </expect>
+          <expect>
+            <element match="receipt[@at='simulated']" count="1"/>
+            <element match="error[@type='lost' and contains(., 'boat')]"/>
+            <run recipe="shop.sell" phase="failed" count="1"/>
+            <run recipe="shop.sell" phase="done" count="2"/>
+            <call action="shop.post" match="bill[@of='2']" step="post" recipe="shop.sell" count="1"/>
+            <call action="shop.post" most="3" least="3"/>
+          </expect>
+        </scenario>""",
+    )
+    assert [(found.wish.text, found.count) for found in report.unmet] == []
+    assert [met.how for met in report.calls if met.action == "shop.post"] == [
+        "answered",
+        "answered",
+        "made up",
+    ]
+    assert report.failed == []
+    assert report.well
+
+
+def test_an_expectation_that_is_not_met_says_what_was_found(shop: Home) -> None:
+    report = play(
+        shop, f'<scenario {AT} until="1h"><expect><element match="order" count="2"/></expect></scenario>'
+    )
+    assert [(found.count, found.met) for found in report.found] == [(0, False)]
+    assert not report.well
+
+
+def test_a_run_that_failed_is_not_well_unless_it_was_expected(shop: Home) -> None:
+    text = """<scenario {} until="1m"><arrive><order id="1"/></arrive>
+      <answer action="shop.post" error="lost"/>{}</scenario>"""
+    assert [each["name"] for each in play(shop, text.format(AT, "")).failed] == ["shop.sell"]
+    expected = '<expect><run recipe="shop.sell" phase="failed"/></expect>'
+    assert play(shop, text.format(AT, expected)).well
+
+
+def test_what_cannot_be_made_up_is_not_made_up(shop: Home) -> None:
+    report = play(
+        shop, f'<scenario {AT} until="1m"><start recipe="shop.wonder"><order id="1"/></start></scenario>'
+    )
+    assert [(met.action, met.how) for met in report.unanswered] == [("shop.ask", "unanswered")]
+    (failed,) = report.failed
+    assert '<answer action="shop.ask">' in failed["error"]
+    assert really_called(shop) == []
+    assert not report.well
+
+
+def test_an_action_that_gives_nothing_is_noted(shop: Home) -> None:
+    report = play(shop, f'<scenario {AT} until="1m"><start recipe="shop.tell"/></scenario>')
+    assert [met.how for met in report.calls if met.action == "shop.tell"] == ["noted"]
+    assert report.well
+
+
+def test_a_source_does_not_run_and_waits_for_ever(shop: Home) -> None:
+    report = play(shop, f'<scenario {AT} memory="empty" until="1d"><start recipe="shop.listen"/></scenario>')
+    assert [met.how for met in report.calls] == ["source"]
+    assert [answer["waiting"][0]["for"] for answer in report.waiting] == ["call"]
+    assert really_called(shop) == []
+
+
+@pytest.mark.parametrize("after", ["never", "2h"])
+def test_N29_an_answer_that_is_too_late_is_a_timeout(shop: Home, after: str) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} memory="empty" until="1d"><start recipe="shop.careful"><order id="1"/></start>
+        <answer action="shop.ask" after="{after}"/>
+        <expect at="+59s"><run recipe="shop.careful" phase="active" count="1"/></expect>
+        <expect at="+60s"><run recipe="shop.careful" phase="done" count="1"/></expect>
+        <expect><element match="error[@type='timeout']" count="1"/></expect></scenario>""".replace(
+            'after="2h"/>', 'after="2h"><answer of="it"/></answer>'
+        ),
+    )
+    assert report.unmet == []
+    assert report.well
+
+
+def test_elements_come_again_each_day_in_the_zone_of_the_home(shop: Home) -> None:
+    report = play(
+        shop,
+        """<scenario at="2026-10-24T12:00" until="2026-10-27T00:00">
+          <arrive at="2026-10-24T20:00" every="1d"><order id="1"/></arrive>
+          <arrive at="+1h" every="1h" times="2"><order id="2"/></arrive>
+        </scenario>""",
+    )
+    # Summer time ends on the 25th: the day has 25 hours, and what comes each 24 hours comes at 19:00 then.
+    assert what(report, "arrived") == [
+        (3600, "arrived"),
+        (7200, "arrived"),
+        *((8 * 3600 + day * 86400, "arrived") for day in range(3)),
+    ]
+    assert report.end - report.start == (12 + 24 + 25) * 3600
+
+
+def test_N4_a_scenario_begins_as_a_home_on_its_first_day_or_with_nothing(shop: Home) -> None:
+    started = [line["name"] for line in play(shop, f"<scenario {AT}/>").lines if line["what"] == "started"]
+    assert started == ["shop.sell"]
+    assert play(shop, f'<scenario {AT} memory="empty"/>').lines == []
+
+
+def test_without_an_end_time_goes_on_while_something_is_due_and_a_day_at_most(shop: Home) -> None:
+    assert play(shop, f"<scenario {AT}/>").end == play(shop, f"<scenario {AT}/>").start
+    report = play(shop, f'<scenario {AT} memory="empty"><arrive at="+3h"><order/></arrive></scenario>')
+    assert report.end == report.start + 3 * 3600
+
+
+def test_what_goes_on_without_end_at_one_moment_is_stopped(shop: Home) -> None:
+    report = play(shop, f'<scenario {AT} memory="empty" until="1h"><start recipe="shop.endless"/></scenario>')
+    assert report.stopped == f"{MOST_AT_ONCE:,} runs began at one moment, the last of shop.endless"
+    assert not report.well
+
+
+def test_N34_a_quit_element_ends_it(shop: Home) -> None:
+    report = play(shop, f'<scenario {AT} until="1d"><arrive at="+1h"><quit/></arrive></scenario>')
+    assert report.stopped == "a quit element ended it"
+    assert report.end == report.start + 3600
+
+
+def test_a_day_in_which_much_happens_each_minute(shop: Home) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} until="1d"><arrive every="1m"><order id="1"/></arrive>
+        <expect><run recipe="shop.sell" phase="done" count="1441"/><call action="shop.post" count="1441"/>
+        </expect></scenario>""",
+    )
+    assert report.unmet == []
+
+
+def test_a_definition_is_simulated_by_its_name(shop: Home) -> None:
+    here = stage(shop)
+    report = asyncio.run(rehearse(here, of_definition("shop.tell"), 0.0))
+    assert [each["name"] for each in report.runs] == ["shop.tell"]
+    with pytest.raises(RequestError, match=r"no definition 'shop\.buy'"):
+        asyncio.run(rehearse(here, of_definition("shop.buy"), 0.0))
+
+
+def test_a_memory_file_with_faults_is_told(shop: Home) -> None:
+    shop.memory.write_text("<memory><shop></memory>")
+    with pytest.raises(DefinitionError, match=r"data/memory\.xml:1:17"):
+        play(shop, f"<scenario {AT}/>")

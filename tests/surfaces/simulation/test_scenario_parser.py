@@ -1,0 +1,138 @@
+"""Scenarios as XML: all that may stand there, and every fault with its line and column."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from narval.errors import DefinitionError
+from narval.runtime.home import Home
+from narval.source import Source
+from narval.surfaces.simulation.scenario import NEVER, When
+from narval.surfaces.simulation.scenario_parser import is_scenario, name_of, parse
+from narval.surfaces.simulation.stage import stage
+from tests.surfaces.simulation.stages import scenario_of
+
+
+def faults_of(home: Home, text: str) -> list[str]:
+    with pytest.raises(DefinitionError) as caught:
+        scenario_of(text, stage(home))
+    return [str(fault).removeprefix("scenarios/it.xml:") for fault in caught.value.faults]
+
+
+def test_everything_that_may_stand_in_a_scenario(shop: Home) -> None:
+    found = scenario_of(
+        """<n:scenario at="2026-11-21" until="1d 12h" memory="now"
+            xmlns:n="http://www.logilab.org/namespaces/Narval/1.2">
+          <n:description>All of it.</n:description>
+          <n:start recipe="shop.sell" at="+90"><order id="1"/></n:start>
+          <n:arrive at="2026-11-21T09:00+01:00" every="1h" times="3"><order id="2"/></n:arrive>
+          <n:answer action="shop.post" recipe="shop.sell" step="post" match="bill" times="2" after="never"/>
+          <n:expect at="2h"><n:run recipe="shop.sell" phase="done" least="1" most="2"/></n:expect>
+        </n:scenario>""",
+        stage(home=shop),
+    )
+    assert (found.name, found.description, found.memory) == ("it", "All of it.", "now")
+    assert found.at == When(date=datetime(2026, 11, 21))
+    assert found.until == When(36 * 3600)
+    assert found.beginnings[0].at == When(90)
+    assert found.beginnings[0].elements == (b'<order id="1"/>',)
+    assert (found.arrivals[0].every, found.arrivals[0].times) == (3600, 3)
+    assert (
+        found.arrivals[0].at.moment(0.0, None) == datetime.fromisoformat("2026-11-21T08:00+00:00").timestamp()
+    )
+    assert (found.replies[0].times, found.replies[0].after) == (2, NEVER)
+    assert (found.wishes[0].at, found.wishes[0].least, found.wishes[0].most) == (When(7200), 1, 2)
+
+
+def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
+    assert faults_of(
+        shop,
+        """<scenario at="tomorrow" memory="old" when="now">
+  <start recipe="shop.sel"/>
+  <arrive at="soon"/>
+  <arrive times="2"><order/></arrive>
+  <answer action="shop.posts" match="bill["/>
+  <answer action="shop.post" error="lost"><receipt/></answer>
+  <expect/>
+  <expect>
+    <element match="order[$x]" count="-1"/>
+    <run recipe="shop.sell" phase="over"/>
+    <call action="shop.post" count="1" least="2"/>
+    <order/>
+  </expect>
+</scenario>""",
+    ) == [
+        "1:15: at: expected a date, such as 2026-11-21 or 2026-11-21T07:00, found 'tomorrow'",
+        "1:33: memory: expected new or now or empty, found 'old'",
+        "1:44: scenario has no attribute 'when'; there is 'at', 'memory', 'until'",
+        "2:18: there is no definition 'shop.sel'; did you mean 'shop.sell'?",
+        "3:3: arrive holds no element; write what comes within it",
+        '3:15: at: expected a time after the start, such as "+2h", or a date such as 2026-11-21T07:00,'
+        " found 'soon'",
+        '4:18: times goes with every; add every="1d", say',
+        "5:19: there is no action or transform 'shop.posts'; did you mean 'shop.post'?",
+        "5:43: match is no XPath that narval can try: expected an expression, found the end",
+        "6:37: an answer is elements or an error, not both; remove one",
+        "7:3: expect says nothing; write element, run or call within it",
+        "9:27: $x: expected no variable: a scenario has none, found 'x'",
+        "9:39: count: expected a whole number of 0 or more, found '-1'",
+        "10:36: phase: expected active or done or failed or cancelled, found 'over'",
+        "11:37: count says how many; remove least and most",
+        "12:5: unexpected element 'order' in expect; there is 'call', 'element', 'run'",
+    ]
+
+
+def test_N20_an_answer_must_be_one_that_its_action_may_give(shop: Home) -> None:
+    assert faults_of(
+        shop,
+        """<scenario>
+  <answer action="shop.post"><receipt how="mail"/></answer>
+  <answer action="shop.post"/>
+  <answer action="shop.orders"><order id="1"/></answer>
+</scenario>""",
+    ) == [
+        "2:19: a receipt element fits no output; declared: receipt (receipt[@how='post' and @at])",
+        "3:19: output receipt (receipt[@how='post' and @at]) is missing",
+        "4:19: shop.orders is a source: what it would give, let arrive; an answer can be an error alone",
+    ]
+
+
+def test_N7_what_arrives_must_satisfy_its_schema(shop: Home) -> None:
+    schemas = shop.etc / "schemas"
+    schemas.mkdir()
+    (schemas / "order.rng").write_text(
+        '<element name="order" xmlns="http://relaxng.org/ns/structure/1.0"><attribute name="id"/></element>'
+    )
+    (fault,) = faults_of(shop, "<scenario><arrive><order/></arrive></scenario>")
+    assert fault.startswith("1:11: refused by its schema")
+
+
+def test_what_is_no_xml_or_no_scenario_is_a_fault() -> None:
+    for text, place in (
+        ("<scenario>", "it.xml:1:11"),
+        ("<recipe/>", "it.xml:1:1: expected the root scenario"),
+    ):
+        with pytest.raises(DefinitionError, match=place):
+            parse(Source.of_text("it.xml", text))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"<scenario/>", True),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- a <recipe> -->\n<n:scenario xmlns:n='x'>", True),
+        (b"<scenario at='", True),
+        (b"<scenarios/>", False),
+        (b"<recipe><scenario/></recipe>", False),
+        (b"", False),
+        (b"\x00\xff" * 100, False),
+    ],
+)
+def test_a_scenario_is_known_by_its_first_element(data: bytes, expected: bool) -> None:
+    assert is_scenario(data) is expected
+
+
+def test_its_name_is_that_of_its_file() -> None:
+    assert [name_of(path) for path in ("a/b.xml", "b.scenario.xml", "b.c.xml")] == ["b", "b", "b.c"]
