@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from narval.errors import RequestError
 from narval.runtime.daemon import Daemon
 from narval.runtime.store import KeptElement
 from narval.source import Source
+from narval.surfaces.runner import Runner
 from narval.surfaces.simulation import finding, telling
 from narval.surfaces.simulation.memory_copy import Remembered
 from narval.surfaces.simulation.rehearsal import rehearse, start_of
@@ -28,7 +28,7 @@ MEMORIES = ("new", "now", "empty")
 
 def simulate(
     daemon: Daemon,
-    runner: asyncio.Runner,
+    runner: Runner,
     what: str | Path,
     *,
     at: str | None,

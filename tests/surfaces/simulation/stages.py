@@ -28,6 +28,11 @@ def nothing():
     pass
 
 
+@action(outputs=[Output("start", "start-plan")], runs="inline", pure=True)
+def again():
+    return "<start-plan recipe='shop.endless'/>"
+
+
 @action(inputs=[Input("order", "order")], outputs=[Output("bill", "bill[@of]")], runs="inline", pure=True)
 def price(order):
     return f"<bill of='{order.attributes['id']}'/>"
@@ -82,8 +87,8 @@ RECIPES = """\
   <recipe group="shop" name="listen" start_step="listen" end_step="listen">
     <step id="listen" type="action" target="shop.orders"/>
   </recipe>
-  <recipe group="shop" name="endless" start_step="again" end_step="again" restart="yes">
-    <step id="again" type="action" target="shop.nothing"/>
+  <recipe group="shop" name="endless" start_step="again" end_step="again">
+    <step id="again" type="action" target="shop.again"/>
   </recipe>
 </cookbook>
 """
