@@ -34,17 +34,17 @@ STORY = """\
 night on a home on its first day, from 2026-11-20 23:30: Two in one night.
 
 Friday 2026-11-20
-  24:30:00  run 16    shop.sell starts
-  24:30:00  run 16    wait: shop.nothing()
-  24:35:00            17 arrives: <order id="1"/>
-  24:35:00  run 16    comes takes 17
-  24:35:00  run 16    price: shop.price(order 17)
-  24:35:00  run 16    price: adds 18: <bill of="1"/>
-  24:35:00  run 16    post: would call shop.post(bill 18), made up <receipt how="post" at="simulated"/>
-  24:35:00  run 16    post: adds 19: <receipt how="post" at="simulated"/>
-  24:35:00  run 16    shop.sell is done after 5 min 0 s
-  24:35:00  run 20    shop.sell starts
-  24:35:00  run 20    wait: shop.nothing()
+  23:30:00  run 16    shop.sell starts
+  23:30:00  run 16    wait: shop.nothing()
+  23:35:00            17 arrives: <order id="1"/>
+  23:35:00  run 16    comes takes 17
+  23:35:00  run 16    price: shop.price(order 17)
+  23:35:00  run 16    price: adds 18: <bill of="1"/>
+  23:35:00  run 16    post: would call shop.post(bill 18), made up <receipt how="post" at="simulated"/>
+  23:35:00  run 16    post: adds 19: <receipt how="post" at="simulated"/>
+  23:35:00  run 16    shop.sell is done after 5 min 0 s
+  23:35:00  run 20    shop.sell starts
+  23:35:00  run 20    wait: shop.nothing()
 
 Saturday 2026-11-21
   00:15:00            21 arrives: <order id="2"/>
