@@ -25,6 +25,9 @@ from narval.runtime.moments import Moments
 MOST_DRAWN = 1000
 """Elements of runs that are over which are kept rendered."""
 
+SNAPSHOT_AFTER = 1024
+"""A run's state is saved whole after so many entries, or more when it is large."""
+
 WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
 
@@ -51,7 +54,7 @@ class Run:
         "name",
         "phase",
         "reserved",
-        "saved",
+        "save_at",
         "shown",
         "started",
         "state",
@@ -86,7 +89,8 @@ class Run:
         self.wakes: dict[str, Wake] = {}
         self.version = 0
         self.shown: tuple[int, Element] | None = None
-        self.entries = self.saved = 0
+        self.entries, self.save_at = 0, SNAPSHOT_AFTER
+        """How many entries lie behind its last snapshot or start, and with how many the next is taken."""
         self.reserved: dict[int, None] = {}
 
     @property
@@ -133,6 +137,8 @@ class Agent:
         """The zone of its calendar."""
         self.since = 0.0
         """Since when it has been at work without a break."""
+        self.history_entries = 10_000
+        """So many entries a long run keeps of its history."""
         self.sequence = 0
         """The number of the last thing in the journal."""
 

@@ -116,6 +116,7 @@ class Daemon:
         self.seen = Seen(
             loaded, self.schemas, settings, tuple(sorted({*loaded.faults, *self.schemas.faults()}))
         )
+        self.agent.history_entries = settings.history_entries
         if settings.forget_after is not None:
             self.agent.idle = Idle(settings.forget_after)
         restore(self.agent, store)
@@ -410,6 +411,7 @@ class Daemon:
         self.settings = now
         self.performer.timeout = now.call_timeout
         self.loop.limit = now.turn_limit
+        self.agent.history_entries = now.history_entries
         self.executor.limit(now.limits)
         self.logbook.set_level(now.log_level)
         if changed:

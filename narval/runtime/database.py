@@ -278,6 +278,8 @@ def _begin(engine: Engine, file: Path | None, name: str) -> None:
             sqlite.quick_check(connection, file)
         if version != tables.HEAD:
             migrate(connection)
+        if file is not None:
+            sqlite.shrink(connection)
         _mark_in_use(connection)
 
 

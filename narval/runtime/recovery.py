@@ -78,7 +78,7 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
         raise replay.fault
     for _, _, event, decided, wished in pending:
         replay.follow(type(event).__name__, msgspec.structs.asdict(event), decided, wished)
-    run.state, run.entries, run.saved = replay.state, replay.entries, 0
+    run.state, run.entries = replay.state, replay.entries
     run.word = run.engine.word(run.state)
     run.reserved.clear()
     run.version += 1

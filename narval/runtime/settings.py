@@ -37,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nothing of its own. `threads`, `workers`: how many calls run at once there (None: as the machine has
     processors). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
-    turn takes.
+    turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
     `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
     """
 
@@ -51,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stop_grace: float = 10.0
     forget_after: float | None = None
     turn_limit: int = 1000
+    history_entries: int = 10_000
     xslt_folders: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -187,6 +188,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "stop_grace": duration,
     "forget_after": _or_none(duration),
     "turn_limit": _count,
+    "history_entries": _count,
     "xslt_folders": _folders,
     "log_level": _one_of(*_LEVELS),
 }

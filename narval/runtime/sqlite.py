@@ -8,15 +8,20 @@ into memory, because a mapped file that shrinks kills whoever reads it. docs/sto
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
 
 from narval import __version__
 from narval.errors import StoreError
 from narval.runtime.store import Durability
 from narval.runtime.tables import HEAD, meta, metadata, stamp
+
+WORTH_SHRINKING = 64 * 1024 * 1024
+"""A smaller file is left as it is."""
 
 _SYNCHRONOUS: dict[Durability, str] = {"crash": "NORMAL", "power": "FULL"}
 _PRAGMAS = {
@@ -24,6 +29,7 @@ _PRAGMAS = {
     "cache_size": "-4096",  # KiB a connection: the daemon keeps memory itself, and reads a row once
     "temp_store": "MEMORY",
     "wal_autocheckpoint": "4096",  # pages: 8 MB, then they are folded into the file
+    "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
     "mmap_size": "0",
     "cell_size_check": "ON",  # a damaged page is seen when it is read
     "trusted_schema": "OFF",
@@ -105,6 +111,17 @@ def quick_check(connection: Connection, path: Path) -> None:
         raise StoreError(
             f"the store is damaged: {path} ({'; '.join(said)}); put back a backup (docs/store.md)"
         )
+
+
+def shrink(connection: Connection) -> None:
+    """Give back to the disk what is free in the file, where that is most of it: then little is left to copy."""
+    pages, free, size = (
+        int(connection.exec_driver_sql(f"PRAGMA {each}").scalar() or 0)
+        for each in ("page_count", "freelist_count", "page_size")
+    )
+    if pages * size > WORTH_SHRINKING and 2 * free > pages:
+        with suppress(OperationalError):  # no room for the copy: the free pages are used again as they are
+            connection.exec_driver_sql("VACUUM")
 
 
 def make_schema(connection: Connection) -> None:

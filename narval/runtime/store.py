@@ -132,6 +132,7 @@ class Batch:
         "queued",
         "runs",
         "snapshots",
+        "trimmed",
         "undeclared",
         "unheld",
     )
@@ -156,6 +157,8 @@ class Batch:
         """New runs, and runs of which something changed."""
         self.journal: list[Advance] = []
         self.snapshots: list[SnapshotRow] = []
+        self.trimmed: list[tuple[int, int, int]] = []
+        """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
         self.queued: list[QueuedRow] = []
         self.dequeued: list[int] = []
         self.moments: list[MomentRow] = []
@@ -318,6 +321,10 @@ class VolatileStore(Store):
                 self._meta.update(batch.meta)
             for each in batch.definitions:
                 self._define(each)
+            for run, seq, keep in batch.trimmed:
+                kept_entries = self._journals.get(run, [])
+                behind = bisect_right(kept_entries, seq, key=itemgetter(1))
+                del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
             for run in batch.forgotten_runs:
                 for kept in (self._runs, self._journals, self._snapshots):
                     kept.pop(run, None)

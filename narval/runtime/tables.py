@@ -38,6 +38,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     literal_column,
+    select,
     true,
     update,
 )
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 
 HEAD = "0001"
 """The version of the schema below: the last one under `migrations/versions`."""
+
+TRIMMED_AT_ONCE = 5_000
+"""So many entries of a run are dropped in one turn at most."""
 
 Number = BigInteger().with_variant(Integer, "sqlite")
 metadata = MetaData()
@@ -209,6 +213,7 @@ def writes(dialect: Dialect) -> tuple[Write, ...]:
         ("queued", put(queue), None),
         ("moments", put(moments), None),
         ("meta", put(meta), None),
+        ("trimmed", _trim(), lambda batch: [(run, seq, run, keep) for run, seq, keep in batch.trimmed]),
         ("dequeued", _gone(queue.c.id), _single("dequeued")),
         ("moments_done", _gone(moments.c.id), _single("moments_done")),
         ("unheld", _unhold(), None),
@@ -253,6 +258,27 @@ def _is(column: Column[Any]) -> Any:
 
 def _gone(column: Column[Any], *others: Column[Any]) -> Delete:
     return delete(column.table).where(_is(column), *map(_is, others))
+
+
+def _trim() -> Delete:
+    """The oldest entries of a run go, so many at once; an older store has more than a turn should drop."""
+    columns = journal.c
+    last = (
+        select(columns.seq)
+        .where(columns.run == bindparam("the_same_run"))
+        .order_by(columns.seq.desc())
+        .limit(literal_column("1"))
+        .offset(bindparam("how_many"))
+        .scalar_subquery()
+    )
+    oldest = (
+        select(columns.seq)
+        .where(_is(columns.run), columns.seq <= bindparam("the_line"), columns.seq <= last)
+        .order_by(columns.seq)
+        .limit(literal_column(str(TRIMMED_AT_ONCE)))
+        .offset(literal_column("0"))  # SQLAlchemy would add a parameter for it
+    )
+    return delete(journal).where(columns.seq.in_(oldest))
 
 
 def _unhold() -> Update:

@@ -35,7 +35,7 @@ from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin, canonical, children, local_name, parse
 from narval.memory.match import Bound
 from narval.memory.trouble import make_error
-from narval.runtime import codec
+from narval.runtime import agents, codec
 from narval.runtime.agents import Agent, Run, WatchKey
 from narval.runtime.deeds import Deed, encode_deed
 from narval.runtime.effects import AFTERWARDS, AT_ONCE
@@ -49,8 +49,8 @@ ACTED: MarkScope = ("narval", "start-plan", "acted")
 """Marks the `start-plan` elements that have been acted upon (N4)."""
 
 START_PLAN, QUIT = "start-plan", "quit"
-SNAPSHOT_AFTER = 1024
-"""A run's state is saved whole when its journal has doubled, but not before so many entries."""
+BYTES_AN_ENTRY = 200
+"""About what an entry of the journal takes: saving states shall not write more than the journal does."""
 
 
 _BACK = (Returned, Produced, Begun)
@@ -227,10 +227,15 @@ class Turn:
         if decided or wished:  # its context may have grown though its state is as before
             self._changed(run)
         self._flush()
-        if run.active and run.entries - run.saved >= max(SNAPSHOT_AFTER, run.saved):
-            run.saved = run.entries
-            data = codec.encode_snapshot(run.state, in_force(run))
-            self.batch.snapshots.append(SnapshotRow(run.eid, self.agent.sequence, data))
+        if run.active and run.entries >= run.save_at:
+            self._save(run)
+
+    def _save(self, run: Run) -> None:
+        """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
+        agent, data = self.agent, codec.encode_snapshot(run.state, in_force(run))
+        self.batch.snapshots.append(SnapshotRow(run.eid, agent.sequence, data))
+        self.batch.trimmed.append((run.eid, agent.sequence, agent.history_entries))
+        run.entries, run.save_at = 0, max(agents.SNAPSHOT_AFTER, len(data) // BYTES_AN_ENTRY)
 
     def _changed(self, run: Run) -> None:
         """A run looks different now: those who wait for such an element see it (N2)."""

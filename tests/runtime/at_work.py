@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from narval.memory.element import Element, parse
-from narval.runtime import turn
+from narval.runtime import agents
 from narval.runtime.agents import Agent, Run
 from narval.runtime.clock import SimulatedClock
 from narval.runtime.daemon import Daemon
@@ -104,7 +104,7 @@ def watched_commits(scene: Scene) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "commit", commit)
-        patch.setattr(turn, "SNAPSHOT_AFTER", 3)
+        patch.setattr(agents, "SNAPSHOT_AFTER", 3)
         yield
 
 

@@ -51,6 +51,7 @@ def test_every_setting_is_read() -> None:
         stop_grace = 0
         forget_after = "30d"
         turn_limit = 50
+        history_entries = 500
         xslt_folders = ["data/sheets", "/srv/sheets"]
         log_level = "debug"
     """)
@@ -65,6 +66,7 @@ def test_every_setting_is_read() -> None:
         stop_grace=0.0,
         forget_after=2592000.0,
         turn_limit=50,
+        history_entries=500,
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
         log_level="debug",
     )

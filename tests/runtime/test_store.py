@@ -25,6 +25,7 @@ from narval.engines.events import Woken
 from narval.errors import NarvalError, SettingsError, StoreError
 from narval.memory import change as changes
 from narval.memory.element import Element, Origin
+from narval.runtime import sqlite
 from narval.runtime.codec import decode_entry, encode_entry
 from narval.runtime.store import (
     Batch,
@@ -196,6 +197,22 @@ def test_N5_a_forgotten_run_takes_its_journal_and_snapshot_along(store: Store) -
     assert store.snapshot(1) is None
     assert [row.run for row in store.journal_all()] == [2]
     assert store.snapshot(2) is not None
+
+
+def test_old_entries_of_a_run_are_dropped_and_the_last_are_kept(store: Store) -> None:
+    store.commit(batch(runs=[running(1), running(2)], journal=[entry(1 + n % 2, n) for n in range(1, 21)]))
+    store.commit(batch(trimmed=[(1, 20, 3)]))
+    assert [row.seq for row in store.journal(1)] == [16, 18, 20]
+    assert len(list(store.journal(2))) == 10
+    store.commit(batch(trimmed=[(1, 20, 3), (2, 20, 100)]))
+    assert [row.seq for row in store.journal(1)] == [16, 18, 20]
+    assert len(list(store.journal(2))) == 10
+
+
+def test_no_entry_behind_the_line_is_dropped(store: Store) -> None:
+    store.commit(batch(runs=[running(1)], journal=[entry(1, n) for n in range(1, 11)]))
+    store.commit(batch(trimmed=[(1, 4, 1)]))
+    assert [row.seq for row in store.journal(1)] == [5, 6, 7, 8, 9, 10]
 
 
 def test_several_batches_are_one_commit(store: Store) -> None:
@@ -1145,6 +1162,32 @@ def test_the_commands_of_an_entry_are_in_it(path: Path) -> None:
         kept = decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
     assert kept.commands == [Wake("a", 2.0), Unwake("a")]
     assert kept.lines == 3
+
+
+def test_a_file_that_is_mostly_free_is_made_small_at_a_start(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(path)
+    store.commit(batch(elements=[added(eid, b"<mail>" + b"x" * 900 + b"</mail>") for eid in range(1, 1001)]))
+    store.commit(batch(forgotten_elements=list(range(1, 901))))
+    store.close()
+    full = path.stat().st_size
+    open_store(path).close()
+    assert path.stat().st_size == full
+    monkeypatch.setattr(sqlite, "WORTH_SHRINKING", 100_000)
+    with open_store(path) as store:
+        assert [kept.element.eid for kept in store.elements()] == list(range(901, 1001))
+    assert path.stat().st_size < full / 4
+
+
+def test_a_log_that_a_large_turn_made_long_is_cut_back(path: Path) -> None:
+    log = path.with_name("store.db-wal")
+    with open_store(path) as store:
+        store.commit(batch(elements=[added(1, b"<mail>" + b"x" * 40_000_000 + b"</mail>")]))
+        assert log.stat().st_size > 40_000_000
+        for eid in range(2, 6):
+            store.commit(batch(elements=[added(eid)]))
+        assert log.stat().st_size <= 16 * 1024 * 1024
 
 
 def test_paths_with_odd_characters_are_paths(tmp_path: Path) -> None:
