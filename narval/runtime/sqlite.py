@@ -114,7 +114,7 @@ def quick_check(connection: Connection, path: Path) -> None:
 
 
 def shrink(connection: Connection) -> None:
-    """Give back to the disk what is free in the file, where that is most of it: then little is left to copy."""
+    """Give back to the disk what is free in the file, where that is most of it: little is left to copy."""
     pages, free, size = (
         int(connection.exec_driver_sql(f"PRAGMA {each}").scalar() or 0)
         for each in ("page_count", "freelist_count", "page_size")
