@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from time import time as now
 
 from narval.definitions.library import Definition
-from narval.definitions.recipe import Recipe
+from narval.definitions.recipe import Recipe, Time
 from narval.definitions.recipe_words import FIELDS
-from narval.definitions.schedule import finer_omitted
+from narval.definitions.schedule import finer_omitted, schedule_of
 from narval.engines import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.element import local_name
@@ -19,6 +20,9 @@ from narval.runtime.schemas import Schemas
 from narval.runtime.settings import read_settings
 from narval.runtime.turn import START_PLAN
 from narval.source import Source, read_xml
+
+A_DAY = 86400.0
+"""Zones differ by no more than about that."""
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
@@ -64,18 +68,24 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 
 
 def warnings(definitions: Iterable[Definition]) -> list[Fault]:
-    """What recipes say that is allowed and may not be meant: a date whose finer fields are open (N25)."""
+    """What recipes say that is allowed and may not be meant: dates gone by, or left open (N25)."""
     recipes = [each for each in definitions if isinstance(each, Recipe)]
     return [
-        Fault(recipe.path, time.line, 1, _omitted(finer), warning=True)
+        Fault(recipe.path, time.line, 1, doubt, warning=True)
         for recipe in recipes
         for transition in recipe.transitions.values()
         for time in transition.times
-        if (finer := finer_omitted([time]))
+        if (doubt := _doubt(time))
     ]
 
 
-def _omitted(finer: list[str]) -> str:
+def _doubt(time: Time) -> str:
+    """What may not be meant about a date, if anything."""
+    if schedule_of((time,), "UTC").next(now() - A_DAY) is None:
+        return "this date has gone by and does not come again; correct years"
+    finer = finer_omitted([time])
+    if not finer:
+        return ""
     least = " ".join(f'{name}="{FIELDS[name][0]}"' for name in finer)
     most = "{}-{}".format(*FIELDS[finer[0]])
     return (

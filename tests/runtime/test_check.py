@@ -111,3 +111,7 @@ def test_N25_a_date_that_leaves_its_finer_fields_open_is_warned_of(home: Home, t
     for meant in ('hours="7" minutes="0" seconds="0"', 'hours="7" seconds="0-59"', ""):
         _write(home.path / "recipes/d.xml", dated.format(meant))
         assert check_home(home) == []
+
+    _write(home.path / "recipes/d.xml", dated.format('years="2020"'))
+    [warning] = check_home(home)
+    assert "this date has gone by" in str(warning)
