@@ -106,6 +106,14 @@ def _unwake(turn: Turn, run: Run, command: commands.Unwake) -> None:
         turn.agent.moments.discard((run.eid, command.wake))
 
 
+def _replaced(turn: Turn, run: Run, command: commands.Outdate) -> None:
+    """What replaces a declared element is declared in its place; who waited for that one hears of it."""
+    for eid in command.eids:
+        if eid in turn.memory.declared:
+            turn.hand_down(eid, run)
+    _tell_of_gone(turn, run, command)
+
+
 def _tell_of_gone(turn: Turn, run: Run, command: commands.Outdate) -> None:
     """Steps that wait for a reserved element to come free hear that it was replaced (N18)."""
     for eid in command.eids:
@@ -228,7 +236,7 @@ AT_ONCE: Mapping[type, Effect] = MappingProxyType(
 )
 AFTERWARDS: Mapping[type, Effect] = MappingProxyType(
     {
-        commands.Outdate: _tell_of_gone,
+        commands.Outdate: _replaced,
         commands.Wake: _wake,
         commands.Unwake: _unwake,
         commands.Forget: _forget,

@@ -345,6 +345,26 @@ class Turn:
         self.fact(fact)
         self._flush()
 
+    def hand_down(self, eid: int, run: Run) -> None:
+        """What a run has just made of a declared element, where that is one element of its name, is declared
+        from now on, so that decay does not take what memory.xml says is always there (N4, N5).
+        """
+        old = self.memory.element(eid)
+        made = [
+            place
+            for place, added in enumerate(self.batch.elements)
+            if (origin := added.element.origin) is not None
+            and origin.run == run.eid
+            and eid in origin.inputs
+            and old is not None
+            and added.element.name == old.name
+        ]
+        if len(made) == 1:
+            new, key = self.batch.elements[made[0]].element, self.memory.declared[eid]
+            self.batch.elements[made[0]] = changes.Added(new, key)
+            self.memory.declared[new.eid] = key
+            self.change(changes.Undeclared((eid,)))
+
     def wake(self, run_eid: int, event: Woken) -> None:
         """A moment has come for a run."""
         run = self.agent.active.get(run_eid)

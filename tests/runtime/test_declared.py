@@ -33,7 +33,8 @@ def _recipe(name: str, target: str, more: str = "") -> str:
     )
 
 
-RECIPES = f"<cookbook>{_recipe('nothing', 'w.nothing')}{_recipe('count', 'w.count')}</cookbook>"
+SHORT = _recipe("short", "w.count", 'decay="10"')
+RECIPES = f"<cookbook>{_recipe('nothing', 'w.nothing')}{_recipe('count', 'w.count')}{SHORT}</cookbook>"
 
 
 @pytest.fixture
@@ -163,3 +164,19 @@ def test_N13_versions_that_a_run_needs_are_kept_and_others_dropped(scene: Scene)
     with started(scene) as agent:
         (run,) = agent.runs()
         assert agent.run(run["eid"])["state"] == "done"
+
+
+def test_N4_N5_what_replaces_a_declared_element_is_declared_in_its_place(scene: Scene) -> None:
+    declare(scene, "<counter value='0'/>")
+    for value in (2, 4):
+        with started(scene) as agent:
+            for _ in range(2):
+                agent.start("w.short")
+                agent.until_idle()
+                agent.elapse(seconds=60)
+            (counter,) = agent.memory("counter")
+            assert counter.attributes["value"] == str(value)
+            assert agent.memory("plan") == []
+    declare(scene, "")
+    with started(scene) as agent:
+        assert agent.daemon.agent.memory.declared.get(counter.eid) is None

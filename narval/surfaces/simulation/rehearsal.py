@@ -10,6 +10,7 @@ import hashlib
 import heapq
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import tzinfo
 from functools import partial
@@ -315,12 +316,15 @@ class _Rehearsal:
 
     def _explain(self, lines: list[Line]) -> None:
         """Say of each call how it came by its answer, which is known once it was made."""
-        known = {each.call: each for each in self._understudy.met[self._explained :]}
+        known: dict[str, deque[Met]] = {}
+        for each in self._understudy.met[self._explained :]:
+            known.setdefault(each.call, deque()).append(each)
         self._explained = len(self._understudy.met)
         for line in lines:
             if line["what"] == "called":
-                met = known.get(self._daemon.performer.outside_id(line["call"]))
-                if met is not None:
+                tries = known.get(self._daemon.performer.outside_id(line["call"]))
+                if tries:
+                    met = tries.popleft()
                     gave = [xml.decode("utf-8") for xml in met.gave]
                     after = None if math.isinf(met.after) else met.after
                     line |= {"how": met.how, "after": after, "gave": gave, "error": met.error or None}

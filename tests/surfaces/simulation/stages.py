@@ -79,6 +79,9 @@ RECIPES = """\
   <recipe group="shop" name="tell" start_step="tell" end_step="tell">
     <step id="tell" type="action" target="shop.tell"/>
   </recipe>
+  <recipe group="shop" name="stubborn" start_step="tell" end_step="tell">
+    <step id="tell" type="action" target="shop.tell" retries="3" backoff="10"/>
+  </recipe>
   <recipe group="shop" name="careful" start_step="ask" end_step="tell">
     <step id="ask" type="action" target="shop.ask" timeout="60"/>
     <step id="tell" type="action" target="shop.tell"/>

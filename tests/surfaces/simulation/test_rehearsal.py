@@ -11,6 +11,7 @@ from narval.runtime.home import Home
 from narval.surfaces.simulation.rehearsal import MOST_AT_ONCE, rehearse
 from narval.surfaces.simulation.scenario import of_definition
 from narval.surfaces.simulation.stage import stage
+from narval.surfaces.simulation.telling import local
 from tests.surfaces.simulation.stages import play, really_called, what
 
 AT = 'at="2026-11-21T08:00"'
@@ -81,6 +82,24 @@ def test_a_run_that_failed_is_not_well_unless_it_was_expected(shop: Home) -> Non
     assert [each["name"] for each in play(shop, text.format(AT, "")).failed] == ["shop.sell"]
     expected = '<expect><run recipe="shop.sell" phase="failed"/></expect>'
     assert play(shop, text.format(AT, expected)).well
+
+
+def test_N29_a_call_that_is_tried_again_is_answered_each_time(shop: Home) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} memory="empty" until="1h"><start recipe="shop.stubborn"/>
+        <answer action="shop.tell" times="2" error="deaf"/>
+        <expect><call action="shop.tell" count="3"/><run recipe="shop.stubborn" phase="done"/></expect>
+        </scenario>""",
+    )
+    assert report.unmet == []
+    assert [(met.attempt, met.how) for met in report.calls] == [
+        (1, "answered"),
+        (2, "answered"),
+        (3, "noted"),
+    ]
+    told = [(line["how"], line["error"]) for line in report.lines if line["what"] == "called"]
+    assert told == [("answered", "deaf"), ("answered", "deaf"), ("noted", None)]
 
 
 def test_what_cannot_be_made_up_is_not_made_up(shop: Home) -> None:
@@ -172,6 +191,27 @@ def test_a_day_in_which_much_happens_each_minute(shop: Home) -> None:
         </expect></scenario>""",
     )
     assert report.unmet == []
+
+
+DAILY = """<recipe group="day" name="seven" start_step="wait" end_step="tell" restart="yes" decay="86400">
+  <step id="wait" type="action" target="shop.nothing"/>
+  <step id="tell" type="action" target="shop.tell"/>
+  <transition id="morning">
+    <in idref="wait"/><out idref="tell"/><time hours="7" minutes="0" seconds="0"/>
+  </transition>
+</recipe>"""
+
+
+def test_N25_a_year_of_mornings_in_the_zone_of_the_home(shop: Home) -> None:
+    (shop.recipes / "day.xml").write_text(DAILY)
+    report = play(
+        shop,
+        """<scenario at="2026-01-01T00:00" memory="empty" until="2027-01-01T00:00"><start recipe="day.seven"/>
+        <expect><call action="shop.tell" count="365"/></expect></scenario>""",
+    )
+    assert report.well
+    told = [local(met.at, report.zone) for met in report.calls if met.action == "shop.tell"]
+    assert {when.strftime("%H:%M") for when in told} == {"07:00"}
 
 
 def test_a_definition_is_simulated_by_its_name(shop: Home) -> None:

@@ -34,38 +34,38 @@ STORY = """\
 night on a home on its first day, from 2026-11-20 23:30: Two in one night.
 
 Friday 2026-11-20
-  23:30:00  run 16    shop.sell starts
-  23:30:00  run 16    wait: shop.nothing()
-  23:35:00            17 arrives: <order id="1"/>
-  23:35:00  run 16    comes takes 17
-  23:35:00  run 16    price: shop.price(order 17)
-  23:35:00  run 16    price: adds 18: <bill of="1"/>
-  23:35:00  run 16    post: would call shop.post(bill 18), made up <receipt how="post" at="simulated"/>
-  23:35:00  run 16    post: adds 19: <receipt how="post" at="simulated"/>
-  23:35:00  run 16    shop.sell is done after 5 min 0 s
-  23:35:00  run 20    shop.sell starts
-  23:35:00  run 20    wait: shop.nothing()
+  23:30:00  run 17    shop.sell starts
+  23:30:00  run 17    wait: shop.nothing()
+  23:35:00            18 arrives: <order id="1"/>
+  23:35:00  run 17    comes takes 18
+  23:35:00  run 17    price: shop.price(order 18)
+  23:35:00  run 17    price: adds 19: <bill of="1"/>
+  23:35:00  run 17    post: would call shop.post(bill 19), made up <receipt how="post" at="simulated"/>
+  23:35:00  run 17    post: adds 20: <receipt how="post" at="simulated"/>
+  23:35:00  run 17    shop.sell is done after 5 min 0 s
+  23:35:00  run 21    shop.sell starts
+  23:35:00  run 21    wait: shop.nothing()
 
 Saturday 2026-11-21
-  00:15:00            21 arrives: <order id="2"/>
-  00:15:00  run 20    comes takes 21
-  00:15:00  run 20    price: shop.price(order 21)
-  00:15:00  run 20    price: adds 22: <bill of="2"/>
-  00:15:00  run 20    post: would call shop.post(bill 22), answered after 30 s
-  00:15:30  run 20    post: adds 23: <receipt how="post" at="two"/>
-  00:15:30  run 20    shop.sell is done after 40 min 30 s
-  00:15:30  run 24    shop.sell starts
-  00:15:30  run 24    wait: shop.nothing()
+  00:15:00            22 arrives: <order id="2"/>
+  00:15:00  run 21    comes takes 22
+  00:15:00  run 21    price: shop.price(order 22)
+  00:15:00  run 21    price: adds 23: <bill of="2"/>
+  00:15:00  run 21    post: would call shop.post(bill 23), answered after 30 s
+  00:15:30  run 21    post: adds 24: <receipt how="post" at="two"/>
+  00:15:30  run 21    shop.sell is done after 40 min 30 s
+  00:15:30  run 25    shop.sell starts
+  00:15:30  run 25    wait: shop.nothing()
 
 2026-11-21 00:30, after 1 h 0 min
   runs that ended: 2 done
   would have called shop.post 1 time (answered)
   would have called shop.post 1 time (made up)
   1 run still under way:
-    run 24 of shop.sell
+    run 25 of shop.sell
       comes waits for an element for each condition
         not met  order[@id]
-                 element 21 is nearest: expected not used before, found used by shop.sell comes #1
+                 element 22 is nearest: expected not used before, found used by shop.sell comes #1
   as expected: call shop.post, 2
 """
 
@@ -109,7 +109,7 @@ def test_as_json(night: Path) -> None:
     assert one["happened"][0] == {
         "at": "2026-11-20T23:30:00.000+01:00",
         "what": "started",
-        "run": 16,
+        "run": 17,
         "name": "shop.sell",
         "elements": [],
         "caller": None,
