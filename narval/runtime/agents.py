@@ -5,8 +5,9 @@ It is the unit of consistency (§ "Growing past one machine").
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +22,9 @@ from narval.memory.index import Index
 from narval.memory.tree import Memory
 from narval.runtime.deeds import Deed
 from narval.runtime.moments import Moments
+
+MOST_FAILURES = 100
+"""So many of the runs that failed are known by when they did."""
 
 MOST_DRAWN = 1000
 """Elements of runs that are over which are kept rendered."""
@@ -139,6 +143,9 @@ class Agent:
         """Since when it has been at work without a break."""
         self.history_entries = 10_000
         """So many entries a long run keeps of its history."""
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """How many runs there are, by kind and phase."""
+        self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
         self.sequence = 0
         """The number of the last thing in the journal."""
 
@@ -177,6 +184,9 @@ class Agent:
     def enlist(self, run: Run, render: Callable[[], Element]) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""
         self.runs[run.eid] = run
+        self.counts[run.kind, run.phase] += 1
+        if run.phase == "failed":
+            self._failures.append(run.eid)
         if run.active:
             self.active[run.eid] = run
         if run.caller is not None:
@@ -187,7 +197,11 @@ class Agent:
 
     def retire(self, run: Run) -> None:
         """A run is over: it waits for nothing any more."""
-        self.active.pop(run.eid, None)
+        if self.active.pop(run.eid, None) is not None:
+            self.counts[run.kind, "active"] -= 1
+            self.counts[run.kind, run.phase] += 1
+            if run.phase == "failed":
+                self._failures.append(run.eid)
         self.unreadable.pop(run.eid, None)
         if run.caller is not None:
             self.by_call.pop(run.caller.call, None)
@@ -233,6 +247,7 @@ class Agent:
         if run is None:
             return
         self.memory.hide_run(eid, run.kind)
+        self.counts[run.kind, run.phase] -= 1
         self.children.pop(eid, None)
         if run.caller is not None:
             siblings = self.children.get(run.caller.run, {})
@@ -263,6 +278,11 @@ class Agent:
         while run.caller is not None and (caller := self.runs.get(run.caller.run)) is not None:
             run = caller
         return run.eid
+
+    def lately_failed(self, most: int) -> list[Run]:
+        """Runs that failed and are not forgotten, the latest first."""
+        found = (self.runs[eid] for eid in reversed(self._failures) if eid in self.runs)
+        return list(islice(found, most))
 
     def lent(self) -> set[int]:
         """The elements that calls not back were given: a call that is tried again needs them (N5)."""

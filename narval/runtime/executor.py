@@ -131,6 +131,11 @@ class Executor:
         said = ((id, work.call.progressed) for id, (work, _) in self._calls.items())
         return {id: progressed for id, progressed in said if progressed is not None}
 
+    @property
+    def since(self) -> dict[str, float]:
+        """When the calls under way were asked for, by call (seconds since 1970, UTC)."""
+        return {id: work.since for id, (work, _) in self._calls.items()}
+
     def caught_up(self, call: str) -> bool:
         """Whether a call is a source's that has caught up."""
         found = self._calls.get(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -78,6 +79,12 @@ class Moments(Generic[Key, Value]):
     def waiting(self) -> list[tuple[float, Key, Value]]:
         """All moments waited for, each (at, key, value), in no order."""
         return [(at, key, value) for key, (at, value) in self._live.items()]
+
+    def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
+        """The nearest of them, in order, at most so many."""
+        near = (key for at in heapq.nsmallest(most, self._groups) for key in self._groups[at])
+        keys = islice((key for _, key in self._come), most), near
+        return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
 
     def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
         """Move some of the moments, all by as much."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import click
 
-from narval.surfaces.text import Row, clean, counted, moment, shortened, took
+from narval.surfaces.text import Row, clean, counted, duration, moment, shortened, took, zone
 
 SNIPPET = 100
 """So much of an element's XML is shown in a table."""
@@ -33,6 +33,13 @@ class Column(NamedTuple):
     cell: Callable[[Row], object]
     right: bool = False
     style: Callable[[Row], str] | None = None
+    is_moment: bool = False
+    """Its title says the zone in which the moments below it are shown."""
+
+    @property
+    def heading(self) -> str:
+        """What stands above it."""
+        return f"{self.title} ({zone()})" if self.is_moment else self.title
 
 
 _PHASES = {"active": "yellow", "done": "green", "failed": "red", "cancelled": "magenta"}
@@ -106,7 +113,7 @@ RUNS = (
     Column("name", _of("name")),
     Column("kind", _of("kind")),
     Column("state", _of("state"), style=_phase),
-    Column("started", lambda row: moment(row["started"])),
+    Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("took", took, right=True),
     Column("error", _error),
 )
@@ -119,7 +126,7 @@ STEPS = (
 TRANSITIONS = (Column("transition", _of("id")), Column("state", _of("state"), style=_state))
 ELEMENTS = (
     Column("eid", _of("eid"), right=True),
-    Column("added", lambda row: moment(row["added"])),
+    Column("added", lambda row: moment(row["added"]), is_moment=True),
     Column("from", _origin),
     Column("used", _uses),
     Column("element", lambda row: shortened(row["xml"], SNIPPET)),
@@ -128,7 +135,7 @@ DEFINITIONS = (
     Column("kind", _of("kind")),
     Column("name", _of("name")),
     Column("file", _place),
-    Column("loaded", lambda row: moment(row["loaded"])),
+    Column("loaded", lambda row: moment(row["loaded"]), is_moment=True),
     Column("description", _of("description")),
 )
 ACTIONS = (
@@ -142,9 +149,10 @@ CALLS = (
     Column("run", _of("run"), right=True),
     Column("step", _of("step")),
     Column("call of", _of("target")),
+    Column("for", lambda row: "" if row.get("age") is None else duration(row["age"]), right=True),
     Column("progress", lambda row: " of ".join(map(str, row["progress"])) if row.get("progress") else ""),
 )
-LATER = (Column("at", lambda row: moment(row["at"])), Column("what", _of("what")))
+LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -176,7 +184,7 @@ def fields(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def _plain(columns: Sequence[Column], cells: list[list[str]]) -> Iterator[str]:
-    lines = [[column.title for column in columns], *cells]
+    lines = [[column.heading for column in columns], *cells]
     widths = [max(_width(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         padded = []
@@ -191,7 +199,7 @@ def _drawn(columns: Sequence[Column], cells: list[list[str]], styles: list[list[
     from rich.text import Text
 
     console = Console(highlight=False)
-    lines = [[Text(column.title, "dim") for column in columns]]
+    lines = [[Text(column.heading, "dim") for column in columns]]
     for line, style in zip(cells, styles, strict=True):
         lines.append([Text(cell, each) for cell, each in zip(line, style, strict=True)])
     wanted = [max(line[index].cell_len for line in lines) for index in range(len(columns))]

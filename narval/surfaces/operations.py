@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +29,7 @@ from narval.runtime.loop import Delivery
 from narval.runtime.past import given, past
 from narval.runtime.recovery import definition_of, state_of
 from narval.runtime.turn import Turn
-from narval.surfaces import forms, graph, journal_lines, why
+from narval.surfaces import forms, graph, journal_lines, status, why
 
 
 class Operation(NamedTuple):
@@ -83,49 +82,7 @@ class Operations:
 
     async def status(self) -> dict[str, Any]:
         """Is it alive, what does it do, and since when."""
-        daemon, agent = self.daemon, self.agent
-        counts, calls = daemon.executor.counts, self._calls()
-        phases: dict[str, int] = dict.fromkeys(("active", "done", "failed", "cancelled"), 0)
-        for run in agent.runs.values():
-            phases[run.phase] += 1
-        due = agent.moments.next()
-        return {
-            "home": str(daemon.home.path) if daemon.home is not None else None,
-            "name": daemon.settings.name,
-            "pid": None if daemon.quiet else os.getpid(),
-            "since": None if daemon.quiet else forms.moment(daemon.since),
-            "state": "stopped" if daemon.quiet else "running",
-            "runs": phases,
-            "elements": len(agent.memory),
-            "waiting": len(agent.index),
-            "next": forms.moment(due) if due is not None else None,
-            "calls": [] if daemon.quiet else calls,
-            "calls_left": len(calls) if daemon.quiet else 0,
-            "executor": {
-                "running": counts.running,
-                "queued": counts.queued,
-                "given_up": counts.given_up,
-                "worker_restarts": counts.worker_restarts,
-            },
-            "turns": daemon.loop.turns,
-            "faults": [forms.fault(each) for each in daemon.faults],
-        }
-
-    def _calls(self) -> list[dict[str, Any]]:
-        """The calls that runs wait for."""
-        daemon, calls = self.daemon, []
-        progress = daemon.executor.progress
-        for run in self.agent.active.values():
-            for call in run.calls.values():
-                done = progress.get(daemon.performer.outside_id(call.call))
-                line = {
-                    "call": call.call,
-                    "run": run.eid,
-                    "step": call.step,
-                    "target": f"{call.kind} {call.name}",
-                }
-                calls.append({**line, "progress": list(done) if done is not None else None})
-        return calls
+        return status.status(self.daemon)
 
     async def stop(self) -> dict[str, Any]:
         """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""

@@ -5,22 +5,35 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from narval.surfaces.columns import CALLS, SNIPPET, STEPS, TRANSITIONS, fields, table
+from narval.surfaces.columns import (
+    CALLS,
+    LATER,
+    RUNS,
+    SNIPPET,
+    STEPS,
+    TRANSITIONS,
+    Column,
+    fields,
+    table,
+)
 from narval.surfaces.text import (
     Row,
     clean,
     clean_lines,
     counted,
+    duration,
     moment,
     moment_exactly,
     moment_there,
     shortened,
+    size,
     took,
+    zone,
 )
 
 
@@ -32,7 +45,7 @@ def run(shown: Row) -> None:
             ("run", f"{shown['eid']}, a {shown['kind']} of {shown['name']}"),
             ("as of", f"line {shown['seq']}, {moment_exactly(shown['at'])}" if "seq" in shown else None),
             ("state", shown["state"]),
-            ("started", moment(shown["started"])),
+            ("started", f"{moment(shown['started'])} {zone()}"),
             ("ended", moment(shown["ended"])),
             ("took", took(shown)),
             ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
@@ -56,8 +69,8 @@ def fault_of(error: Row) -> str:
 
 def status(shown: Row) -> None:
     """What a daemon does, for people."""
-    phases = ", ".join(f"{count} {phase}" for phase, count in shown["runs"].items())
-    executor = shown["executor"]
+    phases = _counts(shown["runs"])
+    executor, kinds = shown["executor"], shown["kinds"]
     alive = shown["state"] != "stopped"
     given_up, left = executor.get("given_up"), shown.get("calls_left")
     under_way = f"{executor['running']} running, {executor['queued']} queued"
@@ -67,20 +80,58 @@ def status(shown: Row) -> None:
     fields(
         [
             ("home", shown["home"]),
-            ("daemon", f"{shown['state']}, pid {shown['pid']}" if alive else "none runs"),
-            ("since", moment(shown["since"])),
+            ("daemon", _alive(shown) if alive else "none runs"),
+            ("since", _since(shown) if alive else None),
             ("runs", phases),
+            *((f"  {kind}", _counts(each)) for kind, each in kinds.items() if len(kinds) > 1),
+            ("waiting", _waits_of(shown)),
             ("elements", f"{shown['elements']:,}"),
-            ("waited for", counted(shown["waiting"], "pattern") if shown["waiting"] else None),
-            ("next", moment(shown["next"])),
+            ("store", _store_of(shown)),
             ("calls", under_way if alive else waiting),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
         ]
     )
-    if shown["calls"]:
-        click.echo()
-        table(CALLS, shown["calls"])
+    _section("", CALLS, shown["calls"])
+    _section("to come:", LATER, shown["later"])
+    _section("failed of late:", RUNS, shown["failures"])
+
+
+MOST_LINES = 10
+"""So many lines of a section are shown."""
+_SURVIVES = {"crash": "a crash", "power": "a loss of power"}
+_WAITED_FOR = {"call": "for a call", "condition": "for an element", "time": "for a moment"}
+
+
+def _section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """A table below the others, with a line on what it leaves out."""
+    if not rows:
+        return
+    click.echo(f"\n{title}" if title else "")
+    table(columns, rows[:MOST_LINES])
+    if len(rows) > MOST_LINES:
+        click.echo(f"and {len(rows) - MOST_LINES} more: --json tells all")
+
+
+def _counts(phases: Row) -> str:
+    return ", ".join(f"{count} {phase}" for phase, count in phases.items())
+
+
+def _alive(shown: Row) -> str:
+    held = f", {size(shown['memory'])}" if shown.get("memory") else ""
+    return f"narval {shown['version']} {shown['state']}, pid {shown['pid']}{held}"
+
+
+def _since(shown: Row) -> str:
+    return f"{moment(shown['since'])} {zone()}, for {duration(shown['uptime'])}"
+
+
+def _store_of(shown: Row) -> str:
+    return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
+
+
+def _waits_of(shown: Row) -> str:
+    return ", ".join(f"{number} {_WAITED_FOR[what]}" for what, number in shown["waits"].items() if number)
 
 
 def history_line(line: Row) -> str:

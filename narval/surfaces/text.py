@@ -99,6 +99,23 @@ def fault_line(fault: Row) -> str:
     return f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}"
 
 
+def size(count: int) -> str:
+    """A number of bytes in the unit that matters."""
+    value, units = float(count), ("bytes", "kB", "MB", "GB", "TB")
+    place = 0
+    while value >= 999.5 and place < len(units) - 1:
+        value, place = value / 1000, place + 1
+    return f"{value:.1f} {units[place]}" if place and value < 10 else f"{value:.0f} {units[place]}"
+
+
+def zone() -> str:
+    """The zone in which moments are shown to people: its two names where it has summer time."""
+    import time
+
+    standard, summer = time.tzname
+    return f"{standard}/{summer}" if time.daylight and summer != standard else standard
+
+
 def counted(count: int, thing: str, things: str | None = None) -> str:
     """`1 fault`, `3 faults`."""
     return f"{count} {thing if count == 1 else things or thing + 's'}"

@@ -21,6 +21,7 @@ from narval.engines.plan.state import PLAN_MOVES
 from narval.surfaces.cli import COMMANDS, main
 from narval.surfaces.cli.runs import STATES
 from narval.surfaces.operations import OPERATIONS
+from narval.surfaces.text import zone
 from tests.surfaces.command_line import (
     NAME,
     RECIPES,
@@ -165,7 +166,7 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
 
 def test_runs_are_a_table_for_people(place: Path) -> None:
     lines = well(place, "runs").splitlines()
-    assert lines[0].split() == ["run", "name", "kind", "state", "started", "took", "error"]
+    assert lines[0].split() == ["run", "name", "kind", "state", "started", f"({zone()})", "took", "error"]
     assert len(lines) == 4
     assert "there is nobody to talk to" in lines[2]
     assert lines[1].index("demo.greet") == lines[2].index("demo.fail") == lines[0].index("name")

@@ -21,6 +21,8 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3})?([+-]\d\d:\d\d)?", "MOMENT"),
     (r"\b\d+(\.\d)? (ms|s)\b", "LENGTH"),
     (r"\b[0-9a-f]{64}\b", "DIGEST"),
+    (r"\b\d+(\.\d)? [kM]B\b", "SIZE"),
+    (r"(\"(uptime|store|memory|age)\": )[\d.]+", r"\1N"),
     (r"\bpid(\"?:?) \d+", r"pid\1 N"),
     (r"\b(id|call|watch)(=|\": \"?)[\d.]+", r"\1\2N"),
     (r"(\"seq\": |^ *)\d+(?=,|  MOMENT)", "SEQ"),
@@ -73,7 +75,12 @@ class Reader:
         (programs / "narval").write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
         (programs / "narval").chmod(0o755)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NARVAL")}
-        self.environment = {**kept, "HOME": str(folder), "PATH": f"{programs}:{os.environ['PATH']}"}
+        self.environment = {
+            **kept,
+            "HOME": str(folder),
+            "TZ": "UTC",
+            "PATH": f"{programs}:{os.environ['PATH']}",
+        }
         self.background: list[subprocess.Popen[bytes]] = []
 
     def does(self, command: str) -> str:

@@ -92,7 +92,9 @@ class Work:
     not be made twice is announced.
     """
 
-    __slots__ = ("_announce", "_done", "_timer", "begun", "call", "over", "produced", "task", "under_way")
+    __slots__ = (
+        "_announce", "_done", "_timer", "begun", "call", "over", "produced", "since", "task", "under_way",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Work:
     ) -> None:
         self.task, self.call, self.produced = task, call, produced
         self.begun = self.under_way = self.over = False
+        self.since = time.time()
         self._done, self._announce = done, announce
         self._timer: asyncio.TimerHandle | None = None
 

@@ -1,0 +1,120 @@
+"""What a daemon does, since when, and what went wrong of late: it costs what is active, not what is kept."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from narval import __version__
+from narval.runtime.agents import Agent
+from narval.runtime.daemon import Daemon
+from narval.surfaces import forms
+
+PHASES = ("active", "done", "failed", "cancelled")
+SHOWN = 5
+"""So many runs that failed, and moments to come, are told."""
+
+
+def status(daemon: Daemon) -> dict[str, Any]:
+    """All of it, as `narval status --json` gives it."""
+    agent, alive = daemon.agent, not daemon.quiet
+    counts, calls = daemon.executor.counts, _calls(daemon)
+    due = agent.moments.next()
+    return {
+        "home": str(daemon.home.path) if daemon.home is not None else None,
+        "name": daemon.settings.name,
+        "version": __version__,
+        "pid": os.getpid() if alive else None,
+        "since": forms.moment(daemon.since) if alive else None,
+        "uptime": round(max(0.0, daemon.clock.now() - daemon.since), 3) if alive else None,
+        "state": "running" if alive else "stopped",
+        "runs": {phase: sum(n for (_, each), n in agent.counts.items() if each == phase) for phase in PHASES},
+        "kinds": _kinds(agent),
+        "elements": len(agent.memory),
+        "waiting": len(agent.index),
+        "waits": _waits(agent),
+        "next": forms.moment(due) if due is not None else None,
+        "later": [
+            {"at": forms.moment(at), "what": forms.deed(agent, *key, deed)}
+            for at, key, deed in agent.moments.soonest(SHOWN)
+        ],
+        "calls": calls if alive else [],
+        "calls_left": 0 if alive else len(calls),
+        "executor": {
+            "running": counts.running,
+            "queued": counts.queued,
+            "given_up": counts.given_up,
+            "worker_restarts": counts.worker_restarts,
+        },
+        "turns": daemon.loop.turns,
+        "failures": [forms.run(agent, run) for run in agent.lately_failed(SHOWN)],
+        "faults": [forms.fault(each) for each in daemon.faults],
+        "durability": daemon.settings.durability,
+        "store": _store_bytes(daemon),
+        "memory": _resident() if alive else None,
+    }
+
+
+def _kinds(agent: Agent) -> dict[str, dict[str, int]]:
+    """How many runs of each kind are in each phase."""
+    kinds = sorted({kind for (kind, _), number in agent.counts.items() if number})
+    return {kind: {phase: agent.counts[kind, phase] for phase in PHASES} for kind in kinds}
+
+
+def _waits(agent: Agent) -> dict[str, int]:
+    """How many active runs wait for what: for a call to come back, an element, a moment. Some for several."""
+    found = {"call": 0, "condition": 0, "time": 0}
+    for run in agent.active.values():
+        found["call"] += bool(run.calls)
+        found["condition"] += bool(run.watches)
+        found["time"] += bool(run.wakes)
+    return found
+
+
+def _calls(daemon: Daemon) -> list[dict[str, Any]]:
+    """The calls that runs wait for, the oldest first as far as that is known."""
+    agent, calls = daemon.agent, []
+    progress, since = daemon.executor.progress, daemon.executor.since
+    for run in agent.active.values():
+        for call in run.calls.values():
+            outside = daemon.performer.outside_id(call.call)
+            done, child = progress.get(outside), agent.by_call.get(call.call)
+            begun = agent.runs[child].started if child is not None else since.get(outside)
+            line = {
+                "call": call.call,
+                "run": run.eid,
+                "step": call.step,
+                "target": f"{call.kind} {call.name}",
+                "since": forms.moment(begun),
+                "age": round(max(0.0, time.time() - begun), 3) if begun is not None else None,
+                "progress": list(done) if done is not None else None,
+            }
+            calls.append(line)
+    return sorted(calls, key=lambda line: -(line["age"] or 0.0))
+
+
+def _store_bytes(daemon: Daemon) -> int | None:
+    """How large the store is; None where it is in memory, or a server has it."""
+    if daemon.home is None or daemon.settings.store:
+        return None
+    path = daemon.home.store
+    size = 0
+    for each in (path, path.with_name(path.name + "-wal")):
+        with suppress(OSError):
+            size += each.stat().st_size
+    return size
+
+
+def _resident() -> int | None:
+    """The bytes of memory that this program holds; the most it ever held where the system says no more."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * resource.getpagesize()
