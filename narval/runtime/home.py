@@ -26,6 +26,9 @@ from narval.errors import HomeHeldError, NoHomeError, OperatorError, RequestErro
 PARTS = ("etc", "recipes", "modules", "data")
 """The folders that make a folder a home; each may be missing, not all."""
 
+SCENARIOS = "scenarios"
+"""The folder of what is tried before it acts; a home need not have it."""
+
 _OF_A_BARE_HOME = ("etc", "modules")
 
 _EMPTY_MEMORY = """\
@@ -103,11 +106,15 @@ class Home:
         try:
             home.path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as scratch:
-                _copy_sample(sample or shipped(), Path(scratch), _OF_A_BARE_HOME if bare else PARTS)
+                _copy_sample(
+                    sample or shipped(), Path(scratch), _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS)
+                )
                 if bare:
                     Path(scratch, "data", "memory.xml").write_text(_EMPTY_MEMORY, encoding="utf-8")
                 for part in PARTS:  # whole or not at all, each of them
                     Path(scratch, part).rename(home.path / part)
+                if Path(scratch, SCENARIOS).is_dir() and not (home.path / SCENARIOS).exists():
+                    Path(scratch, SCENARIOS).rename(home.path / SCENARIOS)
             home.prepare()
         except OSError as error:
             raise SurroundingsError(f"cannot make a home in {home.path}: {error}") from error
@@ -226,6 +233,8 @@ def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
             shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
         else:
             (target / part).mkdir()
+    if SCENARIOS in filled and (sample / SCENARIOS).is_dir():
+        shutil.copytree(sample / SCENARIOS, target / SCENARIOS, ignore=_NOT_SHIPPED)
 
 
 def _take(handle: int, how: int, attempts: int = 1) -> bool:

@@ -38,6 +38,7 @@ def sample(tmp_path: Path) -> Path:
         "etc/schemas/email.rng": "",
         "data/memory.xml": "<memory/>",
         "data/demo/one.eml": "",
+        "scenarios/mail.xml": "<scenario/>",
     }.items():
         path = sample / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,9 +125,26 @@ def test_a_new_home_has_what_is_shipped_so_that_it_runs_as_it_is(tmp_path: Path,
         "etc/schemas/email.rng",
         "modules/mail.py",
         "recipes/mail.xml",
+        "scenarios/mail.xml",
     ]
     assert mode(home.var) == 0o700
-    assert sorted(each.name for each in home.path.iterdir()) == ["data", "etc", "modules", "recipes", "var"]
+    assert sorted(each.name for each in home.path.iterdir()) == [
+        "data",
+        "etc",
+        "modules",
+        "recipes",
+        "scenarios",
+        "var",
+    ]
+
+
+def test_scenarios_that_are_there_already_are_left_alone(tmp_path: Path, sample: Path) -> None:
+    there = tmp_path / "busy" / "scenarios"
+    there.mkdir(parents=True)
+    (there / "mine.xml").write_text("<scenario/>")
+    Home.create(tmp_path / "busy", sample)
+    assert [each.name for each in there.iterdir()] == ["mine.xml"]
+    assert not (Home.create(tmp_path / "bare", sample, bare=True).path / "scenarios").exists()
 
 
 def test_a_sample_that_lacks_a_folder_gives_an_empty_one(tmp_path: Path, sample: Path) -> None:

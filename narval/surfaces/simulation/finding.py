@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narval.errors import DefinitionError, Fault
+from narval.runtime.home import SCENARIOS as FOLDER
 from narval.runtime.home import Home
 from narval.runtime.loader import Loader
 from narval.runtime.schemas import Schemas
@@ -15,7 +16,6 @@ from narval.surfaces.simulation.scenario import Scenario
 from narval.surfaces.simulation.scenario_parser import is_scenario, read_scenario
 from narval.surfaces.simulation.stage import Stage
 
-FOLDER = "scenarios"
 SUFFIX = ".xml"
 
 
