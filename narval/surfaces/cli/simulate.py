@@ -109,7 +109,7 @@ def _scenarios(home: Home, here: Stage, names: tuple[str, ...]) -> list[Scenario
     if not names:
         files = finding.scenario_files(home)
         if not files:
-            raise RequestError(f"there are no scenarios in {home.path / finding.FOLDER}; name a definition")
+            raise RequestError(f"there are no scenarios in {home.path / 'scenarios'}; name a definition")
         return [finding.read(here, path) for path in files]
     found = []
     for name in names:

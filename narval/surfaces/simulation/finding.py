@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home import SCENARIOS as FOLDER
-from narval.runtime.home import Home
+from narval.runtime.home import SCENARIOS, Home
 from narval.runtime.loader import Loader
 from narval.runtime.schemas import Schemas
 from narval.runtime.settings import Settings
@@ -21,7 +20,7 @@ SUFFIX = ".xml"
 
 def scenario_files(home: Home) -> list[Path]:
     """The scenarios of a home."""
-    found = (home.path / FOLDER).rglob(f"*{SUFFIX}")
+    found = (home.path / SCENARIOS).rglob(f"*{SUFFIX}")
     return sorted(path for path in found if path.is_file() and is_scenario_file(path))
 
 
@@ -38,7 +37,7 @@ def named(home: Home | None, name: str) -> Path | None:
     """The file that a name or path stands for: the path itself, or one in the home's folder."""
     paths = [Path(name)]
     if home is not None:
-        folder = home.path / FOLDER
+        folder = home.path / SCENARIOS
         paths += (folder / each for each in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
     for path in paths:
         if path.is_file() and path.suffix == SUFFIX:
