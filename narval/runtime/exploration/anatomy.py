@@ -36,7 +36,8 @@ class Part(msgspec.Struct, frozen=True):
 class Anatomy(msgspec.Struct, frozen=True):
     """The parts of a definition; `end` ends its runs well, those of the list `calling` make calls.
 
-    An error of a part is handled when the part goes from the state `in_error` to `handled`.
+    An error of a part is handled when the part goes from the state `in_error` to `handled`. `outlived`: there
+    are dates which come no more from some year on.
     """
 
     parts: Mapping[Key, Part]
@@ -46,6 +47,7 @@ class Anatomy(msgspec.Struct, frozen=True):
     in_error: str
     handled: str
     restarts: bool = False
+    outlived: bool = False
 
 
 RAN = frozenset({"running", "end", "done", "error", "history"})
@@ -65,6 +67,7 @@ def _recipe(recipe: Recipe) -> Anatomy:
         in_error="error",
         handled="history",
         restarts=recipe.restart,
+        outlived=any(time.years for each in recipe.transitions.values() for time in each.times),
     )
 
 

@@ -21,7 +21,7 @@ from narval.engines.events import (
     Woken,
 )
 from narval.runtime.exploration.provable import contradictory, demands
-from narval.runtime.exploration.situation import FIRST_EVENT, Situation, Trouble
+from narval.runtime.exploration.situation import FIRST_EVENT, LAST_MOMENT, Situation, Trouble
 from narval.runtime.exploration.view import MISFIT, Targets
 
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
@@ -64,6 +64,11 @@ def at_any_time(situation: Situation) -> Iterator[Happening]:
     identifier, now = FIRST_EVENT + situation.depth, situation.now
     yield Happening(Signalled(identifier, now, f"{identifier}.0", "any"))
     yield Happening(Cancelled(identifier, now, "someone asked"))
+
+
+def much_later(happening: Happening) -> Happening:
+    """The same, when all dates that will ever come have come."""
+    return msgspec.structs.replace(happening, event=msgspec.structs.replace(happening.event, at=LAST_MOMENT))
 
 
 def in_vain(watch: Watch) -> bool:

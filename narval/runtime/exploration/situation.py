@@ -25,6 +25,9 @@ FIRST_EVENT = 10**15
 FIRST_MOMENT = 1.0e9
 """Where the numbers of exploration begin."""
 
+LAST_MOMENT = 2.5e11
+"""A moment that lies after any year that a date names, as people write them."""
+
 _IDENTIFIER = re.compile(r"\d{16}\.\d+")
 
 
@@ -84,6 +87,7 @@ class Situation(msgspec.Struct, frozen=True):
         whole = {
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,
+            "late": self.now >= LAST_MOMENT,
             "abandoned": dict.fromkeys(self.abandoned),
             "watches": watches,
             "wakes": {wake: (each.at, each.dated) for wake, each in self.wakes.items()},

@@ -11,9 +11,17 @@ import msgspec
 from narval.definitions.library import Definition, Library
 from narval.engines import ENGINES
 from narval.engines.engine import Engine
+from narval.runtime.exploration.anatomy import ANATOMIES
 from narval.runtime.exploration.choices import Choices, TooManyWays, each_way
-from narval.runtime.exploration.outcomes import WELL, Happening, at_any_time, beginning, happenings
-from narval.runtime.exploration.situation import RUN, UNTROUBLED, Situation
+from narval.runtime.exploration.outcomes import (
+    WELL,
+    Happening,
+    at_any_time,
+    beginning,
+    happenings,
+    much_later,
+)
+from narval.runtime.exploration.situation import LAST_MOMENT, RUN, UNTROUBLED, Situation
 from narval.runtime.exploration.view import AnyMemory, Targets
 
 MOST_STATES = 20_000
@@ -95,6 +103,7 @@ class _Walk:
         self._definition = definition
         self._engine: Engine = ENGINES[definition.kind]
         self._targets = Targets(library)
+        self._outlived = ANATOMIES[definition.kind](definition).outlived
         self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
         self._known: set[bytes] = set()
         self._ahead: deque[Place] = deque()
@@ -102,7 +111,7 @@ class _Walk:
     def go(self, most: int, enough: Callable[[int], bool]) -> None:
         """Walk until there is nothing new, or enough."""
         blank = self._engine.begin(RUN, self._definition)
-        self._follow(Situation(msgspec.msgpack.encode(blank)), beginning(), None)
+        self._happens(Situation(msgspec.msgpack.encode(blank)), beginning(), None)
         while self._ahead:
             if self.found.states >= most or enough(self.found.states):
                 self.found.complete = False
@@ -114,11 +123,17 @@ class _Walk:
         situation, moved = place.situation, False
         for happening in happenings(situation, self._targets):
             moved = True
-            self._follow(situation, happening, place)
+            self._happens(situation, happening, place)
         if not moved and self.found.stuck is None:
             self.found.stuck = place
         for happening in at_any_time(situation):
             self._follow(situation, happening, place)
+
+    def _happens(self, situation: Situation, happening: Happening, before: Place | None) -> None:
+        """Something happens, now, or after the last date that comes, if that makes a difference."""
+        self._follow(situation, happening, before)
+        if self._outlived and situation.now < LAST_MOMENT:
+            self._follow(situation, much_later(happening), before)
 
     def _follow(self, situation: Situation, happening: Happening, before: Place | None) -> None:
         """Every consequence of what happens."""

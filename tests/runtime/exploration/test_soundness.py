@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from narval.definitions.library import Library
+from narval.engines.events import Problem, Signalled
 from narval.runtime.exploration.walk import Words, explore
 from tests.dialogue import Dialogue
 from tests.engines.test_plan_property import ACTIONS, happens, plans
@@ -62,15 +64,51 @@ class Watched(Dialogue):
             assert (finish.phase, _own(kind)) in self.possible.ends
 
 
+@st.composite
+def timed_plans(draw: st.DrawFn) -> str:
+    """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates."""
+    text = draw(plans())
+
+    def timed(written: re.Match[str]) -> str:
+        extras = ("", "", "", ' retries="1"', ' timeout="5"', ' retries="1" backoff="2" timeout="5"')
+        return f"<step {draw(st.sampled_from(extras))} {written[1]}"
+
+    def dated(written: re.Match[str]) -> str:
+        date = draw(st.sampled_from(["", "", "", '<time seconds="0"/>', '<time seconds="0" years="2023"/>']))
+        return f"{date}</transition>"
+
+    return re.sub("</transition>", dated, re.sub("<step (.)", timed, text))
+
+
+def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
+    """One thing more: what may happen to any plan, an error, a moment, or something that is said."""
+    what = data.draw(st.integers(0, 9))
+    calls = [call for _, call in said.calls.values()]
+    if calls and what < 3:
+        kind = data.draw(st.sampled_from(["timeout", "ValueError"]))
+        problem = Problem(kind, "it broke", final=data.draw(st.booleans()))
+        said.answer(data.draw(st.sampled_from(calls)), problem=problem)
+    elif said.wakes and what < 6:
+        said.until_woken()
+    elif what == 6:
+        said.passes(data.draw(st.sampled_from([1.0, 70.0, 4e7])))
+    elif what == 7:
+        run = data.draw(st.sampled_from([run for run in runs if run not in said.finished] or runs))
+        said.tell(run, Signalled(said._next(), said.now, f"signal.{what}", "green", (), {"n": 3}))
+    else:
+        happens(said, runs, data)
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(plans(), st.data())
+@given(timed_plans(), st.data())
 def test_N22_a_plan_never_comes_to_where_exploration_says_that_it_cannot(
     text: str, data: st.DataObject
 ) -> None:
     said = Watched(text, *(each for each in ACTIONS.values() if each is not None))
     said.possible = Possible("g.r", said.library)
+    said.now = 1.7e9
     runs = [said.start("g.r")]
     for _ in range(40):
-        happens(said, runs, data)
+        goes_on(said, runs, data)
         if all(run in said.finished for run in runs):
             break
