@@ -228,6 +228,35 @@ def test_it_ends_when_it_has_gone_on_for_long_enough() -> None:
     assert (found.states, found.complete) == (3, False)
 
 
+def test_every_way_in_which_a_run_may_end_is_found() -> None:
+    takes = action("m.a", [Input("in", "mail", outdates=True)], [Output("out", "mail")])
+    text = recipe("g.r", step("a", timeout="5", retries="1"), step("z"), transition("t", "a", "z", "mail"))
+    found = explored(text, takes)
+    assert {(phase, kind) for phase, kind, _ in found.ends if phase != "cancelled"} == {
+        ("done", ""),
+        ("failed", "bad-output"),
+        ("failed", "error"),
+        ("failed", "input-missing"),
+        ("failed", "timeout"),
+    }
+    words = {(part[1], word) for part, word, _ in found.seen}
+    assert words >= {("a", "ready"), ("a", "running"), ("a", "history"), ("a", "error"), ("a", "failed")}
+    assert words >= {("t", "wait-condition"), ("t", "fired"), ("t", "impossible")}
+
+
+def test_N25_a_date_comes_and_one_that_names_a_year_may_come_no_more() -> None:
+    def words(date: str) -> set[str]:
+        dated = transition("t", "a", "z", inside=f"<time {date}/>")
+        return {
+            word
+            for part, word, _ in explored(recipe("g.r", step("a"), step("z"), dated)).seen
+            if part[1] == "t"
+        }
+
+    assert words('seconds="0" minutes="0"') == {"wait-step", "wait-time", "fired", "impossible"}
+    assert words('seconds="0" years="2030"') == {"wait-step", "wait-time", "fired", "impossible", "fail"}
+
+
 def test_the_order_of_independent_calls_makes_no_states() -> None:
     def states(names: str) -> int:
         inner = names[1:-1]

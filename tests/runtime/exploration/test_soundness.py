@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import narval
 from narval.definitions.library import Library
 from narval.engines.events import Problem, Signalled
+from narval.runtime.agents import Run
 from narval.runtime.exploration.walk import Words, explore
+from narval.runtime.turn import Turn
 from tests.dialogue import Dialogue
 from tests.engines.test_plan_property import ACTIONS, happens, plans
+from tests.runtime.test_recovery import MODULE, cookbooks, mails, starts
 
 EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "60"))
 MOST = 800
@@ -70,10 +77,12 @@ def timed_plans(draw: st.DrawFn) -> str:
     text = draw(plans())
 
     def timed(written: re.Match[str]) -> str:
+        """A step with more to it."""
         extras = ("", "", "", ' retries="1"', ' timeout="5"', ' retries="1" backoff="2" timeout="5"')
         return f"<step {draw(st.sampled_from(extras))} {written[1]}"
 
     def dated(written: re.Match[str]) -> str:
+        """A transition that waits for a date as well."""
         date = draw(st.sampled_from(["", "", "", '<time seconds="0"/>', '<time seconds="0" years="2023"/>']))
         return f"{date}</transition>"
 
@@ -112,3 +121,30 @@ def test_N22_a_plan_never_comes_to_where_exploration_says_that_it_cannot(
         goes_on(said, runs, data)
         if all(run in said.finished for run in runs):
             break
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cookbooks(), st.lists(st.one_of(starts, mails, st.just("<gift/>")), min_size=1, max_size=8))
+def test_N19_runs_of_a_real_home_that_call_each_other_never_do_either(
+    cookbook: str, given: list[str]
+) -> None:
+    with TemporaryDirectory() as folder, narval.open() as home, pytest.MonkeyPatch.context() as patch:
+        module = Path(folder, "w.py")
+        module.write_text(MODULE)
+        home.load(module)
+        home.load(cookbook)
+        library = home.daemon.agent.library
+        possible = {name: Possible(name, library) for name in library.of("recipe")}
+        record = Turn._record
+
+        def recorded(turn: Turn, run: Run, *rest: Any) -> None:
+            record(turn, run, *rest)
+            parts = run.engine.parts(run.definition, run.state).items()
+            words = {(name, each["id"]): each["state"] for name, listed in parts for each in listed}
+            possible[run.name].check(words, over=not run.active)
+
+        patch.setattr(Turn, "_record", recorded)
+        home.add("<counter value='0'/>")
+        for number, text in enumerate(given):
+            home.add(text.replace("/>", f" n='{number}'/>", 1))
+            home.until_idle()
