@@ -35,9 +35,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
     of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
     nothing of its own. `threads`, `workers`: how many calls run at once there (None: as the machine has
-    processors). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
-    element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
-    turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
+    processors). `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all there
+    are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an element
+    that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a turn
+    takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
     `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
     """
 
@@ -48,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     call_timeout: float = 300.0
     threads: int | None = None
     workers: int | None = None
+    worker_memory: int | None = None
     stop_grace: float = 10.0
     forget_after: float | None = None
     turn_limit: int = 1000
@@ -73,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Limits(
             threads=self.threads or usual.threads,
             workers=self.workers or usual.workers,
+            worker_memory=self.worker_memory,
             folders=self.xslt_folders,
         )
 
@@ -154,6 +157,14 @@ def _count(value: object) -> int:
     return value
 
 
+def _size(value: object) -> int:
+    """A number of bytes: a text such as "512M" or "2G"."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([KMG])", value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError('a text such as "512M" or "2G"')
+    return int(found[1]) << 10 * (1 + "KMG".index(found[2]))
+
+
 def _folders(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise ValueError("a list of folders")
@@ -185,6 +196,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "call_timeout": duration,
     "threads": _count,
     "workers": _count,
+    "worker_memory": _or_none(_size),
     "stop_grace": duration,
     "forget_after": _or_none(duration),
     "turn_limit": _count,

@@ -100,6 +100,11 @@ def test_what_is_no_duration_is_refused(value: str) -> None:
     assert told.startswith("2:14: stop_grace: expected a number of seconds or a text such as ")
 
 
+@pytest.mark.parametrize(("value", "size"), [("1K", 1024), ("512M", 512 * 1024**2), ("2G", 2 * 1024**3)])
+def test_N33_a_size_is_a_number_with_its_unit(value: str, size: int) -> None:
+    assert parsed(f"worker_memory = '{value}'").limits.worker_memory == size
+
+
 def test_an_empty_text_stands_for_nothing() -> None:
     settings = parsed('timezone = ""\nstore = ""\nforget_after = ""')
     assert (settings.timezone, settings.store, settings.forget_after) == (None, None, None)
@@ -113,6 +118,8 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("threads = 0", "1:11: threads: expected a whole number of 1 or more, found 0"),
         ("threads = true", "1:11: threads: expected a whole number"),
         ("workers = 2.5", "1:11: workers: expected a whole number"),
+        ("worker_memory = 512", '1:17: worker_memory: expected a text such as "512M" or "2G"'),
+        ("worker_memory = '0M'", "1:17: worker_memory: expected a text such as"),
         ("log_level='loud'", "1:11: log_level: expected debug or info or warning or error, found 'loud'"),
         ("timezone = 'Mars/Olympus'", "1:12: timezone: expected the name of a time zone"),
         ("timezone = '../../etc/passwd'", "1:12: timezone: expected the name of a time zone"),

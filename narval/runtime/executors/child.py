@@ -48,7 +48,9 @@ class Listener(Protocol):
 class Child:
     """One worker program."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, listener: Listener, memory: int | None = None
+    ) -> None:
         self._loop, self._listener = loop, listener
         self._frames = FrameReader()
         self._lines = Lines(self._printed)
@@ -59,7 +61,10 @@ class Child:
         self.last_words: deque[str] = deque(maxlen=_LAST_WORDS)
         # started in the folder that holds narval, to import the same narval; then it comes where we are
         self._program = subprocess.Popen(
-            [sys.executable, "-m", "narval.runtime.executors.worker", str(os.getpid()), os.getcwd()],
+            [
+                *(sys.executable, "-m", "narval.runtime.executors.worker"),
+                *(str(os.getpid()), os.getcwd(), str(memory or 0)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -62,7 +62,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
     for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
-    is how many bytes one may add to its worker.
+    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
+    when it starts (None: as many as there are).
     """
 
     threads: int = min(32, 4 + (os.cpu_count() or 1))
@@ -72,6 +73,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 1.0
     folders: tuple[str, ...] = ()
     transform_memory: int = 1024 * 1024 * 1024
+    worker_memory: int | None = None
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -50,12 +50,15 @@ class Coroutines:
         self._stop(work, ABANDONED)
 
     async def close(self) -> None:
-        """Cancel all that is under way, and let it clean up."""
+        """Cancel all that is under way, and let it clean up; what refuses to end holds nobody up."""
         for work, task in self._running.items():
             if work not in self._verdicts:
                 task.cancel()
         if self._running:
-            await asyncio.wait(self._running.values(), timeout=self._patience)
+            _, refusing = await asyncio.wait(self._running.values(), timeout=self._patience)
+            for task in refusing:
+                asyncio._unregister_task(task)  # else the loop would wait for it when it is closed, for ever
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     async def _answer(self, work: Work) -> Outcome:
         """What a call comes to; only a cancellation and Ctrl-C pass through."""

@@ -9,10 +9,8 @@ written: `xsl:output method="html"` makes no difference, and a result that is te
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
-import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +23,7 @@ from narval.engines.events import Raw
 from narval.errors import ActionError, ElementError
 from narval.memory.element import MAX_BYTES, children, local_name, parse_untrusted
 from narval.runtime.executors import conversion
+from narval.runtime.executors.allowance import bounded
 from narval.runtime.executors.contract import Inputs, Outcome, Task
 
 _MOST_SHEETS = 32
@@ -100,7 +99,7 @@ def answer(task: Task, folders: tuple[str, ...], memory: int) -> Outcome:
     try:
         text = Path(task.module_path).read_bytes() if task.source is None else task.source
         source = document(task.inputs)
-        with _bounded(memory):
+        with bounded(memory):
             sheet = _SHEETS.sheet(task.module_path, text, folders)
             return Outcome(_apply(sheet, source, task.module_path))
     except Exception as error:
@@ -197,21 +196,3 @@ def _forbidden(right: str, what: str) -> TransformError:
         f"a transform may read only the folders that etc/narval.toml allows, and {what} is in none of them",
         "forbidden",
     )
-
-
-@contextlib.contextmanager
-def _bounded(memory: int) -> Iterator[None]:
-    """Let this program grow by so many bytes at most, where the system keeps count of that."""
-    if sys.platform != "linux":
-        yield
-        return
-    import resource
-
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = size + memory if hard == resource.RLIM_INFINITY else min(size + memory, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,6 +1,6 @@
 """The program that workers are: it answers one call after another, asked through a pipe (N33).
 
-    python -m narval.runtime.executors.worker PARENT FOLDER
+    python -m narval.runtime.executors.worker PARENT FOLDER MEMORY
 
 It takes the pipes away from where actions could reach them, so that whatever an action prints ends in the
 log, and dies with the daemon: by signal where the system has one for that, else when its requests end.
@@ -30,6 +30,7 @@ from narval.engines.events import Problem
 from narval.errors import ActionError
 from narval.runtime.calling import CurrentCall
 from narval.runtime.executors import conversion, transforms
+from narval.runtime.executors.allowance import bound_memory
 from narval.runtime.executors.contract import Outcome, Task
 from narval.runtime.executors.frames import (
     Answered,
@@ -103,7 +104,7 @@ class Modules:
 
 def main() -> None:
     """Answer calls until there are no more."""
-    parent, folder = int(sys.argv[1]), sys.argv[2]
+    parent, folder, memory = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     sys.dont_write_bytecode = True  # modules/ is the user's folder
     _die_with(parent)
     requests, pipe = _take_pipes()
@@ -112,6 +113,8 @@ def main() -> None:
     calls: SimpleQueue[Asked] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, calls), daemon=True).start()
     modules = Modules()
+    if memory:
+        bound_memory(memory)
     pipe.send(Ready())
     while True:
         asked = calls.get()

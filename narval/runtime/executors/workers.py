@@ -90,7 +90,7 @@ class Workers:
             self._give(child, self._waiting.next())
         while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
             try:
-                child = Child(self._loop, self)
+                child = Child(self._loop, self, self._limits.worker_memory)
             except OSError as error:
                 self._fail(Problem("no-worker", f"a worker cannot be started: {error}"))
                 continue

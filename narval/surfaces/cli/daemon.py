@@ -47,7 +47,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     """The daemon, in the foreground.
 
     SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
-    and what is left is taken up by the next start. A second SIGINT ends it at once. SIGHUP has it read its
+    and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
     """
     import asyncio
@@ -90,15 +90,18 @@ async def _work(
         return None if work.cancelled() else work.result()
 
 
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
 @contextmanager
 def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManager) -> Iterator[None]:
-    """SIGTERM and SIGINT end the daemon well, a second SIGINT at once, a third without a word.
+    """SIGTERM and SIGINT end the daemon well, a second of either at once, a third without a word.
 
     SIGHUP asks for the files to be read again, unless it says that the terminal is gone. It stays ignored
     where it was already, as under nohup.
     """
     loop, had_terminal = work.get_loop(), _has_terminal()
-    plain = [signal.SIGTERM]
+    heard = [*_STOPPING]
     reading: set[asyncio.Task[bool]] = set()
 
     def hung_up() -> None:
@@ -110,27 +113,28 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
         task.add_done_callback(reading.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    def interrupted() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        loop.add_signal_handler(signal.SIGINT, at_once)
-        click.echo("narval is stopping; interrupt it again to stop at once", err=True)
+    def stop(told: signal.Signals) -> None:
+        for each in _STOPPING:
+            loop.add_signal_handler(each, at_once)
+        if told is signal.SIGINT:
+            click.echo("narval is stopping; interrupt it again to stop at once", err=True)
         daemon.request_stop()
 
     def at_once() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for each in _STOPPING:
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)
         work.cancel()
 
-    for each in plain:
-        loop.add_signal_handler(each, daemon.request_stop)
+    for each in _STOPPING:
+        loop.add_signal_handler(each, stop, each)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, hung_up)
-        plain.append(signal.SIGHUP)
-    loop.add_signal_handler(signal.SIGINT, interrupted)
+        heard.append(signal.SIGHUP)
     try:
         yield
     finally:
-        for each in (*plain, signal.SIGINT):
+        for each in heard:
             loop.remove_signal_handler(each)
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import narval
 from narval.engines.events import Problem, Raw
+from narval.runtime.executor import Executor, Limits, Task
 
 
 async def stubborn(ended: asyncio.Event) -> str:
@@ -231,3 +233,19 @@ def test_N34_closing_ends_sources_at_once_and_leaves_them_to_recovery(calls: Any
     calls.close(grace=600.0)
     assert closed == [True]
     assert not outcome.done()
+
+
+def test_N34_a_coroutine_that_refuses_to_end_keeps_no_loop_from_closing() -> None:
+    async def refuses() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+
+    async def story() -> None:
+        executor = Executor(Limits(patience=0.05))
+        task = Task(call="1", run=1, step="s", action="m.a", where="async", function=refuses)
+        executor.start(task, lambda outcome: None, lambda raws: asyncio.sleep(0))
+        await asyncio.sleep(0.01)
+        await executor.close()
+
+    asyncio.run(story())  # it waits for what is left when it closes

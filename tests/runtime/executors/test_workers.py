@@ -114,6 +114,24 @@ def test_N33_a_hang_costs_its_call_alone_and_ends_what_it_started(
     assert calls.executor.counts.worker_restarts == 1
 
 
+def test_N33_a_worker_that_was_stopped_is_killed_at_its_time_limit(calls: Any, module: Any) -> None:
+    text = "import os, signal\ndef act():\n    os.kill(os.getpid(), signal.SIGSTOP)\n    return '<a/>'"
+    outcome = calls.ask(module(text), timeout=1.0)
+    assert outcome.problem == Problem("timeout", "m.act did not come back within 1 s")
+    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_N33_a_worker_gets_no_more_memory_than_it_may_have(
+    make_calls: Callable[..., Any], module: Any
+) -> None:
+    calls = make_calls(worker_memory=300 * 1024 * 1024)
+    text = "def act():\n    return f'<a size=\"{len(bytearray(1024 * 1024 * 1024))}\"/>'"
+    problem = calls.ask(module(text)).problem
+    assert problem.kind == "MemoryError"
+    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+
+
 def test_a_call_given_up_takes_its_worker_along(calls: Any, module: Any, tmp_path: Path) -> None:
     text = (
         f"import os, time\ndef act():\n  os.mkdir({str(tmp_path)!r} + f'/{{os.getpid()}}')\n  time.sleep(600)"
@@ -168,7 +186,7 @@ def test_N33_a_worker_dies_with_the_daemon(tmp_path: Path) -> None:
 
 def test_a_worker_whose_requests_end_ends_too(tmp_path: Path) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "narval.runtime.executors.worker", str(os.getpid()), str(tmp_path)],
+        [sys.executable, "-m", "narval.runtime.executors.worker", str(os.getpid()), str(tmp_path), "0"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
