@@ -23,6 +23,9 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 256
 """Levels of nesting; what is deeper is refused."""
 
+BYTES_A_NODE = 4
+"""No element or attribute is shorter."""
+
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 """The control namespace of N6; narval reads its own words with it and without it."""
 
@@ -124,13 +127,25 @@ class Tree:
     Belongs to the thread that made it.
     """
 
-    __slots__ = ("context", "root")
+    __slots__ = ("context", "root", "size")
 
     def __init__(self, element: Element) -> None:
+        self.size = len(element.xml)
         self.context: etree._Element = etree.fromstring(b"<memory>" + element.xml + b"</memory>", _TRUSTED)
         self.root: etree._Element = self.context[0]
         if element.eid:
             self.root.set("eid", str(element.eid))
+
+    def has_more_nodes(self, most: int) -> bool:
+        """Whether there are more elements and attributes in it than so many."""
+        if self.size <= BYTES_A_NODE * most:
+            return False
+        counted = 0
+        for node in self.root.iter("*"):
+            counted += 1 + len(node.attrib)
+            if counted > most:
+                return True
+        return False
 
 
 class Trees:

@@ -65,6 +65,15 @@ class Pattern:
             keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
         return keys
 
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes of an element that it is tried on: what is larger does not match."""
+        return self._shape.most_nodes
+
+    def holds(self, tree: Tree, nodes: Nodes) -> bool:
+        """Whether it matches an element, and may be tried on one so large."""
+        return not tree.has_more_nodes(self._shape.most_nodes) and self.matches(tree.context, nodes)
+
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
         """Whether it holds (N9); what cannot be evaluated does not."""
         try:
@@ -209,8 +218,8 @@ class Bound:
         if nodes is None:
             nodes = self._nodes = self.nodes()
         if len(self.patterns) == 1:
-            return self.patterns[0].matches(tree.context, nodes)
-        return all(pattern.matches(tree.context, nodes) for pattern in self.patterns)
+            return self.patterns[0].holds(tree, nodes)
+        return all(pattern.holds(tree, nodes) for pattern in self.patterns)
 
     def nodes(self) -> Nodes:
         """What the variables stand for, parsed."""
@@ -220,6 +229,9 @@ class Bound:
         """Why an element does not match (N11); None when it does."""
         nodes, held = self.nodes(), 0
         for pattern in self.patterns:
+            if tree.has_more_nodes(pattern.most_nodes):
+                value = f"more than {pattern.most_nodes:,} nodes: too large for this pattern"
+                return Mismatch(pattern.text, value, held)
             explainer = Explainer(pattern.text, pattern.namespaces, pattern.modern, nodes)
             if not pattern.matches(tree.context, nodes):
                 return explainer.mismatch(tree.context).after(held)

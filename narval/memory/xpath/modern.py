@@ -43,6 +43,9 @@ _FORBIDDEN = {
 REGEX_FUNCTIONS = ("matches", "replace", "tokenize", "analyze-string")
 """Functions whose second argument is a regular expression."""
 _MOST_LAYERS = 100
+_LONGEST_RANGE = 10_000
+_RANGE = re.compile(r"(?<![\w.])([0-9]{1,30})\s+to\s+([0-9]{1,30})")
+_RANGE_RULE = f"a range goes from number to number, with at most {_LONGEST_RANGE:,} between them"
 _BINDERS = ("for", "let", "some", "every")
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge")
 
@@ -78,6 +81,9 @@ def _around(context: Any, variables: Mapping[str, Any]) -> XPathContext:
 
 
 def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
+    for found in _RANGE.finditer(text):  # elementpath goes through it while it reads
+        if int(found[2]) - int(found[1]) > _LONGEST_RANGE:
+            raise ForbiddenError(_RANGE_RULE, found.start())
     try:
         return XPath31Parser(namespaces=dict(namespaces)).parse(text)
     except ElementPathError as error:
@@ -124,10 +130,19 @@ def _check(token: Token) -> None:
     start = int(token.span[0])
     if token.symbol in _FORBIDDEN:
         raise ForbiddenError(f"{_FORBIDDEN[token.symbol]}, so {token.symbol} cannot be used", start)
+    if token.symbol == "to":
+        _check_range(token)
     if token.symbol == "=>" and token[1].symbol in REGEX_FUNCTIONS:
         raise ForbiddenError(f"{token[1].symbol}() takes both its arguments in the parentheses here", start)
     if token.symbol in REGEX_FUNCTIONS and len(token) > 1:
         _check_regex(token)
+
+
+def _check_range(token: Token) -> None:
+    """Raise ForbiddenError for a range that an element could make endless."""
+    ends = [int(end.value) for end in token if end.symbol == "(integer)"]
+    if len(ends) < 2 or ends[1] - ends[0] > _LONGEST_RANGE:
+        raise ForbiddenError(_RANGE_RULE, int(token.span[0]))
 
 
 def _check_regex(call: Token) -> None:

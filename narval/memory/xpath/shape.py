@@ -16,6 +16,7 @@ from lxml import etree
 from narval.errors import PatternError
 from narval.memory.xpath.analysis import Source, clauses
 from narval.memory.xpath.classic import compiled
+from narval.memory.xpath.effort import most_nodes
 from narval.memory.xpath.field import Prefixes
 from narval.memory.xpath.key import Clause
 from narval.memory.xpath.lexer import ExpressionError, check_depth, lift
@@ -45,6 +46,8 @@ class Shape(NamedTuple):
     slots: tuple[str, ...]
     variables: frozenset[str]
     modern: bool
+    most_nodes: int
+    """The most nodes of an element that it is tried on."""
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -110,10 +113,9 @@ def _classic(
         used = frozenset(_VARIABLE.findall(text)).difference(slots)
         if not _can_be_evaluated(truth, used.union(slots)):
             return None
-        return Shape(truth, (Clause(None),), slots, used, modern=False)
-    return Shape(
-        truth, clauses(Source(text, namespaces, modern=False), tree), slots, variables(tree), modern=False
-    )
+        return Shape(truth, (Clause(None),), slots, used, False, most_nodes(text, modern=False))
+    alternatives = clauses(Source(text, namespaces, modern=False), tree)
+    return Shape(truth, alternatives, slots, variables(tree), False, most_nodes(text, modern=False))
 
 
 def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
@@ -142,7 +144,8 @@ def _modern(
         alternatives = clauses(Source(text, namespaces, modern=True), tree)
     else:
         alternatives = tuple(map(Clause, sorted(modern.names) if modern.names is not None else [None]))
-    return Shape(modern, alternatives, slots, modern.variables.difference(slots), modern=True)
+    used = modern.variables.difference(slots)
+    return Shape(modern, alternatives, slots, used, True, most_nodes(text, modern=True))
 
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:

@@ -1,0 +1,93 @@
+"""How large an element may be for a pattern to be tried on it.
+
+A pattern is its owner's, an element anybody's. `mail[to = cc]` compares each with each, and
+`//b[count(//b) > 2]` looks through the element once for each `b`: on what a stranger sends, with a million
+of them, that would keep the loop for days. So it is told from the text how often one look lies within
+another, and from that how many nodes an element may have. Most patterns look once, and are tried on whatever
+memory holds.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LOOKS = {False: 4_000_000, True: 200_000}
+"""Nodes looked at in about a second: by lxml, and by elementpath for XPath 3.1."""
+
+_WORD = re.compile(r""""[^"]*"|'[^']*'|\$?[^\W\d][\w.\-]*|[0-9.]+|::|//|!=|<=|>=|[][(){}@,/|=<>*]""")
+_WIDE_AXIS = re.compile(r"(?:descendant|ancestor|following|preceding|parent)(?:-or-self|-sibling)?")
+_COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge"))
+_FIXED = re.compile(r"[\"'$0-9]")
+_ENDS = re.compile(r"[\w\])*.\"']$")
+
+
+class _Level:
+    """What stands between two brackets: whether it looks through the element anew, and the most within it."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.looks, self.binders, self.within = kind, 0, 0, 0
+
+    @property
+    def degree(self) -> int:
+        return self.looks + max(0, self.binders - 1) + self.within
+
+    def take(self, closed: _Level) -> None:
+        if closed.kind == "(":  # as if there were no parentheses
+            self.looks = max(self.looks, closed.looks)
+            closed.looks = 0
+        self.within = max(self.within, closed.degree)
+
+
+def most_nodes(text: str, *, modern: bool) -> int:
+    """The most nodes (elements and attributes) an element may have for this expression."""
+    return int(_LOOKS[modern] ** (1.0 / degree(text)))
+
+
+def degree(text: str) -> int:
+    """How often looks through an element may lie within one another; 1 for one that looks once."""
+    levels = [_Level("")]
+    words = _WORD.findall(text)
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        level = levels[-1]
+        if word in ("[", "("):
+            levels.append(_Level(word))
+        elif word in ("]", ")"):
+            _close(levels, word)
+        elif word in ("return", "satisfies") and _ENDS.search(before):
+            levels.append(_Level("body"))
+        elif word == "in" and before.startswith("$"):
+            level.binders += 1
+        elif _is_comparison(before, word, after) or (_within(levels) and _is_wide(before, word, after)):
+            level.looks = 1
+    while len(levels) > 1:
+        levels[-2].take(levels.pop())
+    return 1 + levels[0].degree
+
+
+def _close(levels: list[_Level], word: str) -> None:
+    """End a level, and the bodies that end with it."""
+    while len(levels) > 1:
+        closed = levels.pop()
+        levels[-1].take(closed)
+        if closed.kind != "body":
+            return
+
+
+def _within(levels: list[_Level]) -> bool:
+    return any(level.kind in ("[", "body") for level in levels)
+
+
+def _is_comparison(before: str, word: str, after: str) -> bool:
+    """Whether two things of the element are compared, each with each."""
+    if word not in _COMPARISONS or not _ENDS.search(before):
+        return False
+    return not (_FIXED.match(before) or _FIXED.match(after))
+
+
+def _is_wide(before: str, word: str, after: str) -> bool:
+    """Whether a step leads to more than what is below."""
+    if word == "//" or word == "..":
+        return True
+    if word == "/":
+        return not _ENDS.search(before)
+    return after == "::" and _WIDE_AXIS.fullmatch(word) is not None

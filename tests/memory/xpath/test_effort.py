@@ -1,0 +1,91 @@
+"""A large element from a stranger does not keep the loop, whatever a pattern looks for in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from narval.errors import PatternError
+from narval.memory.element import Element, Tree
+from narval.memory.match import condition
+from narval.memory.xpath.effort import degree
+
+ONCE = [
+    "mail",
+    "mail[@subject='Hi' and @size > 1000]",
+    "//attachment[@type='image/png']/@name",
+    "mail[@in-reply-to = $ask/@message-id]",
+    "mail[starts-with(@subject, 'Re:')]/to[1]",
+    "/memory/mail[to]",
+    "mail[count(to) = 2]",
+    "mail[(@a or @b) and not(@c = '//')]",
+    "mail[some $a in attachment satisfies ends-with($a/@name, '.pdf')]",
+    "mail[@return-path = 'x']",
+]
+TWICE = [
+    "mail[to = cc]",
+    "mail[.//to]",
+    "//b[count(//b) > 2]",
+    "//b[//c and //d][//e]",
+    "//b[following-sibling::b]",
+    "//b[../c]",
+    "//b[(//c)]",
+    "count(for $a in //b return count(//c)) = 1",
+]
+THRICE = [
+    "//b[some $a in //b, $b in //b satisfies $a = 1]",
+    "//b[//b[//b]]",
+    "//b[//b[@x = @y]]",
+    "//b[count(for $a in //b, $c in //b return 1) = 2]",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "times"), [(text, 1 + n) for n, texts in enumerate((ONCE, TWICE, THRICE)) for text in texts]
+)
+def test_looks_within_looks_are_counted(text: str, times: int) -> None:
+    assert degree(text) == times
+
+
+LARGE = b"<a>" + b"<b x='1' y='2'/>" * 40_000 + b"</a>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "//b[count(//b[@x = //b/@y]) > 100000]",
+        "//b[@x = //b/@y]",
+        "lower-case(name(a)) = 'b' or (some $p in //b, $q in //b satisfies $p/@x = $q/@y)",
+        "//b[preceding::b[following::b[@y = 3]]]",
+    ],
+)
+def test_N9_what_would_take_for_ever_does_not_match_and_says_why(text: str) -> None:
+    bound, tree = condition(text).bind({}), Tree(Element(1, LARGE))
+    assert not bound.test(tree)
+    mismatch = bound.explain(tree)
+    assert mismatch is not None
+    assert "too large for this pattern" in mismatch.value
+
+
+def test_N9_what_looks_once_is_tried_on_whatever_memory_holds() -> None:
+    tree = Tree(Element(1, LARGE + b""))
+    assert condition("//b[@x='1' and @y='2']").bind({}).test(tree)
+    assert condition("count(a/b) = 40000").bind({}).test(tree)
+    assert condition("lower-case(name(a)) = 'a'").bind({}).test(tree)
+
+
+def test_N9_a_long_text_is_not_many_nodes() -> None:
+    tree = Tree(Element(1, b"<mail><to>x</to><cc>x</cc><body>" + b"= ' &lt;" * 100_000 + b"</body></mail>"))
+    assert condition("mail[to = cc]").bind({}).test(tree)
+
+
+@pytest.mark.parametrize(
+    "text", ["count(1 to xs:integer(a/@n)) = 1", "count(1 to 1000000000) = 1", "a[@n = (1 to last())]"]
+)
+def test_N10_a_range_that_an_element_could_make_endless_is_refused(text: str) -> None:
+    with pytest.raises(PatternError, match="a range goes from number to number"):
+        condition(text)
+
+
+def test_N10_a_short_range_is_one() -> None:
+    tree = Tree(Element(1, b"<a n='7'/>"))
+    assert condition("a[xs:integer(@n) = (1 to 10)]").bind({}).test(tree)
