@@ -44,7 +44,10 @@ _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an element comes from (N8): the run, step and call that made it, the eids it was made from."""
+    """Where an element comes from (N8): the run, step and call that made it, the eids it was made from.
+
+    Of what was dropped into the inbox `run` is 0, and `step` the path of the file.
+    """
 
     run: int
     step: str = ""

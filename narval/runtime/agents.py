@@ -55,6 +55,7 @@ class Run:
         "engine",
         "entries",
         "error",
+        "library",
         "name",
         "phase",
         "reserved",
@@ -86,6 +87,8 @@ class Run:
         self.decays = False
         """Whether a moment is set at which it is forgotten."""
         self.definition: Any = None
+        self.library: Library | None = None
+        """What was loaded when the outermost caller began: the run's calls are of these versions (N31)."""
         self.state: Any = None
         self.calls: dict[str, Call] = {}
         self.abandoned: set[str] = set()
@@ -181,6 +184,12 @@ class Agent:
         command = run.wakes.get(key[1]) if run is not None else None
         return command is None or not command.dated
 
+    def definition(self, run: Run | None, kind: str, name: str) -> Any:
+        """The version that counts for a run: that of its library, else the current one."""
+        library = run.library if run is not None else None
+        known = library.get(kind, name) if library is not None else None
+        return known if known is not None else self.library.get(kind, name)
+
     def enlist(self, run: Run, render: Callable[[], Element]) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""
         self.runs[run.eid] = run
@@ -202,6 +211,7 @@ class Agent:
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
                 self._failures.append(run.eid)
+        run.library = None
         self.unreadable.pop(run.eid, None)
         if run.caller is not None:
             self.by_call.pop(run.caller.call, None)

@@ -35,10 +35,11 @@ from narval.runtime.executor import Executor
 from narval.runtime.executors.printing import capture_output
 from narval.runtime.home import Home
 from narval.runtime.hot import HotFiles, Seen, differences, look
+from narval.runtime.inbox import Inbox
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
-from narval.runtime.perform import Performer
+from narval.runtime.perform import Code, Performer
 from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.schemas import Schemas
 from narval.runtime.settings import AT_START, FILE, Settings
@@ -228,8 +229,7 @@ class Daemon:
     def _use(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self.agent.library = loaded.library
-        self.performer.functions = loaded.functions
-        self.performer.sources = loaded.sources
+        self.performer.use(loaded.library, Code(loaded.functions, loaded.sources, loaded.leases))
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -365,7 +365,15 @@ class Daemon:
     def follow_files(self) -> None:
         """From now on what changes in the home takes effect by itself (N31)."""
         if self.home is not None and not self.quiet and self.hot is None:
-            self.hot = HotFiles(self.home.path, self.reload, self._ring)
+            inbox = Inbox(
+                self.home.path,
+                self.store.meta,
+                self.submit,
+                lambda: self.schemas,
+                self._ring,
+                durable=self.settings.durability == "power",
+            )
+            self.hot = HotFiles(self.home.path, self.reload, self._ring, inbox)
 
     async def reload(self) -> bool:
         """Read the home again, and swap in what has changed in one turn; whether anything had."""

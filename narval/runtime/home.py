@@ -1,7 +1,7 @@
 """A home: the folder a daemon lives in (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
 
-What people write is in the first four. `var/` is the daemon's own, and nobody else's to read: store, socket,
-log, and the lock that says who holds the home.
+What people write is in the first four; what is dropped into `inbox/` becomes elements. `var/` is the
+daemon's own, and nobody else's to read: store, socket, log, and the lock that says who holds the home.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class Home:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(os.path.abspath(Path(path).expanduser()))
         self.etc, self.recipes, self.modules, self.data = (self.path / part for part in PARTS)
+        self.inbox = self.path / "inbox"
         self.var = self.path / "var"
         self.settings = self.etc / "narval.toml"
         self.schemas = self.etc / "schemas"
@@ -115,6 +116,7 @@ class Home:
                     Path(scratch, part).rename(home.path / part)
                 if Path(scratch, SCENARIOS).is_dir() and not (home.path / SCENARIOS).exists():
                     Path(scratch, SCENARIOS).rename(home.path / SCENARIOS)
+            home.inbox.mkdir(exist_ok=True)
             home.prepare()
         except OSError as error:
             raise SurroundingsError(f"cannot make a home in {home.path}: {error}") from error

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from narval.errors import Fault, NarvalError
 from narval.runtime.home import Home
+from narval.runtime.inbox import FOLDER, Inbox
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.notices import Notices, Settling
 from narval.runtime.schemas import Schemas
@@ -32,7 +33,7 @@ MOST = 5.0
 RESCAN = 30.0
 """Seconds between two looks where the system has no room to watch."""
 
-PARTS = {"recipes": True, "modules": False, "etc": True}
+PARTS = {"recipes": True, "modules": False, "etc": True, FOLDER: False}
 """The folders that are watched; True: with all that is below them."""
 
 
@@ -79,53 +80,64 @@ def differences(before: Loaded, after: Loaded) -> Iterator[str]:
 class HotFiles:
     """Watches the files of a home, and has them read when they have been left alone for a moment."""
 
-    def __init__(self, home: Path, read: Callable[[], Awaitable[object]], rest: Callable[[], None]) -> None:
-        self._read, self._rest = read, rest
+    def __init__(
+        self, home: Path, read: Callable[[], Awaitable[object]], rest: Callable[[], None], inbox: Inbox
+    ) -> None:
+        self._read, self._rest, self._inbox = read, rest, inbox
         self._settling = Settling(SETTLE, MOST)
         self._notices = Notices(home, PARTS, self._hear)
         self._degraded = False
-        self.busy = True
-        """Whether something has changed, or may have, that has not been read yet."""
+        self._unread = True
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-hot-files")
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has changed, or may have, that has not been read or taken yet."""
+        return self._unread or self._inbox.busy
 
     async def close(self) -> None:
         """Watch no more."""
         self._task.cancel()
         await asyncio.wait([self._task])
+        await self._inbox.close()
         self._notices.close()
 
     def _hear(self, part: str) -> None:
-        self.busy = True
-        self._settling.hear()
+        if part == FOLDER:
+            self._inbox.hear()
+        if part != FOLDER or self._notices.stale:
+            self._unread = True
+            self._settling.hear()
 
     async def _follow(self) -> None:
         while True:
             await self._look()
             await self._settling.quiet(RESCAN if self._degraded else None)
-            self.busy = True
+            self._unread = True
 
     async def _look(self) -> None:
         """First listen, then read: so nothing that changes in between is missed."""
         try:
             await asyncio.to_thread(self._notices.arm)
             self._degraded = False
-        except OSError as error:
+        except Exception as error:
             self._cannot_watch(error)
+        self._inbox.hear()
         try:
             await self._read()
         except NarvalError as error:
             log.error("the files of the home were not read again: %s", error)
         except Exception:
             log.exception("the files of the home were not read again")
-        self.busy = False
+        self._unread = False
         self._rest()
 
-    def _cannot_watch(self, error: OSError) -> None:
+    def _cannot_watch(self, error: Exception) -> None:
         if not self._degraded:
             log.warning(
                 "the files of the home cannot be watched (%s); they are looked through every %g s instead. "
                 "Raise fs.inotify.max_user_watches or fs.inotify.max_user_instances to have changes at once",
-                error.strerror or error,
+                getattr(error, "strerror", None) or error,
                 RESCAN,
             )
         self._degraded = True

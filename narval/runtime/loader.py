@@ -284,7 +284,7 @@ class _Found:
 
     def _take(self, path: Path) -> None:
         relative = path.relative_to(self._home).as_posix()
-        if not path.resolve().is_relative_to(self._inside):
+        if not Path(os.path.realpath(path)).is_relative_to(self._inside):
             self.faults.append(
                 Fault(relative, 1, 1, "this link leads out of the home; put a copy here instead")
             )

@@ -50,7 +50,8 @@ class Notices:
         self._loop = asyncio.get_running_loop()
         self._observer: Any = None
         self._armed: frozenset[_Place] = frozenset()
-        self._stale = False
+        self.stale = False
+        """Whether folders have come or gone: then `arm` has something to do."""
         self._told: set[str] = set()
         self._overflows = _Overflows(self._overflowed)
 
@@ -60,7 +61,7 @@ class Notices:
         Raises OSError when the system has no room for it; then nothing is heard.
         """
         while True:
-            stale, self._stale = self._stale, False
+            stale, self.stale = self.stale, False
             places = frozenset(self._places())
             if places == self._armed and not stale:
                 return
@@ -68,7 +69,7 @@ class Notices:
             try:
                 self._listen(places)
             except (FileNotFoundError, NotADirectoryError):  # it has just gone: look again
-                self._stale = True
+                self.stale = True
                 continue
             except BaseException:
                 self.close()
@@ -93,12 +94,12 @@ class Notices:
 
     def _places(self) -> Iterator[_Place]:
         """The home itself, whose folders come and go; each part; and where links in a part lead to."""
-        folders = {self._root.resolve(): ("", False)}
+        folders = {_resolved(self._root): ("", False)}
         links: dict[Path, str] = {}
         for part, deep in self._parts.items():
-            folder = (self._root / part).resolve()
+            folder = _resolved(self._root / part)
             folders.setdefault(folder, (part, deep))
-            links.update((link.resolve().parent, part) for link in _links(folder, deep=deep))
+            links.update((_resolved(link).parent, part) for link in _links(folder, deep=deep))
         for target, part in links.items():
             folders.setdefault(target, (part, False))
         for path, (part, deep) in folders.items():
@@ -112,18 +113,18 @@ class Notices:
     def heard(self, place: _Place, is_folder: bool, *paths: str) -> None:
         """Something happened in a folder."""
         if place.part:
-            self._stale = self._stale or is_folder
+            self.stale = self.stale or is_folder
             self._tell(place.part)
             return
         names = {Path(path).relative_to(place.path).parts[:1] for path in paths if _below(path, place.path)}
         for name in (each[0] for each in names if each):
             if name in self._parts:
-                self._stale = True
+                self.stale = True
                 self._tell(name)
 
     def _overflowed(self) -> None:
         log.warning("changes of files came faster than the system can tell; everything is read again")
-        self._stale = True
+        self.stale = True
         for part in self._parts:
             self._tell(part)
 
@@ -190,6 +191,11 @@ class Settling:
                     await self._news.wait()
             except TimeoutError:
                 return
+
+
+def _resolved(path: Path) -> Path:
+    """Where a path leads; of links that go in a circle, somewhere on it."""
+    return Path(os.path.realpath(path))
 
 
 def _below(path: str, folder: str) -> bool:

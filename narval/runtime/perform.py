@@ -8,10 +8,11 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from narval.definitions.action import Action
-from narval.definitions.library import Definition
+from narval.definitions.library import Definition, Library
 from narval.definitions.transform import Transform
 from narval.engines import ENGINES
 from narval.engines.commands import Abandon, Answer, Call, Outer
@@ -21,6 +22,7 @@ from narval.runtime.agents import Agent, Run
 from narval.runtime.executor import Executor
 from narval.runtime.executors.contract import Outcome, Task, Where
 from narval.runtime.loop import Delivery, Request
+from narval.runtime.modules import Lease
 from narval.runtime.turn import Turn
 
 log = logging.getLogger("narval.perform")
@@ -29,6 +31,14 @@ Post = Callable[[Delivery | Request], None]
 INTERRUPTED = Problem(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
+
+
+class Code(NamedTuple):
+    """What the actions of a library are made of; `leases` keep their modules importable."""
+
+    functions: Mapping[str, Callable[..., Any]]
+    sources: Mapping[str, bytes]
+    leases: frozenset[Lease] = frozenset()
 
 
 class Performer:
@@ -51,6 +61,7 @@ class Performer:
         self.agent, self.executor = agent, executor
         self.functions: Mapping[str, Callable[..., Any]] = {}
         self.sources: Mapping[str, bytes] = {}
+        self._code: WeakKeyDictionary[Library, Code] = WeakKeyDictionary()
         self.stubs: dict[str, Callable[..., Any]] = {}
         self.answers: dict[str, Callable[[Any, Any], None]] = {}
         self._files: dict[str, str] = {}
@@ -110,13 +121,26 @@ class Performer:
         """Whether some call may yet go on by itself: a source that has caught up waits for the world."""
         return not all(self.executor.caught_up(call) for call in self._flying)
 
+    def use(self, library: Library, code: Code) -> None:
+        """From now on this is the code of the library's actions; older code is kept while runs need it."""
+        self.functions, self.sources = code.functions, code.sources
+        self._code[library] = code
+
+    def _code_of(self, run: Run, definition: Action) -> Code:
+        """The code that belongs to a version of an action."""
+        if run.library is not None and run.library.get("action", definition.full_name) is definition:
+            code = self._code.get(run.library)
+            if code is not None:
+                return code
+        return Code(self.functions, self.sources)
+
     # --- calls ----------------------------------------------------------------------------------------
 
     def _call(self, run: Run, call: Call) -> None:
         if call.kind in ENGINES:
             self._post(Request(partial(_begin, run, call), _ignore))
             return
-        definition = self.agent.library.get(call.kind, call.name)
+        definition = self.agent.definition(run, call.kind, call.name)
         inputs, gone = self._inputs(call, definition)
         if gone or not isinstance(definition, Action | Transform):
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
@@ -143,8 +167,9 @@ class Performer:
         where: Where = "transform"
         function, source, function_name = None, definition.xml, ""
         if isinstance(definition, Action):
-            function, function_name = self.functions.get(call.name), definition.function
-            where, source = definition.where, self.sources.get(definition.path, b"")
+            code = self._code_of(run, definition)
+            function, function_name = code.functions.get(call.name), definition.function
+            where, source = definition.where, code.sources.get(definition.path, b"")
         stub = self.stubs.get(call.name)
         if stub is not None:
             function, where = stub, _where_of(stub)

@@ -127,8 +127,8 @@ class Turn:
         return (name, expression, value) in self.memory.keys
 
     def definition(self, kind: str, name: str) -> Any:
-        """The current definition of that kind and name."""
-        return self.agent.library.get(kind, name)
+        """The definition of that kind and name, in the version that counts for the run that asks."""
+        return self.agent.definition(self._run, kind, name)
 
     def asked(self, call: str) -> commands.Call | None:
         """A call that the run which is being told has under way."""
@@ -440,14 +440,17 @@ class Turn:
         attempt: int = 0,
         resume: Resume | None = None,
     ) -> Run | None:
-        """A run of the current version of a definition begins; None when there is no such definition."""
-        library = self.agent.library
-        definition = library.get(kind, name) if kind is not None else runnable(library, name)
+        """A run begins: of the current version of a definition, or of the version that counts for its caller;
+        None when there is no such definition.
+        """
+        agent, parent = self.agent, self.agent.active.get(caller.run) if caller is not None else None
+        definition = runnable(agent.library, name) if kind is None else agent.definition(parent, kind, name)
         if definition is None:
             return None
         engine = ENGINES[definition.kind]
         run = Run(self.memory.next_eid, engine, name, definition.digest, self.at, caller, attempt)
         run.definition = definition
+        run.library = (parent.library if parent is not None else None) or agent.library
         run.state = engine.begin(run.eid, definition)
         self.agent.enlist(run, partial(render, self.agent, self.store, run))
         self.batch.runs.append(row_of(run))

@@ -73,6 +73,8 @@ def _state(row: Row) -> str:
 
 def _origin(row: Row) -> str:
     origin = row.get("origin")
+    if origin and origin.get("file"):
+        return str(origin["file"])
     return f"run {origin['run']} {origin['step']}".rstrip() if origin else ""
 
 

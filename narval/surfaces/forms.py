@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from narval.definitions.action import Action
 from narval.errors import Fault
 from narval.memory.change import MarkScope
-from narval.memory.element import Element
+from narval.memory.element import Element, Origin
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.runtime.deeds import Deed, Forgetting, Starting
@@ -93,7 +93,7 @@ def element(agent: Agent, each: Element) -> dict[str, Any]:
         "name": each.name,
         "xml": each.with_eid().decode("utf-8"),
         "added": moment(each.added),
-        "origin": {"run": origin.run, "step": origin.step} if origin is not None else None,
+        "origin": _origin(origin),
         "used_by": [_use(scope) for scope in agent.memory.used_by(each.eid)],
         "outdated": each.eid in agent.memory.outdated,
     }
@@ -150,3 +150,12 @@ def action(each: Action) -> dict[str, Any]:
         ],
         "description": description(each.descriptions),
     }
+
+
+def _origin(origin: Origin | None) -> dict[str, Any] | None:
+    """The step that made an element, or the file that it was dropped in; None when somebody added it."""
+    if origin is None:
+        return None
+    if not origin.run:
+        return {"run": None, "step": None, "file": origin.step}
+    return {"run": origin.run, "step": origin.step}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from narval.errors import ElementError
+from narval.errors import ElementError, RequestError
 from narval.runtime.home import Home
 from narval.surfaces.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, one_step, until
@@ -338,3 +338,35 @@ def _switches(daemon: subprocess.Popen[bytes]) -> int:
             if "ctxt_switches" in line:
                 count += int(line.split()[1])
     return count
+
+
+# --- plans that are running -----------------------------------------------------------------------------
+
+WAITING = """\
+<cookbook group="w">
+  <recipe name="r" start_step="a" end_step="b">
+    <step id="a" type="action" target="w.say"/>
+    <step id="b" type="recipe" target="w.child"/>
+    <transition id="t"><in idref="a"/><out idref="b"/>
+      <condition use="yes"><match>go</match></condition></transition>
+  </recipe>
+  <recipe name="child" start_step="s" end_step="s"><step id="s" type="action" target="w.say"/></recipe>
+</cookbook>
+"""
+
+
+def test_N31_a_running_plan_keeps_the_versions_it_began_with_and_needs_no_file(running: Running) -> None:
+    running.write("recipes/w.xml", WAITING)
+    until(lambda: running.names() == ["w.child", "w.r"], "the recipe is loaded")
+    run = running.ask("start", name="w.r")["eid"]
+    until(lambda: running.ask("memory", xpath="said[.='first']"), "it waits")
+    running.write("modules/w.py", module("second"))
+    until(lambda: running.said("w.child") == "second", "new runs have the new version")
+    (running.home / "recipes/w.xml").unlink()
+    (running.home / "modules/w.py").unlink()
+    until(lambda: running.ask("definitions")["definitions"] == [], "nothing is loaded any more")
+    assert running.takes("<go/>")
+    assert running.ask("wait", run=run)["phase"] == "done"
+    assert len(running.ask("memory", xpath="said[.='first']", context=run)) == 2
+    with pytest.raises(RequestError):
+        running.ask("start", name="w.child")

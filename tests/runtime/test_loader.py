@@ -439,3 +439,8 @@ def test_N35_what_a_later_version_finds_wrong_does_not_stop_what_began() -> None
     assert read_definition("recipe", "recipes/mail.xml", xml.encode()).full_name == "mail.r"
     with pytest.raises(DefinitionError):
         read_definition("recipe", "recipes/mail.xml", b"<recipe/>")
+
+
+def test_a_link_that_leads_to_itself_is_a_fault(home: Path) -> None:
+    (home / "recipes/x.xml").symlink_to("x.xml")
+    assert told(Loader(home).load())[0].startswith("recipes/x.xml:1:1: cannot be read")

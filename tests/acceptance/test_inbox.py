@@ -1,0 +1,213 @@
+"""What is dropped into `inbox/` becomes elements, exactly once; what is bad is set aside with its reason."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.runtime.home import Home
+from narval.surfaces import wire
+from narval.surfaces.client import Client
+from tests.acceptance.home import PATIENCE, Narval, make, until
+
+
+@pytest.fixture
+def narval(tmp_path: Path) -> Narval:
+    narval = make(tmp_path / "home")
+    (narval.home / "inbox").mkdir()
+    return narval
+
+
+@pytest.fixture
+def ask(narval: Narval) -> Iterator[Any]:
+    with narval.running(), Client(Home(narval.home).socket()) as client:
+        yield client.ask
+
+
+def drop(narval: Narval, name: str, content: str | bytes) -> Path:
+    """Move a file into the inbox, whole."""
+    scratch = narval.write("data/scratch", content)
+    return scratch.rename(narval.home / "inbox" / name)
+
+
+def lying(narval: Narval, folder: str = "inbox") -> list[str]:
+    """What lies in a folder."""
+    path = narval.home / folder
+    return sorted(os.listdir(path)) if path.is_dir() else []
+
+
+def is_empty(narval: Narval) -> bool:
+    return not set(lying(narval)) - {".taken", "refused"} and not lying(narval, "inbox/.taken")
+
+
+def reason(narval: Narval, name: str) -> str:
+    """Why a file was refused."""
+    path = narval.home / "inbox/refused" / f"{name}.reason.txt"
+    return str(until(lambda: path.is_file() and path.read_text(), f"{name} is refused"))
+
+
+def test_a_file_that_is_moved_in_becomes_elements(narval: Narval, ask: Any) -> None:
+    drop(narval, "a.xml", '<guest name="Ada"/>')
+    until(lambda: ask("memory", xpath="guest"), "it is in memory")
+    drop(narval, "b.xml", "<memory><note>one</note><note>two</note></memory>")
+    notes = until(lambda: ask("memory", xpath="note"), "they are in memory")
+    assert [each["origin"] for each in notes] == [{"run": None, "step": None, "file": "inbox/b.xml"}] * 2
+    until(lambda: is_empty(narval), "it is empty again")
+    assert b"inbox/b.xml" in narval("memory", "note").stdout
+
+
+def test_what_lies_there_at_the_start_is_taken_in_order_of_names(narval: Narval) -> None:
+    for number in (3, 1, 2):
+        drop(narval, f"{number}.xml", f'<n v="{number}"/>')
+    assert narval("run", "--until-idle").returncode == 0
+    assert [each["xml"][6] for each in narval.ask("memory", "n")] == ["1", "2", "3"]
+    assert is_empty(narval)
+
+
+def test_the_folder_may_come_later_and_go(narval: Narval, ask: Any) -> None:
+    shutil.rmtree(narval.home / "inbox")
+    fresh = narval.home / "fresh"
+    fresh.mkdir()
+    (fresh / "x.xml").write_text("<first/>")
+    fresh.rename(narval.home / "inbox")
+    until(lambda: ask("memory", xpath="first"), "the new folder is taken")
+    drop(narval, "y.xml", "<second/>")
+    until(lambda: ask("memory", xpath="second"), "it is watched")
+
+
+def test_a_file_is_not_taken_before_its_writer_has_closed_it(narval: Narval, ask: Any) -> None:
+    path = narval.home / "inbox" / "slow.xml"
+    with path.open("w") as file:
+        file.write("<memory><late/>")
+        file.flush()
+        drop(narval, "other.xml", "<other/>")
+        until(lambda: ask("memory", xpath="other"), "the inbox was looked through")
+        file.write("</memory>")
+    until(lambda: ask("memory", xpath="late"), "it is taken once it is closed")
+    assert lying(narval, "inbox/refused") == []
+
+
+def test_hidden_and_unfinished_names_are_left_alone_until_they_are_renamed(narval: Narval, ask: Any) -> None:
+    names = [".hidden.xml", "x.xml.part", "x.xml.tmp", "x.xml~"]
+    for name in names:
+        drop(narval, name, f"<taken name='{name}'/>")
+    drop(narval, "zz.xml", "<last/>")
+    until(lambda: ask("memory", xpath="last"), "the inbox was looked through")
+    assert ask("memory", xpath="taken") == []
+    (narval.home / "inbox/x.xml.part").rename(narval.home / "inbox/x.xml")
+    until(lambda: ask("memory", xpath="taken"), "the renamed one is taken")
+    assert set(names) - {"x.xml.part"} <= set(lying(narval))
+
+
+BAD = {
+    "half.xml": (b"<memory><a/>\n  <b>", "half.xml:2:6: not well-formed XML"),
+    "bomb.xml": (b'<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>', "a DOCTYPE is not accepted"),
+    "deep.xml": (b"<a>" * 300 + b"</a>" * 300, "nested deeper than 256 levels"),
+    "encoding.xml": (b'<?xml version="1.0" encoding="utf-8"?><a>\xff</a>', "encoding.xml:1:"),
+    "unknown.xml": (b'<?xml version="1.0" encoding="klingon"?><a/>', "unknown encoding 'klingon'"),
+    "empty.xml": (b"", "empty.xml:1:1: not well-formed XML"),
+    "zero.xml": (b"\0" * 100, "zero.xml:1:1: not well-formed XML"),
+    "big.xml": (b"<a>" + b" " * (16 * 1024 * 1024) + b"</a>", "expected at most 16,777,216 bytes"),
+    "schema.xml": (b'<memory><ok/><note by="a"/><note/></memory>', "refused by its schema: line 1, column 1"),
+}
+
+
+def test_what_is_bad_is_set_aside_whole_with_its_reason(narval: Narval) -> None:
+    narval.write(
+        "etc/schemas/note.rng",
+        '<element name="note" xmlns="http://relaxng.org/ns/structure/1.0"><attribute name="by"/></element>',
+    )
+    for name, (content, _) in BAD.items():
+        drop(narval, name, content)
+    drop(narval, "zzz.xml", "<good/>")
+    assert narval("run", "--until-idle").returncode == 0
+    for name, (content, message) in BAD.items():
+        assert message in reason(narval, name)
+        assert (narval.home / "inbox/refused" / name).read_bytes() == content
+    assert [each["name"] for each in narval.ask("memory")] == ["good"]  # of a file all or nothing
+    assert is_empty(narval)
+
+
+def test_what_is_no_file_is_set_aside_and_stops_nobody(narval: Narval) -> None:
+    inbox, secret = narval.home / "inbox", narval.home.parent / "secret.xml"
+    secret.write_text("<secret/>")
+    os.mkfifo(inbox / "1-fifo")
+    (inbox / "2-link").symlink_to(secret)
+    (inbox / "3-loop").symlink_to("3-loop")
+    (inbox / "4-folder" / "deep").mkdir(parents=True)
+    (inbox / "5-device").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener, wire.address(inbox / "6-socket") as address:
+        listener.bind(address)
+    drop(narval, "7-good.xml", "<good/>")
+    assert narval("run", "--until-idle").returncode == 0
+    told = {name: reason(narval, name) for name in lying(narval, "inbox/refused") if "reason" not in name}
+    assert [each.partition("found ")[2].strip() for each in told.values()] == [
+        "a pipe", *["a link; put the file itself here"] * 2, "a folder", "a link; put the file itself here",
+        "a socket",
+    ]  # fmt: skip
+    assert [each["name"] for each in narval.ask("memory")] == ["good"]
+
+
+def test_two_refused_files_of_one_name_are_both_kept(narval: Narval) -> None:
+    for content in ("<a", "<b"):
+        drop(narval, "x.xml", content)
+        assert narval("run", "--until-idle").returncode == 0
+    assert lying(narval, "inbox/refused") == [
+        "2-x.xml", "2-x.xml.reason.txt", "x.xml", "x.xml.reason.txt",
+    ]  # fmt: skip
+
+
+def test_names_of_any_length_and_letters_are_taken(narval: Narval) -> None:
+    for number, name in enumerate(["ä" * 127, "x" * 255, "a\nb", "-rf", "000000000001-x"]):
+        drop(narval, name, f'<n v="{number}"/>')
+    drop(narval, "y" * 255, "<bad")
+    (narval.home / "data/scratch").write_text("<bytes/>")
+    os.rename(os.fsencode(narval.home / "data/scratch"), os.fsencode(narval.home / "inbox") + b"/\xff.xml")
+    assert narval("run", "--until-idle").returncode == 0
+    assert len(narval.ask("memory", "n | bytes")) == 6
+    assert len(lying(narval, "inbox/refused")) == 2
+
+
+# --- exactly once ---------------------------------------------------------------------------------------
+
+
+def test_N35_what_was_taken_and_not_recorded_is_added_and_what_was_recorded_is_not_added_again(
+    narval: Narval,
+) -> None:
+    drop(narval, "a.xml", "<a/>")
+    assert narval("run", "--until-idle").returncode == 0
+    with sqlite3.connect(narval.home / "var/store.db") as store:
+        ((number,),) = store.execute("SELECT value FROM meta WHERE key = 'inbox'").fetchall()
+    taken = narval.home / "inbox/.taken"
+    (taken / f"{int(number):012}-a.xml").write_text("<a/>")  # killed after the commit, before the removal
+    (taken / f"{int(number) + 1:012}-b.xml").write_text("<b/>")  # killed before the commit
+    assert narval("run", "--until-idle").returncode == 0
+    assert [each["name"] for each in narval.ask("memory")] == ["a", "b"]
+    assert is_empty(narval)
+
+
+def test_N35_files_dropped_while_the_daemon_is_killed_again_and_again_are_added_exactly_once(
+    narval: Narval,
+) -> None:
+    chance = random.Random(31)
+    for batch in range(6):
+        for number in range(40):
+            drop(narval, f"{batch}-{number:02}.xml", f'<n v="{batch}-{number}"/>')
+        daemon = narval.daemon()
+        wanted = chance.randrange(1, 40)
+        until(lambda: len(lying(narval)) <= wanted + 2, "so many are taken")  # noqa: B023
+        daemon.kill()
+        daemon.communicate(timeout=PATIENCE)
+    assert narval("run", "--until-idle").returncode == 0
+    counts = Counter(each["xml"].split('"')[1] for each in narval.ask("memory", "n"))
+    assert counts == Counter(f"{batch}-{number}" for batch in range(6) for number in range(40))
+    assert is_empty(narval)

@@ -1,0 +1,205 @@
+"""Hot files within one program: what is let go, what happens when the system cannot tell of changes (N31)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from narval.runtime import hot
+from narval.runtime.daemon import Daemon
+from narval.runtime.home import Home
+from narval.runtime.notices import Notices, Settling
+
+MODULE = """\
+from narval import Output, action
+N = {version}
+
+@action(outputs=[Output("n", "n")], runs="{runs}")
+def give():
+    from . import sibling
+    return f"<n v='{{N}} {{sibling.N}}'/>"
+"""
+RECIPE = """\
+<recipe group="w" name="r" start_step="s" end_step="s"><step id="s" type="action" target="w.give"/></recipe>
+"""
+
+
+def put(home: Path, version: int, runs: str = "inline") -> None:
+    for path, text in {
+        "modules/w.py": MODULE.format(version=version, runs=runs),
+        "modules/sibling.py": f"N = {version}\n",
+        "recipes/w.xml": RECIPE,
+        "etc/narval.toml": "",
+    }.items():
+        file = home / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+
+
+async def given(daemon: Daemon) -> str:
+    """What a new run of the recipe gives."""
+    run = await daemon.submit(lambda turn: turn.start("w.r"))
+    await daemon.ended(run)
+    assert run.phase == "done"
+    (eid,) = daemon.agent.memory.contexts.of(run.eid)
+    element = daemon.agent.memory.element(eid)
+    assert element is not None
+    return element.attributes["v"]
+
+
+def alive() -> tuple[int, int]:
+    """The modules of homes that can be imported, and those that are in use at all."""
+    gc.collect()
+    names = [each.__name__ for each in gc.get_objects() if isinstance(each, ModuleType)]
+    return len([each for each in sys.modules if _is_home(each)]), len(
+        [each for each in names if _is_home(each)]
+    )
+
+
+def _is_home(name: str) -> bool:
+    return name.startswith("narval_home_")
+
+
+def test_N31_two_hundred_versions_leave_no_more_behind_than_two(tmp_path: Path) -> None:
+    async def reloads() -> list[tuple[int, int]]:
+        put(tmp_path, 0)
+        daemon, counts = await Daemon.open(Home(tmp_path)), []
+        for version in range(1, 201):
+            put(tmp_path, version)
+            assert await daemon.reload()
+            assert await given(daemon) == f"{version} {version}"
+            if version in (2, 200):
+                counts.append(alive())
+        await daemon.close()
+        return counts
+
+    first, last = asyncio.run(reloads())
+    assert all(now <= then for now, then in zip(last, first, strict=True))
+
+
+def test_N31_N33_workers_have_the_version_of_a_module_and_of_its_siblings(tmp_path: Path) -> None:
+    async def reloads() -> list[str]:
+        put(tmp_path, 1, "worker")
+        daemon, found = await Daemon.open(Home(tmp_path)), []
+        for version in (1, 2):
+            put(tmp_path, version, "worker")
+            await daemon.reload()
+            found.append(await given(daemon))
+        await daemon.close()
+        return found
+
+    assert asyncio.run(reloads()) == ["1 1", "2 2"]
+
+
+def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) -> None:
+    async def reloads() -> list[str]:
+        put(tmp_path, 1, "worker")
+        daemon = await Daemon.open(Home(tmp_path))
+        found = [await given(daemon)]
+        (tmp_path / "modules/sibling.py").write_text("N = 2\n")
+        assert await daemon.reload()
+        found.append(await given(daemon))
+        await daemon.close()
+        return found
+
+    assert asyncio.run(reloads()) == ["1 1", "1 2"]
+
+
+# --- when the system cannot tell --------------------------------------------------------------------------
+
+
+def test_N31_when_notices_are_lost_everything_is_read_again(tmp_path: Path) -> None:
+    async def hears() -> set[str]:
+        for part in ("recipes", "etc"):
+            (tmp_path / part).mkdir()
+        heard: set[str] = set()
+        news = asyncio.Event()
+
+        def hear(part: str) -> None:
+            heard.add(part)
+            news.set()
+
+        notices = Notices(tmp_path, {"recipes": True, "etc": False}, hear)
+        await asyncio.to_thread(notices.arm)
+        logging.getLogger("watchdog.observers.inotify_c").warning(
+            "Inotify queue overflowed; events were lost"
+        )
+        while len(heard) < 2:
+            news.clear()
+            await news.wait()
+        assert notices.stale
+        await asyncio.to_thread(notices.arm)
+        heard.clear()
+        (tmp_path / "etc" / "x").write_text("")
+        while not heard:
+            news.clear()
+            await news.wait()
+        notices.close()
+        return heard
+
+    assert asyncio.run(hears()) == {"etc"}
+
+
+def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_room(notices: Notices, places: object) -> None:
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    monkeypatch.setattr(Notices, "_listen", no_room)
+    monkeypatch.setattr(hot, "RESCAN", 0.05)
+
+    async def works() -> str:
+        put(tmp_path, 1)
+        daemon = await Daemon.open(Home(tmp_path))
+        daemon.follow_files()
+        work = asyncio.create_task(daemon.run())
+        put(tmp_path, 2)
+        while daemon.loaded.modules["w"].N != 2:
+            await asyncio.sleep(0.01)
+        found = await given(daemon)
+        daemon.request_stop()
+        await work
+        await daemon.close()
+        return found
+
+    with caplog.at_level(logging.WARNING, "narval.files"):
+        logging.getLogger("narval").addHandler(caplog.handler)
+        assert asyncio.run(works()) == "2 2"
+    told = [each.getMessage() for each in caplog.records if "cannot be watched" in each.getMessage()]
+    assert len(told) == 1
+    assert "fs.inotify.max_user_watches" in told[0]
+
+
+def test_what_never_rests_is_looked_at_all_the_same() -> None:
+    async def hears() -> None:
+        settling = Settling(0.05, 0.1)
+
+        async def never_rests() -> None:
+            while True:
+                settling.hear()
+                await asyncio.sleep(0)
+
+        noise = asyncio.create_task(never_rests())
+        await settling.quiet()
+        noise.cancel()
+
+    asyncio.run(hears())
+
+
+def test_a_home_in_memory_has_nothing_to_read() -> None:
+    async def reloads() -> bool:
+        daemon = await Daemon.open(None)
+        daemon.follow_files()
+        changed = await daemon.reload()
+        await daemon.close()
+        return changed
+
+    assert asyncio.run(reloads()) is False
