@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narval.engines.events import Problem
+from narval.engines.events import Plain, Problem
 from narval.memory.change import MarkScope
 from narval.memory.element import Element
 from narval.memory.match import Bound
@@ -141,7 +141,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
 
     `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
-    first context of a run; `near` are the eids nearest to the calling step, nearest rank first.
+    first context of a run; `near` are the eids nearest to the calling step, nearest rank first. `about`
+    is plain data that goes with it: the token of a node, the environment of a process.
     """
 
     call: str
@@ -156,6 +157,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     on_restart: str = "retry"
     attempt: int = 1
     begun: bool = False
+    about: dict[str, Plain] | None = None
 
 
 class Abandon(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -168,7 +170,7 @@ class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
     """The reply to a signal: a value, or a problem."""
 
     signal: str
-    value: dict[str, str | int | float | bool | None] | None = None
+    value: dict[str, Plain] | None = None
     problem: Problem | None = None
 
 

@@ -11,13 +11,13 @@ no clock, draws no random number and opens no file; moments and identifiers arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from narval.engines.commands import Call, Command, Watch
-from narval.engines.events import Again, Caller, Event, Resume
+from narval.engines.events import Again, Caller, Event, Plain, Resume
 from narval.memory.change import MarkScope
 from narval.memory.element import Element
 from narval.memory.match import Bound
@@ -70,6 +70,17 @@ class View(Protocol):
 
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it, or None (N7)."""
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """Who hears of every process, and the bits of the events they hear of."""
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """What the user's code says now, for a decision to go by; bounded in time.
+
+        `function` is KIND:NAME. Question and answer are to be recorded in a change, so that nobody is asked
+        again. Raises ActionError where there is no such function, where it raises, or takes too long.
+        """
 
     def take(self, command: Command) -> None:
         """For the recorder alone: an inner command takes effect."""

@@ -4,7 +4,12 @@ since 1970, UTC); every identifier an engine needs derives from the id and an or
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+
+Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
+"""What goes in and out as plain data: of lists and tables, whatever is in them is plain too."""
 
 
 class Raw(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -69,7 +74,7 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A run begins; `elements` are its first context, `attempt` counts the failures in a row before it.
 
-    With `resume` it goes on from where an earlier run had come.
+    With `resume` it goes on from where an earlier run had come. A process has `environment` from its start.
     """
 
     id: int
@@ -78,6 +83,7 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     caller: Caller | None = None
     attempt: int = 0
     resume: Resume | None = None
+    environment: dict[str, str] = {}
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -94,7 +100,7 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     eids: tuple[int, ...] = ()
     problem: Problem | None = None
     abandoned: bool = False
-    value: dict[str, str | int | float | None] | None = None
+    value: dict[str, Plain] | None = None
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -142,7 +148,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     signal: str
     name: str
     elements: tuple[Raw, ...] = ()
-    arguments: dict[str, str | int | float | bool | None] = {}
+    arguments: dict[str, Plain] = {}
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,14 @@ from narval.engines.events import (
     Cancelled,
     Event,
     Matched,
+    Plain,
     Produced,
     Resume,
     Returned,
     Started,
     Woken,
 )
-from narval.errors import StoreError, UnreadableError
+from narval.errors import ActionError, StoreError, UnreadableError
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
 from narval.memory.decay import Idle
@@ -137,6 +138,16 @@ class Turn:
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it (N7)."""
         return self.schemas.refusal(xml)
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """Who hears of every process."""
+        return {}
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """What the user's code says now."""
+        kind, _, name = function.partition(":")
+        raise ActionError(f"there is no {kind} named {name}", "unknown", final=True)
 
     # --- events ---------------------------------------------------------------------------------------
 

@@ -19,11 +19,11 @@ from narval.definitions.library import Library
 from narval.definitions.prototype import Output, Prototype
 from narval.engines import commands
 from narval.engines.commands import Call, Command
-from narval.engines.events import Caller, Raw
+from narval.engines.events import Caller, Plain, Raw
 from narval.memory.change import MarkScope
 from narval.memory.element import Element, Tree
 from narval.memory.match import Bound, Condition, condition
-from narval.runtime.exploration.choices import Choices
+from narval.runtime.exploration.choices import Choices, TooManyWays
 from narval.runtime.exploration.provable import Demands, contradictory, demands
 
 MANY = 2
@@ -190,6 +190,15 @@ class AnyMemory:
     def schema_fault(self, xml: bytes) -> str | None:
         """None: that a schema refuses an output is one of the ways in which outputs can be wrong (N7)."""
         return None
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """Nobody: what a listener says is not explored."""
+        return {}
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """What the user's code would say is not known: a process that asks cannot be explored."""
+        raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
     def take(self, command: Command) -> None:
         """What a command does to the answers."""

@@ -1,0 +1,194 @@
+"""Process: nodes, and the arcs between them that tokens move along (sections 1 and 13).
+
+A process is composed before it runs: the nodes of its externals are copies among its own. Nodes and arcs
+stand in *graph order*, nodes of externals first, which is the order in which tokens are made; `link` numbers
+them and has them point at each other, so that following a token never looks anything up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+
+from narval.definitions.library import Reference
+from narval.definitions.recipe import TransitionCondition
+from narval.definitions.statements import Discard, Join, Result, Statement
+from narval.memory.match import Condition
+
+JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
+
+CALLS: Mapping[str, str] = {
+    "action": "action",
+    "transform": "transform",
+    "plan": "recipe",
+    "recipe": "recipe",
+    "automaton": "automaton",
+    "process": "process",
+}
+"""Node types that call a definition, which `custom` names as `target`, and its kind."""
+
+
+class MemoryGuard(msgspec.Struct, frozen=True):
+    """`<guard type="xpath">`: accepts where memory has an element that fits, else does as `otherwise`."""
+
+    condition: Condition
+    otherwise: Result = Discard()
+
+
+Guard = Statement | MemoryGuard
+
+
+class Node(msgspec.Struct, eq=False):
+    """A place where tokens come to be (section 1).
+
+    `id` names the node in the whole process: its own name, or `EXTERNAL:NAME` where it was imported, with
+    the names of all the externals, outermost first. `external` are those names, `external_environment` the
+    attributes given for them, the outermost winning (section 8). `join_text` is the parameter of the join,
+    parsed in `joinlang` where it is one. `custom` pairs dotted keys with text. `conditions` are what a `wait`
+    node waits for in memory. `index` is its place in graph order.
+    """
+
+    id: str
+    name: str
+    type: str = "node"
+    join: JoinType = "or"
+    join_text: str = ""
+    joinlang: Join = ()
+    is_start: bool = False
+    guard: Guard | None = None
+    guard_text: str = ""
+    conditions: tuple[TransitionCondition, ...] = ()
+    custom: tuple[tuple[str, str], ...] = ()
+    external: tuple[str, ...] = ()
+    external_environment: Mapping[str, str] = {}
+    origin: str = ""
+    """The process it is defined in, of an imported node."""
+    line: int = 1
+    index: int = 0
+    ins: tuple[Arc, ...] = ()
+    outs: tuple[Arc, ...] = ()
+    sole: Arc | None = None
+    """The one arc that leaves on the default name, where it is the only one of that name."""
+    ins_by_name: Mapping[str, tuple[Arc, ...]] = {}
+    outs_by_name: Mapping[str, tuple[Arc, ...]] = {}
+
+    def text_of(self, key: str) -> str:
+        """The text of a custom element, "" where there is none."""
+        return next((text for name, text in self.custom if name == key), "")
+
+    @property
+    def target(self) -> tuple[str, str] | None:
+        """Kind and name of the definition that the node calls, if it is of a type that calls one."""
+        if self.type == "nested":
+            return "process", self.text_of("graphName")
+        kind = CALLS.get(self.type)
+        return (kind, self.text_of("target")) if kind is not None else None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id}: {self.type}>"
+
+
+class Arc(msgspec.Struct, eq=False):
+    """A way from one node to another; "" is the default name. `index` is its place in graph order."""
+
+    start: Node
+    end: Node
+    name: str = ""
+    line: int = 1
+    index: int = 0
+
+    @property
+    def is_self(self) -> bool:
+        """Whether it leads back to where it starts."""
+        return self.start is self.end
+
+    def __repr__(self) -> str:
+        return f"<Arc {self.start.id} -{self.name}-> {self.end.id}>"
+
+
+class External(msgspec.Struct, frozen=True):
+    """A process whose nodes were imported, by the name it has in the importing one; `custom` as of nodes."""
+
+    name: str
+    definition: str
+    custom: tuple[tuple[str, str], ...] = ()
+    line: int = 1
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """A listener that hears of every run of a process; `mask` are the bits of its events (section 3)."""
+
+    name: str
+    mask: int
+
+
+def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], tuple[Arc, ...]]:
+    """Number nodes and arcs, which are in graph order, and have them point at each other."""
+    placed, ways = tuple(nodes), tuple(arcs)
+    ins: dict[str, list[Arc]] = {node.id: [] for node in placed}
+    outs: dict[str, list[Arc]] = {node.id: [] for node in placed}
+    for at, arc in enumerate(ways):
+        arc.index = at
+        outs[arc.start.id].append(arc)
+        ins[arc.end.id].append(arc)
+    for at, node in enumerate(placed):
+        node.index = at
+        node.ins, node.outs = tuple(ins[node.id]), tuple(outs[node.id])
+        node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
+        default = node.outs_by_name.get("", ())
+        node.sole = default[0] if len(default) == 1 else None
+    return placed, ways
+
+
+def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
+    found: dict[str, list[Arc]] = {}
+    for arc in arcs:
+        found.setdefault(arc.name, []).append(arc)
+    return {name: tuple(each) for name, each in found.items()}
+
+
+class Process(msgspec.Struct, frozen=True, eq=False):
+    """What tokens move through. `nodes` are by id; nodes and arcs are in graph order.
+
+    `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
+    definition as memory shows it.
+    """
+
+    kind: ClassVar[str] = "process"
+
+    group: str
+    name: str
+    nodes: Mapping[str, Node]
+    arcs: tuple[Arc, ...]
+    externals: tuple[External, ...] = ()
+    listeners: tuple[Listening, ...] = ()
+    custom: tuple[tuple[str, str], ...] = ()
+    custom_id: str = ""
+    decay: float | None = None
+    descriptions: Mapping[str, str] = {}
+    references: tuple[Reference, ...] = ()
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
+
+    @property
+    def start_nodes(self) -> tuple[Node, ...]:
+        """Those that get a token when the process starts, in graph order; imported ones never do."""
+        return tuple(node for node in self.nodes.values() if node.is_start and not node.external)
+
+    def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
+        """The nodes of a name, or of an id; with `external`, those alone that came that way."""
+        exact = self.nodes.get(name)
+        found = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
+        return tuple(node for node in found if external is None or node.external == external)
+
+    def __repr__(self) -> str:
+        return f"<Process {self.full_name} {self.digest[:12]}>"
