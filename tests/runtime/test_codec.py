@@ -29,6 +29,7 @@ from narval.engines.events import (
     Event,
     Kept,
     Matched,
+    Plain,
     Problem,
     Produced,
     Raw,
@@ -104,9 +105,9 @@ resumes = st.none() | st.builds(
 )
 callers = st.none() | st.builds(Caller, numbers, words, words, st.lists(eids, max_size=2).map(tuple))
 scopes = st.none() | st.tuples(words, words, words)
-values = st.none() | st.dictionaries(
-    words, st.none() | words | st.integers(-(2**60), 2**60) | moments, max_size=2
-)
+scalars = st.none() | words | st.integers(-(2**60), 2**60) | moments
+plain = scalars | st.lists(scalars, max_size=2) | st.dictionaries(words, scalars, max_size=2)
+values = st.none() | st.dictionaries(words, plain, max_size=2)
 bounds = st.sampled_from(
     [bound("email"), bound("email[@to='x']"), bound("email[@in-reply-to = $ask/@message-id]", ask=(MAIL,))]
 )
@@ -133,9 +134,9 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     Element: elements,
     tuple[Bound, ...]: st.lists(bounds, max_size=2).map(tuple),
     tuple[tuple[str, str, str] | None, ...]: st.lists(scopes, max_size=2).map(tuple),
-    dict[str, str | int | float | None] | None: values,
-    dict[str, str | int | float | bool | None] | None: values,
-    dict[str, str | int | float | bool | None]: values.map(lambda value: value or {}),
+    dict[str, Plain] | None: values,
+    dict[str, Plain]: values.map(lambda value: value or {}),
+    dict[str, str]: st.dictionaries(words, words, max_size=2),
 }
 
 
