@@ -11,7 +11,8 @@ import bisect
 import codecs
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from xml.parsers import expat
@@ -191,6 +192,16 @@ class Node:
         """Where a character of the text is, or the first thing within the element that is not text."""
         inside = self._tag_end()
         return self._document.place(_walk(self._document.text, inside, offset, _TEXT_PIECE))
+
+    def text_places(self) -> Callable[[int], tuple[int, int]]:
+        """`text_place` for many characters of one text, which is walked through once."""
+        text, offsets = self._document.text, array("L")
+        position = self._tag_end()
+        for _ in range(len(self.text) + 1):
+            position = _walk(text, position, 0, _TEXT_PIECE)
+            offsets.append(position)
+            position = _walk(text, position, 1, _TEXT_PIECE)
+        return lambda offset: self._document.place(offsets[min(offset, len(offsets) - 1)])
 
     def walk(self) -> Iterator[Node]:
         """The element and all within it, in the order of the file."""

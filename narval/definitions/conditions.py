@@ -1,0 +1,116 @@
+"""Conditions: the predicates of Rubric and JoinLang, joined by `and`, `or` and `not` (section 4).
+
+or   = and { ("or"|"OR") and }
+and  = not { ("and"|"AND") not }
+not  = ["not"|"NOT"] atom
+atom = ID | "(" or ")"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.definitions.lexemes import MOST_TERMS, NAME, Cursor
+from narval.definitions.statements import And, Expression, Not, Or, Predicate
+
+WORDS = {word: word.lower() for word in ("or", "OR", "and", "AND", "not", "NOT")}
+"""The reserved words of conditions, as they must be written."""
+
+
+def read_condition(cursor: Cursor, last: str = "") -> Expression:
+    """The condition that comes next; an `or` in front of a word of kind `last` is not of it (section 6)."""
+    return _or(cursor, last)[0]
+
+
+def inward(expression: Expression) -> Expression:
+    """The same with each `not` at a name: one pass from the top, by De Morgan's laws."""
+    match expression:
+        case Not(Not(term)):
+            return inward(term)
+        case Not(And(left, right)):
+            return Or(inward(Not(left)), inward(Not(right)))
+        case Not(Or(left, right)):
+            return And(inward(Not(left)), inward(Not(right)))
+        case And(left, right):
+            return And(inward(left), inward(right))
+        case Or(left, right):
+            return Or(inward(left), inward(right))
+    return expression
+
+
+def predicates(expression: Expression) -> Iterator[Predicate]:
+    """The questions in it, from the left."""
+    match expression:
+        case Predicate():
+            yield expression
+        case Not(term):
+            yield from predicates(term)
+        case And(left, right) | Or(left, right):
+            yield from predicates(left)
+            yield from predicates(right)
+
+
+def text_of_condition(expression: Expression) -> str:
+    """A condition as it is written."""
+    match expression:
+        case Predicate(name):
+            return name
+        case Not(term):
+            return f"not {_within(term, Predicate)}"
+        case And(left, right):
+            return f"{_within(left, Predicate, Not, And)} and {_within(right, Predicate, Not)}"
+        case Or(left, right):
+            return f"{_within(left, Predicate, Not, And, Or)} or {_within(right, Predicate, Not, And)}"
+    raise TypeError(f"expected a condition, got: {expression!r}")
+
+
+def _within(term: Expression, *bare: type) -> str:
+    text = text_of_condition(term)
+    return text if isinstance(term, bare) else f"({text})"
+
+
+_Deep = tuple[Expression, int]
+"""A condition, and how deep it is nested."""
+
+
+def _or(cursor: Cursor, last: str = "") -> _Deep:
+    left = _and(cursor)
+    while cursor.next.kind == "or" and not (last and cursor.after.kind == last):
+        cursor.take()
+        right = _and(cursor)
+        left = Or(left[0], right[0]), _deeper(cursor, left, right)
+    return left
+
+
+def _and(cursor: Cursor) -> _Deep:
+    left = _not(cursor)
+    while cursor.accept("and"):
+        right = _not(cursor)
+        left = And(left[0], right[0]), _deeper(cursor, left, right)
+    return left
+
+
+def _deeper(cursor: Cursor, *terms: _Deep) -> int:
+    depth = max(depth for _, depth in terms) + 1
+    if depth > MOST_TERMS:
+        raise cursor.lost(f"a condition of more than {MOST_TERMS} terms; ask one predicate for many of them")
+    return depth
+
+
+def _not(cursor: Cursor) -> _Deep:
+    if not cursor.accept("not"):
+        return _atom(cursor)
+    if cursor.next.kind == "not":
+        raise cursor.lost("expected a name or a parenthesis after not; write not (not …)")
+    term = _atom(cursor)
+    return Not(term[0]), _deeper(cursor, term)
+
+
+def _atom(cursor: Cursor) -> _Deep:
+    if cursor.accept("("):
+        with cursor.deeper():
+            inner = _or(cursor)
+            cursor.expect("and, or, or a closing parenthesis", ")")
+        return inner
+    name = cursor.expect("the name of a predicate, or a parenthesis", NAME)
+    return Predicate(*cursor.use("predicate", name)), 1

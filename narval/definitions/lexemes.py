@@ -1,0 +1,235 @@
+"""Lexemes: the words, numbers and strings of the texts within process definitions.
+
+Rubric and JoinLang share them: names, quoted strings, whole numbers, comments. What is wrong is a *slip*: an
+offset and a message; whoever knows where the text is in its file makes a fault of it. A slip never stops the
+reading, and no text whatever raises anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+MOST_SLIPS = 100
+"""A text with more slips than this is not read on."""
+
+MOST_DEPTH = 60
+"""How deep parentheses and conditions may be nested in a text."""
+
+MOST_TERMS = 150
+"""How deep what is made of a text may be nested: a term of a long `or` lies within all that follow it."""
+
+MOST_CHARACTERS = 20_000
+"""A longer text is not read."""
+
+INTEGERS = range(-(2**31), 2**31)
+"""The numbers that there are: 32 bits."""
+
+NAME, NUMBER, STRING, END = "name", "number", "string", "end"
+
+_LEXEME = re.compile(
+    r"""(?P<blank>[ \t\r\n\f]+)
+    |(?P<comment>/\*.*?\*/|//[^\r\n]*[\r\n])
+    |(?P<open>/\*|//)
+    |(?P<name>[A-Za-z][A-Za-z0-9._]*)
+    |(?P<number>-?[0-9]+)
+    |(?P<string>"(?:\\"|[^"\\]|\\(?!"))*")
+    |(?P<mark>[()@])
+    |(?P<quote>")
+    |(?P<junk>(?:(?!/[/*])[^ \t\r\n\fA-Za-z0-9"()@-]|-(?![0-9]))+)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Slip(NamedTuple):
+    """What is wrong at a character of a text."""
+
+    at: int
+    message: str
+
+
+class Use(NamedTuple):
+    """A name that a text asks about: `what` is predicate, date function or string function."""
+
+    what: str
+    name: str
+    place: tuple[int, int]
+
+
+Locate = Callable[[int], tuple[int, int]]
+"""The line and column of a character of the text in its file."""
+
+
+def first_line(at: int) -> tuple[int, int]:
+    """The place of a character in a text that is a file's first line."""
+    return 1, at + 1
+
+
+class Lexeme(NamedTuple):
+    """A word, number, string or mark: `kind` is one of those above, or the word or mark itself."""
+
+    kind: str
+    text: str
+    at: int
+
+
+def too_long(text: str) -> tuple[Slip, ...]:
+    """That a text is too long to be read, if it is."""
+    if len(text) <= MOST_CHARACTERS:
+        return ()
+    return (Slip(0, f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"),)
+
+
+class LostError(Exception):
+    """What follows cannot be understood before the next place where reading can begin again."""
+
+
+def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], list[Slip]]:
+    """The lexemes of a text, an END last, and what is none; `word` gives the kind of a reserved word."""
+    lexemes: list[Lexeme] = []
+    slips: list[Slip] = []
+    at = 0
+    while at < len(text) and len(slips) < MOST_SLIPS:
+        found = _LEXEME.match(text, at)
+        assert found is not None  # the junk takes what nothing else does
+        assert found.lastgroup is not None
+        kind, written = found.lastgroup, found[0]
+        if kind == "open":
+            wanted = "*/ at its end" if written == "/*" else "the end of its line after it"
+            slips.append(Slip(at, f"a comment that begins with {written} needs {wanted}"))
+            at = len(text)
+        elif kind == "quote":
+            slips.append(Slip(at, 'this string has no end; write " after it'))
+            at = len(text)
+        elif kind == "junk":
+            slips.append(Slip(at, f"expected a word, a number or a string, found {_short(written)!r}"))
+        elif kind == "name":
+            lexemes.append(Lexeme(word(written) or NAME, written, at))
+        elif kind == "mark":
+            lexemes.append(Lexeme(written, written, at))
+        elif kind not in ("blank", "comment"):
+            lexemes.append(Lexeme(kind, written, at))
+        at = max(at, found.end())
+    lexemes.append(Lexeme(END, "", len(text)))
+    return lexemes, slips
+
+
+class Cursor:
+    """Where the reading of a text is, and what was found of it so far."""
+
+    def __init__(self, text: str, word: Callable[[str], str | None], locate: Locate) -> None:
+        self._lexemes, self.slips = split(text, word)
+        self._locate = locate
+        self._at = 0
+        self._depth = 0
+        self.uses: list[Use] = []
+
+    @property
+    def next(self) -> Lexeme:
+        """The lexeme to be read now."""
+        return self._lexemes[self._at]
+
+    @property
+    def after(self) -> Lexeme:
+        """The one behind it."""
+        return self._lexemes[min(self._at + 1, len(self._lexemes) - 1)]
+
+    def take(self) -> Lexeme:
+        """Read a lexeme; the end stays where it is."""
+        taken = self.next
+        if taken.kind != END:
+            self._at += 1
+        return taken
+
+    def accept(self, *kinds: str) -> Lexeme | None:
+        """Read a lexeme if it is of one of those kinds."""
+        return self.take() if self.next.kind in kinds else None
+
+    def expect(self, wanted: str, *kinds: str) -> Lexeme:
+        """Read a lexeme of one of those kinds; `wanted` says for people what it should be."""
+        taken = self.accept(*kinds)
+        if taken is None:
+            raise self.lost(f"expected {wanted}, found {self.shown()}")
+        return taken
+
+    def shown(self) -> str:
+        """The lexeme to be read now, for people."""
+        kind, written, _ = self.next
+        return "the end" if kind == END else f"{_short(written)!r}"
+
+    def slip(self, message: str, at: int | None = None) -> None:
+        """Something is wrong at a character, or at the next lexeme."""
+        if len(self.slips) < MOST_SLIPS:
+            self.slips.append(Slip(self.next.at if at is None else at, message))
+
+    def lost(self, message: str) -> LostError:
+        """What to raise where reading cannot go on: the slip is noted."""
+        self.slip(message)
+        return LostError()
+
+    def use(self, what: str, lexeme: Lexeme) -> tuple[str, int, int]:
+        """A name that is asked about, and its line and column."""
+        line, column = self.place(lexeme)
+        self.uses.append(Use(what, lexeme.text, (line, column)))
+        return lexeme.text, line, column
+
+    def place(self, lexeme: Lexeme) -> tuple[int, int]:
+        """The line and column of a lexeme."""
+        return self._locate(lexeme.at)
+
+    def skip_to(self, kinds: Collection[str], opening: str = "", closing: str = "") -> bool:
+        """Leave out what cannot be understood, and all that is nested in it; whether a kind was met."""
+        depth = 0
+        while self.next.kind != END:
+            if not depth and self.next.kind in kinds:
+                return True
+            kind = self.take().kind
+            depth += (kind == opening) - (depth > 0 and kind == closing)
+        return END in kinds
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One more level of nesting."""
+        self._depth += 1
+        try:
+            if self._depth > MOST_DEPTH:
+                raise self.lost(f"nested deeper than {MOST_DEPTH} levels; give the inner part a name")
+            yield
+        finally:
+            self._depth -= 1
+
+    def integer(self, lexeme: Lexeme) -> int:
+        """The value of a number; 0 when it has too many bits."""
+        digits = lexeme.text.lstrip("-").lstrip("0")
+        value = int(lexeme.text) if len(digits) <= 10 else None
+        if value is None or value not in INTEGERS:
+            self.slip(f"expected a number of 32 bits, found {_short(lexeme.text)}", lexeme.at)
+            return 0
+        return value
+
+    def ordered(self) -> tuple[Slip, ...]:
+        """What is wrong, from the beginning to the end."""
+        return tuple(sorted(set(self.slips)))
+
+
+def string(lexeme: Lexeme) -> str:
+    r"""The value of a string: \" stands for a quote, and nothing else is an escape."""
+    return lexeme.text[1:-1].replace('\\"', '"')
+
+
+def quoted(value: str) -> str:
+    """A string as it is written. No string can end with a backslash. Raises ValueError."""
+    if value.endswith("\\"):
+        raise ValueError("a string cannot end with a backslash")
+    return '"{}"'.format(value.replace('"', '\\"'))
+
+
+def is_name(text: str, word: Callable[[str], str | None]) -> bool:
+    """Whether a text can be written as a name: the words of the language cannot."""
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9._]*", text) is not None and word(text) is None
+
+
+def _short(written: str) -> str:
+    return written if len(written) <= 40 else f"{written[:40]}…"

@@ -1,0 +1,307 @@
+"""Rubric: what a guard says of a token that comes to its node (section 4).
+
+    program = stmt EOF
+    stmt    = IF or THEN stmt ELSE stmt | result
+    result  = "Accept" | "Discard" | "Skip" [ID | STRING] | NUMBER | STRING
+            | "(" date ")" | "@" ID | DELAY UNTIL date
+    date    = ID | NUMBER ["business"] unit ("before"|"after") ID
+
+`parse` reads a whole text and finds all that is wrong with it; no text makes it raise anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from narval.definitions.conditions import WORDS as OF_CONDITIONS
+from narval.definitions.conditions import inward as condition_inward
+from narval.definitions.conditions import read_condition, text_of_condition
+from narval.definitions.hint import nearest
+from narval.definitions.lexemes import (
+    END,
+    INTEGERS,
+    MOST_TERMS,
+    NAME,
+    NUMBER,
+    STRING,
+    Cursor,
+    Lexeme,
+    Locate,
+    LostError,
+    Slip,
+    Use,
+    first_line,
+    is_name,
+    quoted,
+    string,
+    too_long,
+)
+from narval.definitions.statements import (
+    Accept,
+    Date,
+    DateValue,
+    DelayUntil,
+    Discard,
+    Expression,
+    If,
+    NamedDate,
+    Number,
+    Predicate,
+    RelativeDate,
+    Result,
+    Skip,
+    Statement,
+    StringValue,
+    Text,
+    Unit,
+)
+
+GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil)
+"""What a guard may say; the other results are for other uses of the language."""
+
+_ANY_CASE = {
+    **{word: word for word in ("if", "then", "else", "delay", "until")},
+    **{word: word.rstrip("s") for word in ("second", "seconds", "minute", "minutes")},
+}
+_EXACT = {
+    **OF_CONDITIONS,
+    **{word: word for word in ("Accept", "Discard", "Skip", "business", "before", "after")},
+    **{word: word.rstrip("s") for word in ("hour", "hours", "day", "days", "week", "weeks")},
+}
+_UNITS: dict[str, Unit] = {
+    "second": "second",
+    "minute": "minute",
+    "hour": "hour",
+    "day": "day",
+    "week": "week",
+}
+
+
+class Rubric(msgspec.Struct, frozen=True):
+    """A text that was read: `statement` is None where it has slips; `uses` are the names it asks about."""
+
+    statement: Statement | None
+    slips: tuple[Slip, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+
+def word(text: str) -> str | None:
+    """The kind of a reserved word; None for any other."""
+    return _ANY_CASE.get(text.lower()) or _EXACT.get(text)
+
+
+def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> Rubric:
+    """What a text says, and all that is wrong with it: results of types that are not wanted too.
+
+    What a string function answers is not known, so it may be given anywhere (section 4).
+    """
+    if slips := too_long(text):
+        return Rubric(None, slips)
+    reader = _Reader(Cursor(text, word, locate), (*wanted, StringValue))
+    statement = reader.program()
+    slips = reader.cursor.ordered()
+    return Rubric(None if slips else statement, slips, tuple(reader.cursor.uses))
+
+
+def results(statement: Statement) -> Iterator[Result]:
+    """All the results there may be, in the order of the text."""
+    while isinstance(statement, If):
+        yield from results(statement.then)
+        statement = statement.otherwise
+    yield statement
+
+
+def skipped_arcs(statement: Statement) -> list[str]:
+    """The names of the arcs that a guard may skip to, each once; "" is the default name."""
+    return list(dict.fromkeys(each.arc for each in results(statement) if isinstance(each, Skip)))
+
+
+def inward(statement: Statement) -> Statement:
+    """The same with each `not` at a name (section 4)."""
+    if not isinstance(statement, If):
+        return statement
+    return If(condition_inward(statement.condition), inward(statement.then), inward(statement.otherwise))
+
+
+def text_of(statement: Statement) -> str:
+    """A statement as it is written."""
+    written = []
+    while isinstance(statement, If):
+        written += ["IF", text_of_condition(statement.condition), "THEN", text_of(statement.then), "ELSE"]
+        statement = statement.otherwise
+    return " ".join([*written, _result_text(statement)])
+
+
+def _result_text(result: Result) -> str:
+    match result:
+        case Accept() | Discard():
+            return type(result).__name__
+        case Skip(arc):
+            return f"Skip {arc if is_name(arc, word) else quoted(arc)}" if arc else "Skip"
+        case Number(value):
+            return str(value)
+        case Text(value):
+            return quoted(value)
+        case StringValue(name):
+            return f"@{name}"
+        case DateValue(date):
+            return f"({_date_text(date)})"
+        case DelayUntil(date):
+            return f"DELAY UNTIL {_date_text(date)}"
+    raise TypeError(f"expected a result, got: {result!r}")
+
+
+def _date_text(date: Date) -> str:
+    if isinstance(date, NamedDate):
+        return date.name
+    is_far = date.offset not in INTEGERS  # 2**31, which can be written as the negation of the least number
+    amount, side = (-date.offset, "before") if is_far else (date.offset, "after")
+    return f"{amount} {'business ' * date.business}{date.unit}s {side} {date.base.name}"
+
+
+class _Reader:
+    """Reads statements by descent; what cannot be understood is left out up to the next THEN or ELSE."""
+
+    def __init__(self, cursor: Cursor, wanted: tuple[type, ...]) -> None:
+        self.cursor, self._wanted = cursor, wanted
+        self._ifs = 0
+
+    def program(self) -> Statement | None:
+        """The statement that the whole text is."""
+        try:
+            statement = self._statement()
+        except LostError:
+            return None
+        if self.cursor.next.kind != END:
+            self.cursor.slip(f"expected the end, found {self.cursor.shown()}")
+        return statement
+
+    def _statement(self) -> Statement:
+        """IF … THEN … ELSE IF … ELSE …, read without recursion behind an ELSE; or a result alone."""
+        cases: list[tuple[Expression, Statement]] = []
+        with self.cursor.deeper():
+            while self.cursor.accept("if"):
+                self._ifs += 1
+                if self._ifs > MOST_TERMS:
+                    raise self.cursor.lost(f"expected at most {MOST_TERMS} IF in a text")
+                condition = self._condition()
+                cases.append((condition, self._then()))
+        statement: Statement = self._result()
+        for condition, then in reversed(cases):
+            statement = If(condition, then, statement)
+        return statement
+
+    def _condition(self) -> Expression:
+        """A condition, and the THEN behind it."""
+        condition: Expression = Predicate("")
+        try:
+            condition = read_condition(self.cursor)
+            self.cursor.expect("and, or, or THEN", "then")
+        except LostError:
+            self._resume("then")
+        return condition
+
+    def _then(self) -> Statement:
+        """A statement, and the ELSE behind it."""
+        statement: Statement = Accept()
+        try:
+            statement = self._statement()
+            self.cursor.expect("ELSE, which each IF needs", "else")
+        except LostError:
+            self._resume("else")
+        return statement
+
+    def _resume(self, kind: str) -> None:
+        """Go on behind the next word of a kind, if there is one."""
+        if not self.cursor.skip_to((kind,), "if", "else"):
+            raise LostError
+        self.cursor.take()
+
+    def _result(self) -> Result:
+        lexeme = self.cursor.next
+        read = _RESULTS.get(lexeme.kind)
+        if read is None:
+            hint = _meant(lexeme)
+            wanted = "Accept, Discard, Skip, DELAY UNTIL or IF"
+            raise self.cursor.lost(f"expected {wanted}, found {self.cursor.shown()}{hint}")
+        result = read(self.cursor, self.cursor.take())
+        if not isinstance(result, self._wanted):
+            names = " or ".join(_SHOWN[each] for each in self._wanted if each is not StringValue)
+            self.cursor.slip(f"expected {names} as the result, found {_SHOWN[type(result)]}", lexeme.at)
+        return result
+
+
+_SHOWN: dict[type, str] = {
+    Accept: "Accept",
+    Discard: "Discard",
+    Skip: "Skip",
+    DelayUntil: "DELAY UNTIL",
+    Number: "a number",
+    Text: "a string",
+    DateValue: "a date",
+}
+"""The results as people write them."""
+
+
+def _skip(cursor: Cursor, lexeme: Lexeme) -> Result:
+    line, column = cursor.place(cursor.next if cursor.next.kind in (NAME, STRING) else lexeme)
+    if arc := cursor.accept(NAME):
+        return Skip(arc.text, line, column)
+    if arc := cursor.accept(STRING):
+        return Skip(string(arc).strip(), line, column)
+    if cursor.next.text.isalpha() and cursor.next.kind != "else":
+        name = cursor.next.text
+        cursor.slip(f"{name!r} is a word of the language; for arcs of that name write {quoted(name)}")
+        cursor.take()
+    return Skip("", line, column)
+
+
+def _parenthesis(cursor: Cursor, _: Lexeme) -> Result:
+    date = _date(cursor)
+    cursor.expect("a closing parenthesis", ")")
+    return DateValue(date)
+
+
+def _string_function(cursor: Cursor, _: Lexeme) -> Result:
+    return StringValue(*cursor.use("string function", cursor.expect("the name of a string function", NAME)))
+
+
+def _delay(cursor: Cursor, _: Lexeme) -> Result:
+    cursor.expect("UNTIL", "until")
+    return DelayUntil(_date(cursor))
+
+
+_RESULTS: dict[str, Callable[[Cursor, Lexeme], Result]] = {
+    "Accept": lambda *_: Accept(),
+    "Discard": lambda *_: Discard(),
+    "Skip": _skip,
+    NUMBER: lambda cursor, lexeme: Number(cursor.integer(lexeme)),
+    STRING: lambda _, lexeme: Text(string(lexeme)),
+    "(": _parenthesis,
+    "@": _string_function,
+    "delay": _delay,
+}
+"""How each result is read, by the lexeme it begins with, which has been taken."""
+
+
+def _date(cursor: Cursor) -> Date:
+    if not (number := cursor.accept(NUMBER)):
+        name = cursor.expect("the name of a date function, or a number", NAME)
+        return NamedDate(*cursor.use("date function", name))
+    amount = cursor.integer(number)
+    business = cursor.accept("business") is not None
+    unit = cursor.expect("seconds, minutes, hours, days or weeks", *_UNITS)
+    side = cursor.expect("before or after", "before", "after")
+    name = cursor.expect("the name of a date function", NAME)
+    base = NamedDate(*cursor.use("date function", name))
+    return RelativeDate(-amount if side.kind == "before" else amount, _UNITS[unit.kind], base, business)
+
+
+def _meant(lexeme: Lexeme) -> str:
+    """The word that was probably meant: most of the language is bound to its case."""
+    if lexeme.kind != NAME:
+        return ""
+    near = nearest(lexeme.text.capitalize(), ("Accept", "Discard", "Skip"))
+    return f"; did you mean {near!r}?" if near is not None else ""
