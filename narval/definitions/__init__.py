@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 XSLT = "http://www.w3.org/1999/XSL/Transform"
+PROCESS = "http://sarasvati.googlecode.com/ProcessDefinition"
 
 
 class Kind(NamedTuple):
@@ -36,17 +37,28 @@ KINDS: Mapping[str, Kind] = {
         (f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
     ),
     "recipe": Kind("narval.definitions.recipe_parser", (".xml",), ("cookbook", "recipe")),
+    "process": Kind(
+        "narval.definitions.process_parser",
+        (".xml",),
+        ("process-definition", f"{{{PROCESS}}}process-definition"),
+    ),
 }
 """Actions have no suffix: they are found in modules, which must be imported first (N30)."""
+
+EDITOR_FILES = ".editor.xml"
+"""Where the source's editor keeps the places of a process's nodes: nothing that is run, and never a fault."""
 
 SUFFIXES = frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
 
 
 def parse(source: Source) -> Parsed:
     """The definitions of a file, by its suffix and root. Raises DefinitionError if it cannot be read."""
+    from narval.definitions.library import Parsed
     from narval.memory.element import local_name
     from narval.source import read_xml
 
+    if source.path.endswith(EDITOR_FILES):
+        return Parsed(())
     kinds = [kind for kind in KINDS.values() if source.path.endswith(kind.suffixes)]
     if not kinds:
         raise DefinitionError([source.fault(f"expected a file of {', '.join(sorted(SUFFIXES))}")])
@@ -56,10 +68,10 @@ def parse(source: Source) -> Parsed:
         if name in kind.roots:
             parsed: Parsed = importlib.import_module(kind.parser).parse(source, root)
             return parsed
-    wanted = " or ".join(_shown(root) for kind in kinds for root in kind.roots)
+    wanted = " or ".join(dict.fromkeys(_shown(root) for kind in kinds for root in kind.roots))
     message = f"expected the root {wanted}, found {_shown(name)}"
     raise DefinitionError([source.fault(message, root.line, root.column)])
 
 
 def _shown(tag: str) -> str:
-    return tag.replace(f"{{{XSLT}}}", "xsl:")
+    return tag.replace(f"{{{XSLT}}}", "xsl:").replace(f"{{{PROCESS}}}", "")

@@ -15,7 +15,8 @@ from narval.errors import DefinitionError, Fault
 class Reference(msgspec.Struct, frozen=True):
     """A place in a definition that names another one, to be checked once all files are read (N13).
 
-    `what` says for people what names it; `check` finds further faults once the other one is there.
+    `what` says for people what names it; `check` finds further faults once the other one is there. With a
+    `group` the target may be named without one: that group is looked in first.
     """
 
     kind: str
@@ -25,6 +26,7 @@ class Reference(msgspec.Struct, frozen=True):
     line: int
     column: int
     check: Callable[[Definition], Iterable[Fault]] | None = None
+    group: str | None = None
 
     def fault(self, message: str) -> Fault:
         """That it names something wrong."""
@@ -97,7 +99,7 @@ class Parsed(NamedTuple):
 class Library:
     """All definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
-    __slots__ = ("__weakref__", "_by_kind", "_by_name")
+    __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}
@@ -107,6 +109,7 @@ class Library:
             by_name.setdefault(each.full_name, each)
         self._by_kind = {kind: MappingProxyType(named) for kind, named in by_kind.items()}
         self._by_name = by_name
+        self._called: dict[str, dict[str, list[Definition]]] = {}
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""
@@ -116,6 +119,21 @@ class Library:
     def find(self, full_name: str) -> Definition | None:
         """The definition of that name, of whatever kind; the first read where several kinds share it."""
         return self._by_name.get(full_name)
+
+    def called(self, kind: str, name: str, group: str = "") -> tuple[Definition, ...]:
+        """The definitions of a kind that a name may mean: a full name one, a bare one those of any group.
+
+        The one of `group` is preferred to those of others.
+        """
+        exact = self.get(kind, name) or self.get(kind, f"{group}.{name}")
+        if exact is not None:
+            return (exact,)
+        if kind not in self._called:
+            called: dict[str, list[Definition]] = {}
+            for each in sorted(self.of(kind).values(), key=lambda each: each.full_name):
+                called.setdefault(each.name, []).append(each)
+            self._called[kind] = called
+        return tuple(self._called[kind].get(name, ()))
 
     def of(self, kind: str) -> Mapping[str, Definition]:
         """All definitions of a kind, by name."""
@@ -156,12 +174,25 @@ def check_targets(
     """
     faults: list[Fault] = []
     for reference in references:
-        found = library.get(reference.kind, reference.target)
-        if found is None:
+        found, several = _found(reference, library)
+        if several:
+            names = " and ".join(each.full_name for each in several)
+            faults.append(
+                reference.fault(f"{reference.what}: {names} are of this name; write which is meant in full")
+            )
+        elif found is None:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {})))
         elif reference.check is not None:
             faults.extend(reference.check(found))
     return faults
+
+
+def _found(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
+    """What a reference names; or all that it may mean, if they are several."""
+    if reference.group is None:
+        return library.get(reference.kind, reference.target), ()
+    called = library.called(reference.kind, reference.target, reference.group)
+    return (called[0] if len(called) == 1 else None), (called if len(called) > 1 else ())
 
 
 def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple[str, str], str]) -> str:
@@ -169,6 +200,10 @@ def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple
     missing = f"{reference.what}: there is no {kind} {target!r}"
     names, group = library.of(kind), target.partition(".")[0]
     broken = broken_files.get((kind, target))
+    if reference.group is not None and "." not in target:
+        names = {each.name: each for each in names.values()}
+        bare = {name.partition(".")[2]: path for (of, name), path in broken_files.items() if of == kind}
+        broken = broken or bare.get(target)
     if broken is None and not (nearest(target, names) or "").startswith(f"{group}."):
         broken = broken_files.get((kind, group))
     if broken is not None:

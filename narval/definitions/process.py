@@ -115,6 +115,7 @@ class External(msgspec.Struct, frozen=True):
     definition: str
     custom: tuple[tuple[str, str], ...] = ()
     line: int = 1
+    column: int = 1
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -149,11 +150,36 @@ def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
     return {name: tuple(each) for name, each in found.items()}
 
 
+class Way(msgspec.Struct, frozen=True):
+    """An arc as a file says it: each end by the name of an external, "" for none, and of a node there.
+
+    `start_place` and `end_place` are where the file names them.
+    """
+
+    start: tuple[str, str]
+    end: tuple[str, str]
+    name: str = ""
+    start_place: tuple[int, int] = (1, 1)
+    end_place: tuple[int, int] = (1, 1)
+
+
+class Draft(msgspec.Struct, frozen=True, eq=False):
+    """What a file says of a process before its externals are imported, in graph order.
+
+    `within` are the externals whose definitions the file has within it, by name.
+    """
+
+    nodes: tuple[Node, ...]
+    ways: tuple[Way, ...]
+    within: Mapping[str, Process] = {}
+
+
 class Process(msgspec.Struct, frozen=True, eq=False):
     """What tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
-    definition as memory shows it.
+    definition as memory shows it, with those of its externals within it. `draft` is there if it imports what
+    other files say: it is composed anew when one of these changes.
     """
 
     kind: ClassVar[str] = "process"
@@ -173,6 +199,7 @@ class Process(msgspec.Struct, frozen=True, eq=False):
     xml: bytes = b""
     path: str = ""
     line: int = 1
+    draft: Draft | None = None
 
     @property
     def full_name(self) -> str:

@@ -184,17 +184,17 @@ class Reading:
 
     def match_patterns(self, entry: Entry) -> list[Pattern]:
         """The patterns of the `match` elements within an entry."""
-        found = []
-        for match in entry.of("match"):
-            text = match.node.text.strip()
-            blank, node = match.node.text.index(text), match.node
-            if not text:
-                self.fault(match, "match is empty; write an XPath, such as email[@subject='Hi']")
-                continue
-            pattern = self._pattern("match", text, match.namespaces, partial(_text_place, node, blank))
-            if pattern is not None:
-                found.append(pattern)
-        return found
+        patterns = (self.text_pattern(match) for match in entry.of("match"))
+        return [pattern for pattern in patterns if pattern is not None]
+
+    def text_pattern(self, entry: Entry) -> Pattern | None:
+        """The pattern that the text of an entry is."""
+        text = entry.node.text.strip()
+        blank = entry.node.text.index(text)
+        if not text:
+            self.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
+            return None
+        return self._pattern(entry.word, text, entry.namespaces, partial(_text_place, entry.node, blank))
 
     def _pattern(self, what: str, text: str, namespaces: dict[str, str], locate: Locate) -> Pattern | None:
         try:

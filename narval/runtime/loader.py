@@ -20,6 +20,8 @@ import msgspec
 
 from narval.definitions import KINDS, SUFFIXES, XSLT, parse
 from narval.definitions.library import Definition, Library, Parsed, check_targets
+from narval.definitions.process import Process
+from narval.definitions.process_composition import compose_all, pinned
 from narval.errors import DefinitionError, Fault
 from narval.runtime.modules import Imported, Lease, Module, Versions, import_modules, stem_of
 from narval.source import MAX_BYTES, Source, read_xml
@@ -72,10 +74,13 @@ class Loaded(msgspec.Struct, frozen=True):
             faults = [*parsed.faults, *check_targets(parsed.references, self.library.replace(definitions))]
             if faults:
                 raise DefinitionError(faults)
+        library, misfits = compose_all(self.library.replace(definitions))
+        if misfits:
+            raise DefinitionError(misfits)
         state = FileState(source.path, source.digest, time.time())
         return msgspec.structs.replace(
             self,
-            library=self.library.replace(definitions),
+            library=library,
             files=(*(each for each in self.files if each.path != source.path), state),
             **_python(imported.modules.values(), self),
         )
@@ -103,7 +108,7 @@ class Loader:
         round_ = _Round(imported, read, lambda path: self._last_good(path))
         library = round_.settle()
         faults = sorted({*found.faults, *round_.all_faults()})
-        self._remember(found, imported, read, round_)
+        self._remember(found, imported, read, round_, library)
         return Loaded(
             library,
             faults=tuple(faults),
@@ -155,10 +160,19 @@ class Loader:
         return good.definitions if good is not None else ()
 
     def _remember(
-        self, found: _Found, imported: Imported, read: Mapping[str, Parsed], round_: _Round
+        self,
+        found: _Found,
+        imported: Imported,
+        read: Mapping[str, Parsed],
+        round_: _Round,
+        library: Library,
     ) -> None:
         now = time.time()
-        fresh = {path: read[path].definitions for path in read if path not in round_.faults}
+        fresh = {
+            path: tuple(_as_it_is(each, library) for each in read[path].definitions)
+            for path in read
+            if path not in round_.faults
+        }
         fresh.update({each.source.path: each.actions for each in imported.modules.values()})
         sources = {each.source.path: each.source for each in imported.modules.values()}
         for path, definitions in fresh.items():
@@ -210,12 +224,18 @@ class _Round:
         self._refuse_doubles()
         own = set(self.faults)
         while True:
-            library = self._library()
+            library, misfits = compose_all(self._library())
             broken = self._broken_files()
             new = {
                 path: faults
                 for path, parsed in self._read.items()
-                if path not in self.faults and (faults := check_targets(parsed.references, library, broken))
+                if path not in self.faults
+                and (
+                    faults := [
+                        *check_targets(parsed.references, library, broken),
+                        *(fault for fault in misfits if fault.path == path),
+                    ]
+                )
             }
             if not new:
                 break
@@ -308,6 +328,12 @@ def read_definition(kind: str, path: str, data: bytes) -> Definition:
     root = read_xml(source) if KINDS[kind].roots else None
     parsed: Parsed = importlib.import_module(KINDS[kind].parser).parse(source, root)
     return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]
+
+
+def _as_it_is(definition: Definition, library: Library) -> Definition:
+    """A definition whole, as it is to be kept when its file gets faults: what it imports does not change."""
+    found = library.get(definition.kind, definition.full_name)
+    return pinned(found) if isinstance(found, Process) else definition
 
 
 def _kept(path: str, data: bytes) -> Definition | None:

@@ -1,0 +1,126 @@
+"""The vocabulary of processes, as a table: which elements and attributes there are, and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from narval.definitions import reading
+from narval.definitions.hint import closest
+from narval.definitions.process import JoinType
+from narval.definitions.reading import COMMON, Attribute, Word, Words
+
+JOINS: tuple[JoinType, ...] = (
+    "or", "and", "labelAnd", "tokenSet", "class", "tokenSetOr", "first", "joinlang"
+)  # fmt: skip
+"""All joins, in the order in which the source numbers them."""
+
+ALIASES: Mapping[str, JoinType] = {"tokenSetAnd": "tokenSet", "custom": "class"}
+"""The names of joins in the manual that the source does not know (section 17)."""
+
+EVENTS: Mapping[str, int] = {
+    "PROCESS_CREATED": 0, "PROCESS_STARTED": 1, "PROCESS_PENDING_COMPLETE": 2, "PROCESS_COMPLETED": 3,
+    "PROCESS_PENDING_CANCEL": 4, "PROCESS_CANCELED": 5,
+    "NODE_TOKEN_CREATED": 6, "NODE_TOKEN_ACCEPTED": 7, "NODE_TOKEN_EXECUTED": 8, "NODE_TOKEN_DISCARDED": 9,
+    "NODE_TOKEN_SKIPPED": 10, "NODE_TOKEN_COMPLETED": 11, "NODE_TOKEN_BACKTRACKED": 12,
+    "ARC_TOKEN_CREATED": 13, "ARC_TOKEN_PROCESSED": 14, "ARC_TOKEN_COMPLETED": 15,
+    "ARC_TOKEN_BACKTRACKED": 16, "ARC_TOKEN_MERGED": 17,
+    "NODE_TOKEN_DELAYED": 18, "ARC_TOKEN_INCOMPLETE_JOIN": 19,
+}  # fmt: skip
+"""The events of a process, and the bit of each in a mask (section 3)."""
+
+
+def _label(text: str) -> str:
+    """A name within a process: any text that people can read in a line."""
+    if not text or len(text) > 200 or not text.isprintable():
+        raise ValueError("a name of 1 to 200 letters, signs and blanks")
+    return text
+
+
+def _group(text: str) -> str:
+    """The first half of a full name."""
+    if "." in _label(text):
+        raise ValueError("a name without dots")
+    return text
+
+
+def _true_false(text: str) -> bool:
+    """A switch, as XML Schema writes it."""
+    if text not in ("true", "false", "1", "0"):
+        raise ValueError("true or false")
+    return text in ("true", "1")
+
+
+def _join(text: str) -> JoinType:
+    """How tokens that come to a node become one."""
+    known: dict[str, JoinType] = {**{each: each for each in JOINS}, **ALIASES}
+    if text not in known:
+        raise ValueError("a join", closest(text, known))
+    return known[text]
+
+
+def _number(text: str) -> float:
+    """A coordinate of the editor."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        raise ValueError("a number")
+    return float(text)
+
+
+def _mask(text: str) -> int:
+    """The bits of events, named with blanks or commas between them."""
+    mask = 0
+    for name in re.split(r"[\s,]+", text.strip()):
+        if name not in EVENTS:
+            raise ValueError("the names of events", closest(name, EVENTS))
+        mask |= 1 << EVENTS[name]
+    return mask
+
+
+_PLACE = {"x": Attribute(_number), "y": Attribute(_number)}
+
+WORDS: Words = {
+    **COMMON,
+    "process-definition": Word(
+        {
+            "name": Attribute(_label, required=True),
+            "group": Attribute(_group),
+            "decay": Attribute(reading.seconds),
+        },
+        ("custom", "description", "external", "listener", "node"),
+    ),
+    "node": Word(
+        {
+            "name": Attribute(_label, required=True),
+            "type": Attribute(reading.anything),
+            "joinType": Attribute(_join),
+            "joinParam": Attribute(reading.anything),
+            "isStart": Attribute(_true_false),
+            **_PLACE,
+        },
+        ("arc", "condition", "custom", "description", "guard", "join"),
+    ),
+    "arc": Word(
+        {
+            "from": Attribute(_label),
+            "to": Attribute(_label, required=True),
+            "name": Attribute(reading.anything),
+            "external": Attribute(reading.anything),
+        }
+    ),
+    "external": Word(
+        {
+            "name": Attribute(_label, required=True),
+            "processDefinition": Attribute(_label, required=True),
+            **_PLACE,
+        },
+        ("arc", "custom", "description", "process-definition"),
+    ),
+    "join": Word(),
+    "guard": Word(
+        {"type": Attribute(reading.one_of("rubric", "xpath")), "else": Attribute(reading.anything)}
+    ),
+    "condition": Word({"use": Attribute(reading.yes_no)}, ("match",)),
+    "custom": Word(children=None),
+    "listener": Word({"name": Attribute(_label, required=True), "events": Attribute(_mask)}),
+}
+EVERY_EVENT = (1 << len(EVENTS)) - 1
