@@ -91,8 +91,9 @@ def _program(cursor: Cursor) -> Join:
     while cursor.next.kind != END:
         if not cursor.accept("or"):
             cursor.slip(f"expected require, or, or the end, found {cursor.shown()}")
-            cursor.take()
-            cursor.skip_to(("or", "require"))
+            if not cursor.skip_to(("or", "require")):
+                break
+            cursor.accept("or")
         sets.append(_set(cursor))
     return tuple(sets)
 

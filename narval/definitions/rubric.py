@@ -186,38 +186,34 @@ class _Reader:
                 self._ifs += 1
                 if self._ifs > MOST_TERMS:
                     raise self.cursor.lost(f"expected at most {MOST_TERMS} IF in a text")
-                condition = self._condition()
-                cases.append((condition, self._then()))
+                cases.append(self._case())
         statement: Statement = self._result()
         for condition, then in reversed(cases):
             statement = If(condition, then, statement)
         return statement
 
-    def _condition(self) -> Expression:
-        """A condition, and the THEN behind it."""
+    def _case(self) -> tuple[Expression, Statement]:
+        """What is between an IF and its ELSE, and that; where it makes no sense, anything."""
         condition: Expression = Predicate("")
+        then: Statement = Accept()
         try:
             condition = read_condition(self.cursor)
             self.cursor.expect("and, or, or THEN", "then")
         except LostError:
-            self._resume("then")
-        return condition
-
-    def _then(self) -> Statement:
-        """A statement, and the ELSE behind it."""
-        statement: Statement = Accept()
+            if self._resume("then", "else") == "else":
+                return condition, then
         try:
-            statement = self._statement()
+            then = self._statement()
             self.cursor.expect("ELSE, which each IF needs", "else")
         except LostError:
             self._resume("else")
-        return statement
+        return condition, then
 
-    def _resume(self, kind: str) -> None:
-        """Go on behind the next word of a kind, if there is one."""
-        if not self.cursor.skip_to((kind,), "if", "else"):
+    def _resume(self, *kinds: str) -> str:
+        """Go on behind the next word of one of those kinds, if there is one."""
+        if not self.cursor.skip_to(kinds, "if", "else"):
             raise LostError
-        self.cursor.take()
+        return self.cursor.take().kind
 
     def _result(self) -> Result:
         lexeme = self.cursor.next
