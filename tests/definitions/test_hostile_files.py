@@ -36,6 +36,18 @@ SHEET = b"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/
   <xsl:template match="email[@x]/y | z"><html><xsl:for-each select="$v"><xsl:sort select="@a"/>
     <xsl:value-of select="concat(@a, 'b')"/></xsl:for-each></html></xsl:template>
 </xsl:stylesheet>"""
+PROCESS = b"""<?xml version="1.0"?>
+<process-definition name="order" xmlns="http://sarasvati.googlecode.com/ProcessDefinition" decay="9">
+  <custom><a b="c">d</a></custom><listener name="log.all" events="PROCESS_CREATED"/>
+  <node name="a" isStart="true" type="task" x="1" y="2"><arc to="b" name="x"/><arc external="e" to="N"/>
+    <guard><![CDATA[IF not isOdd or (a and b) THEN Skip x ELSE DELAY UNTIL 5 days before now]]></guard>
+    <custom><task user="pat">Do &lt;it&gt;<sub/></task></custom></node>
+  <node name="b" joinType="joinlang"><join>require at least 2 arcs labelled default when first or
+    require node "a"</join><guard type="xpath" else="Skip">email[@to = $process/@name]</guard></node>
+  <node name="c" type="wait" joinType="labelAnd"><condition use="yes"><match>email</match></condition></node>
+  <external name="e" processDefinition="other"><arc from="N" to="c" name="y"/><custom><k>v</k></custom>
+    <process-definition name="other"><node name="N"/></process-definition></external>
+</process-definition>"""
 TREE = b"""<module name="mail"><action name="fetch" func="fetch" group="mail" runs="worker">
   <description lang="en">Fetch.</description><input id="box" use="no"><match>mailbox[@a]</match></input>
   <output id="m" list="yes" unique="m/@id"><match>email</match></output></action></module>"""
@@ -87,6 +99,7 @@ def test_the_files_that_are_mutated_below_are_good() -> None:
         "step 'b': there is no transfor",
     ]
     assert read("recipes/mail.page.xsl", SHEET) == []
+    assert read("recipes/shop.wf.xml", PROCESS) == []
     assert read_tree(TREE) == []
 
 
@@ -94,6 +107,12 @@ def test_the_files_that_are_mutated_below_are_good() -> None:
 @settings(max_examples=400, deadline=None)
 def test_a_mutated_recipe_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read("recipes/mail.xml", data))
+
+
+@given(mutated(PROCESS))
+@settings(max_examples=400, deadline=None)
+def test_a_mutated_process_is_read_or_has_faults(data: bytes) -> None:
+    assert all_have_places(read("recipes/shop.wf.xml", data))
 
 
 @given(mutated(SHEET))
@@ -108,9 +127,9 @@ def test_a_mutated_module_tree_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read_tree(data))
 
 
-@pytest.mark.parametrize("data", [RECIPE, SHEET])
+@pytest.mark.parametrize("data", [RECIPE, PROCESS, SHEET])
 def test_half_a_file_is_a_fault_wherever_it_ends(data: bytes) -> None:
-    path = "a.xml" if data is RECIPE else "a.b.xsl"
+    path = "a.b.xsl" if data is SHEET else "a.xml"
     for end in range(0, len(data) - 1, 7):
         assert read(path, data[:end])
 
@@ -121,6 +140,8 @@ def test_any_bytes_are_faults(data: bytes, path: str) -> None:
     assert all_have_places(read(path, data))
 
 
+_PROCESS = b"<process-definition>%b</process-definition>"
+_GUARD = _PROCESS % b"<node><guard>%b</guard></node>"
 HOSTILE = {
     "entity bomb": b'<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><recipe name="&b;"/>',
     "external entity": b'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><recipe name="&x;"/>',
@@ -135,6 +156,19 @@ HOSTILE = {
     "no root": b"<!-- nothing -->",
     "a billion attributes": b"<recipe " + b" ".join(b"a%d='1'" % n for n in range(5000)) + b"/>",
     "many steps of one id": b"<recipe>" + b"<step id='a'/>" * 20_000 + b"</recipe>",
+    "many nodes of one name": b"<process-definition>"
+    + b"<node name='a'/>" * 20_000
+    + b"</process-definition>",
+    "arcs to nowhere": b"<process-definition><node>"
+    + b"<arc to='x'/>" * 20_000
+    + b"</node></process-definition>",
+    "long guard": b"<process-definition><node><guard>"
+    + b"if (" * 200_000
+    + b"</guard></node></process-definition>",
+    "full guard": b"<process-definition><node><guard>"
+    + b"if # " * 3_900
+    + b"</guard></node></process-definition>",
+    "depth in custom": b"<process-definition><custom>" + b"<a>" * 10_000,
     "size": b"<recipe>" + b" " * 5_000_000 + b"</recipe>",
     "long pattern": b"<recipe><step foreach='" + b"(" * 20_000 + b"'/></recipe>",
     "huge number": b"<recipe decay='" + b"9" * 100_000 + b"'/>",
