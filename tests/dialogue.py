@@ -35,9 +35,11 @@ from narval.engines.events import (
     Raw,
     Resume,
     Returned,
+    Signalled,
     Started,
     Woken,
 )
+from narval.errors import ActionError
 from narval.memory import change as facts
 from narval.memory.element import Element, canonical
 from narval.memory.tree import Memory
@@ -101,6 +103,20 @@ class Heard(NamedTuple):
     commands: list[Command]
 
 
+class Refusal(Exception):  # noqa: N818 - it is an answer
+    """An operation was not done: a stable kind, and a message."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+class NodeType(NamedTuple):
+    """A class that a module has for a type of nodes."""
+
+    hooks: frozenset[str]
+
+
 class Dialogue:
     """A memory, a library and the runs of it; also the `View` of the engine."""
 
@@ -119,12 +135,19 @@ class Dialogue:
         self.watches: dict[str, tuple[int, Watch]] = {}
         self.finished: dict[int, Finish] = {}
         self.refusals = schema_faults or {}
+        self.listeners: dict[str, int] = {}
+        self.answers_to: dict[str, Any] = {}
+        """What user code says when it is asked: a value, or a function of the arguments."""
+        self.node_types: dict[str, frozenset[str]] = {}
+        """The hooks of the node types there are."""
+        self.questions: list[tuple[str, dict[str, Any]]] = []
         self.heard: list[Heard] = []
         """What followed from the last thing the test said."""
         self._reserved: dict[int, set[int]] = {}
         self._replayed: dict[int, Any] = {}
         self._queue: deque[tuple[int, Event]] = deque()
         self._event = 0
+        self._signals = 0
         self._run = 0
 
     # --- what a test says -----------------------------------------------------------------------------
@@ -156,25 +179,27 @@ class Dialogue:
         attempt: int = 0,
         kind: str = "recipe",
         resume: Resume | None = None,
+        environment: dict[str, str] | None = None,
     ) -> int:
         """A run begins; its eid."""
-        definition = self.library.get(kind, name)
+        definition = self.definition(kind, name)
         assert definition is not None, f"there is no {kind} {name}"
         engine = ENGINES[kind]
         run = self.memory.next_eid
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
         self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
         self.memory.show_run(run, engine.kind, lambda: self._rendered(run))
-        self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt, resume))
+        given = environment or {}
+        self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt, resume, given))
         return run
 
     def begins(self, step: str, run: int | None = None, given: int | None = None) -> int:
         """The run that answers the call of a step begins; its eid."""
         call = self.call_of(step, run, given)
         of, _ = self.calls[call.call]
-        return self.start(
-            call.name, call.elements, Caller(of, call.step, call.call, call.near), kind=call.kind
-        )
+        given: Any = (call.about or {}).get("environment")
+        caller = Caller(of, call.step, call.call, call.near)
+        return self.start(call.name, call.elements, caller, kind=call.kind, environment=given)
 
     def answers(self, run: int) -> None:
         """A run that is over tells its caller, as the runtime does."""
@@ -217,6 +242,16 @@ class Dialogue:
         self.tell(
             of, Produced(self._next(), self.now, call.call, tuple(Raw(canonical(each)) for each in xml))
         )
+
+    def says(self, run: int, name: str, **arguments: Any) -> dict[str, Any]:
+        """Someone asks a run for an operation; its answer. Raises Refusal."""
+        self._signals += 1
+        signal = f"s{self._signals}"
+        self.tell(run, Signalled(self._next(), self.now, signal, name, arguments=arguments))
+        (answer,) = (each for each in self.wishes(commands.Answer) if each.signal == signal)
+        if answer.problem is not None:
+            raise Refusal(answer.problem.kind, answer.problem.message)
+        return dict(answer.value or {})
 
     def cancel(self, run: int) -> None:
         """Someone asks the run to end."""
@@ -341,7 +376,20 @@ class Dialogue:
         return (name, expression, value) in self.memory.keys
 
     def definition(self, kind: str, name: str) -> Any:
-        return self.library.get(kind, name)
+        if kind == "node-type":
+            return NodeType(self.node_types[name]) if name in self.node_types else None
+        found = self.library.called(kind, name)
+        return found[0] if found else None
+
+    def ask(self, function: str, arguments: Any) -> Any:
+        self.questions.append((function, dict(arguments)))
+        if function not in self.answers_to:
+            raise ActionError(f"there is no {function}", "unknown-function", final=True)
+        answer = self.answers_to[function]
+        found = answer(arguments) if callable(answer) else answer
+        if isinstance(found, ActionError):
+            raise found
+        return found
 
     def asked(self, call: str) -> Call | None:
         of, asked = self.calls[call]
@@ -439,7 +487,8 @@ class Dialogue:
             assert not waiting, f"run {run} is over and still watches {waiting}"
             assert not self._reserved.get(run), f"run {run} is over and still reserves {self._reserved[run]}"
         else:
-            assert under_way or waiting or moments, f"run {run} waits for nothing"
+            if engine.kind != "process":  # its tokens may wait for people, and for each other
+                assert under_way or waiting or moments, f"run {run} waits for nothing"
             assert list(engine.waits(self.definitions[run], state, waiting)), "and it can say for what"
 
     def _part(self, run: int, name: str) -> dict[str, str]:

@@ -1,0 +1,142 @@
+"""Converters: what an environment keeps as text, as a value of a type, and back (section 8).
+
+Types go by the words of the source (`long`, `boolean`) or as Python types. A class of one's own takes part by
+having `from_text`, called with the text, and `to_text`; an enumeration goes by the names of its members.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from enum import Enum
+from functools import partial
+from typing import Any
+
+
+def to_text(value: object) -> str | None:
+    """A value as an environment keeps it; None stays None. Raises TypeError for what has no text."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    for kind, write in _WRITERS.items():
+        if isinstance(value, kind):
+            return write(value)
+    own = getattr(value, "to_text", None)
+    if callable(own):
+        text = own()
+        if isinstance(text, str):
+            return text
+    raise TypeError(f"no converter for {type(value).__name__}: give it to_text and from_text, or pass a text")
+
+
+def from_text(text: str | None, wanted: Any) -> Any:
+    """A text as a value of a type. Raises ValueError where it is none, TypeError for an unknown type."""
+    if text is None:
+        return None
+    read = _READERS.get(wanted)
+    if read is not None:
+        return read(text)
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return _member(text, wanted)
+    own = getattr(wanted, "from_text", None)
+    if callable(own):
+        return own(text)
+    raise TypeError(f"no converter for {getattr(wanted, '__name__', wanted)}")
+
+
+def is_convertible(wanted: Any) -> bool:
+    """Whether a text can become a value of that type."""
+    return (
+        wanted in _READERS
+        or (isinstance(wanted, type) and issubclass(wanted, Enum))
+        or callable(getattr(wanted, "from_text", None))
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------------
+
+
+def _whole(text: str, bits: int = 0) -> int:
+    found = int(text.strip())
+    if bits and not -(1 << (bits - 1)) <= found < 1 << (bits - 1):
+        raise ValueError(f"{found} does not fit {bits} bits")
+    return found
+
+
+def _boolean(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _character(text: str) -> str:
+    return text[:1] or " "
+
+
+def _moment(text: str) -> datetime:
+    """Milliseconds since 1970, as the source keeps a date, or a date as ISO 8601 writes it."""
+    try:
+        return datetime.fromtimestamp(int(text.strip()) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromisoformat(text.strip())
+
+
+def _longs(text: str) -> list[int]:
+    try:
+        data = base64.b64decode(text, validate=True)
+        (count,) = struct.unpack_from(">q", data)
+        if len(data) != 8 * (count + 1):
+            raise ValueError("its length is not that of its numbers")
+        return list(struct.unpack_from(f">{count}q", data, 8))
+    except (binascii.Error, struct.error) as error:
+        raise ValueError(f"expected 64-bit numbers in base64: {error}") from None
+
+
+def _member(text: str, wanted: type[Enum]) -> Enum:
+    by_name = {each.name.lower(): each for each in wanted}
+    found = by_name.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"expected one of {', '.join(each.name for each in wanted)}, found {text!r:.80}")
+    return found
+
+
+_READERS: Mapping[Any, Callable[[str], Any]] = {
+    "string": str, str: str, Any: str, object: str,
+    "byte": partial(_whole, bits=8), "short": partial(_whole, bits=16),
+    "int": partial(_whole, bits=32), "long": partial(_whole, bits=64), int: _whole,
+    "float": float, "double": float, float: float,
+    "boolean": _boolean, bool: _boolean,
+    "char": _character,
+    "date": _moment, datetime: _moment,
+    "longs": _longs, list[int]: _longs,
+}  # fmt: skip
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+def _milliseconds(value: datetime) -> str:
+    return str(round(value.timestamp() * 1000))
+
+
+def _day(value: date) -> str:
+    return _milliseconds(datetime(value.year, value.month, value.day, tzinfo=UTC))
+
+
+def _numbers(value: Sequence[int]) -> str:
+    try:
+        packed = struct.pack(f">{len(value) + 1}q", len(value), *value)
+    except struct.error:
+        raise TypeError("no converter for a list but one of 64-bit numbers") from None
+    return base64.b64encode(packed).decode("ascii")
+
+
+_WRITERS: Mapping[Any, Callable[[Any], str]] = {
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: repr,
+    datetime: _milliseconds,
+    date: _day,
+    (list, tuple): _numbers,
+}

@@ -1,0 +1,184 @@
+"""The process engine: moves tokens, forward and back.
+
+`state.py` has the tables of what may follow what and what is kept of all tokens, `tokens.py` what a token is,
+`changes.py` the facts, which are the events of section 3 too. `moving.py` moves tokens, `joins.py` and
+`requirements.py` say where they join, `guards.py` whether they are let in. `node_types.py` says what nodes
+do: `calling.py` makes calls, `returning.py` takes what came of them, `effects.py` does what code of the
+user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `traversal.py` walks over tokens,
+`environment.py` reads attributes, `signals.py` hears operations, `ending.py` ends a process, `story.py` and
+`telling.py` tell of it, and `deciding.py` is what they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from narval.definitions.process import Process
+from narval.engines import commands
+from narval.engines.commands import Command
+from narval.engines.engine import Lookup, View
+from narval.engines.events import (
+    Again,
+    Cancelled,
+    Event,
+    Matched,
+    Produced,
+    Resume,
+    Returned,
+    Signalled,
+    Started,
+    Woken,
+)
+from narval.engines.process import ending, moving, returning, signals, story, telling, waiting
+from narval.engines.process import state as states
+from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
+from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.state import ProcessState
+from narval.errors import RequestError
+
+kind = "process"
+definition_kind = "process"
+changes = ProcessChange
+state_type = ProcessState
+apply = states.apply
+render = story.render
+waits = story.waits
+parts = story.parts
+reason = story.reason
+judged = story.judged
+portrait = telling.portrait
+
+
+def begin(run: int, definition: Process) -> ProcessState:
+    """A process that has not started."""
+    return ProcessState(run, definition.full_name)
+
+
+def word(state: ProcessState) -> str:
+    """The process' own word for its state."""
+    return state.state
+
+
+def resumed(state: ProcessState) -> tuple[int, str] | None:
+    """Processes are not begun again from a part of an earlier one: they go back."""
+    return None
+
+
+def resumption(
+    definition: Process, before: ProcessState, part: str | None, given: Iterable[Again], element: Lookup
+) -> Resume:
+    """Processes are not begun again from a part of an earlier one. Raises RequestError."""
+    raise RequestError(
+        f"process {before.run} cannot be begun again from a node; "
+        "go back within it while it executes (narval backtrack), or start another"
+    )
+
+
+def advance(
+    definition: Process, state: ProcessState, event: Event, view: View
+) -> tuple[list[ProcessChange], list[Command]]:
+    """What follows from one event."""
+    run = Deciding(definition, state, event, view)
+    decide = _ON.get(type(event))
+    if decide is not None and not state.over:
+        try:
+            decide(run, event)
+        except NodeFault as fault:
+            _fault(run, event, fault)
+    return run.record.changes, run.record.commands
+
+
+def broken(
+    definition: Process, state: ProcessState, event: Event, view: View, error: int
+) -> tuple[list[ProcessChange], list[Command]]:
+    """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""
+    run = Deciding(definition, state, event, view)
+    if not state.over:
+        ending.fail(run, error, abandon=False)
+    return run.record.changes, run.record.commands
+
+
+def _fault(run: Deciding, event: Event, fault: NodeFault) -> None:
+    """A node could not go on: who asked for what led there is told, and may ask again; else the run fails."""
+    error = fault.error
+    if error is None:
+        error = run.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)
+    if isinstance(event, Signalled):
+        run.refuse(event, fault.kind, fault.message)
+    if not isinstance(event, Signalled) or fault.kind == "endless":
+        ending.fail(run, error)
+
+
+def _started(run: Deciding, event: Started) -> None:
+    if run.state.started:
+        return
+    environment = dict(event.environment)
+    run.happens(ProcessCreated(event.at, event.elements, event.caller, event.attempt, environment))
+    if event.elements:
+        run.record.command(commands.Hold(event.elements))
+    run.happens(ProcessStarted())
+    starts = run.process.start_nodes
+    if not starts:
+        raise NodeFault("no-start-node", f"process {run.process.full_name} has no node with isStart")
+    for node in starts:
+        moving.run_node(run, node, moving.create(run, node))
+    moving.run_queue(run)
+
+
+def _returned(run: Deciding, event: Returned) -> None:
+    if event.call in run.state.calls:
+        returning.returned(run, event)
+        _go_on(run)
+
+
+def _produced(run: Deciding, event: Produced) -> None:
+    if event.call in run.state.calls:
+        returning.produced(run, event)
+        _go_on(run)
+
+
+def _matched(run: Deciding, event: Matched) -> None:
+    number = run.state.watches.get(event.watch)
+    if number is None:
+        return
+    token = run.state.nodes[number]
+    if waiting.satisfied(run, run.node(token), token):
+        moving.complete(run, token)
+        _go_on(run)
+
+
+def _woken(run: Deciding, event: Woken) -> None:
+    """A delayed token is asked about again; or the queue, which was too long for one advance, goes on."""
+    if event.wake == run.state.paused:
+        run.goes_on = True
+        run.record.change(Paused(laps=run.state.laps))
+    else:
+        number = run.state.delayed.get(event.wake)
+        if number is None:
+            return
+        token = run.state.nodes[number]
+        run.woken(token)
+        moving.run_node(run, run.node(token), token)
+    _go_on(run)
+
+
+def _go_on(run: Deciding) -> None:
+    if not run.leaves_queue:
+        moving.run_queue(run)
+
+
+def _cancelled(run: Deciding, event: Cancelled) -> None:
+    if run.state.state != "pending-cancel":
+        ending.cancel(run)
+
+
+_ON: dict[type, Callable[[Deciding, Any], None]] = {
+    Started: _started,
+    Returned: _returned,
+    Produced: _produced,
+    Matched: _matched,
+    Woken: _woken,
+    Signalled: signals.signalled,
+    Cancelled: _cancelled,
+}

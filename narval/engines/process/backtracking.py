@@ -1,0 +1,252 @@
+"""Going back to where a token was active, over everything that came of it (section 11).
+
+What came of the token is looked through first, and nothing is altered if some of it must not be undone. Then
+it is undone, the newest first: an active token ends; of one that is complete a *reverse* comes to be, a token
+on the same node, into which the tokens that left it come back; behind it new tokens go back along the arcs it
+came by. Where such an arc comes from somewhere that is not gone back to, the token on it makes a *u-turn*: it
+travels forward again, and waits at the join it came from.
+
+An arc token that goes back says which one it `reverses`. The forward token at the end of that chain is its
+*root*: what is to come back to the node token that the root left. (The source finds it by pairing arcs, which
+goes wrong where several tokens took one arc; section 17.)
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from narval.engines.process import calling, moving
+from narval.engines.process.changes import (
+    ArcTokenBacktracked,
+    ArcTokenCompleted,
+    ArcTokenCreated,
+    ArcTokenProcessed,
+    ExecutionType,
+    NodeTokenBacktracked,
+    NodeTokenCompleted,
+    NodeTokenCreated,
+    NodeTokenSkipped,
+)
+from narval.engines.process.deciding import Deciding, NodeFault, Refused
+from narval.engines.process.state import ProcessState
+from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.traversal import by_creation
+from narval.errors import InternalError
+
+_ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
+
+
+def backtrack(run: Deciding, destination: NodeToken) -> NodeToken:
+    """Go back to a token; the token that is on its node now, and has run. Raises Refused, NodeFault."""
+    _check(run.state, destination)
+    if destination.children:
+        going = _Going(run, destination)
+        result = going.back()
+        touched = going.sets
+    else:
+        result, touched = _from_dead_end(run, destination), set(destination.sets)
+    moving.run_node(run, run.node(result), result)
+    for each in sorted(touched):
+        moving.retry_set(run, each)
+    return result
+
+
+def _check(state: ProcessState, token: NodeToken) -> None:
+    if state.state != "executing":
+        kind = "cancelled" if state.state in ("pending-cancel", "canceled") else "not-executing"
+        raise Refused(kind, f"process {state.run} is {state.state}: it cannot go back")
+    if token.completed is None:
+        raise Refused(
+            "not-complete", f"token {token.id} on {token.node} is not complete: it is there already"
+        )
+    if token.backtracked:
+        raise Refused("already-backtracked", f"token {token.id} on {token.node} was gone back from before")
+
+
+def root(state: ProcessState, token: ArcToken) -> ArcToken:
+    """The forward token that a token going back reverses, in the end; of a forward one, itself."""
+    while token.reverses is not None:
+        token = state.arcs[token.reverses]
+    return token
+
+
+def origin(state: ProcessState, token: NodeToken) -> NodeToken:
+    """The token that came to its node by going forward, of which this one is the reverse, in the end."""
+    while token.reverses is not None:
+        token = state.nodes[token.reverses]
+    return token
+
+
+def _from_dead_end(run: Deciding, token: NodeToken) -> NodeToken:
+    """Nothing came of the token: those it came of turn round, and come to it again."""
+    state = run.state
+    run.happens(NodeTokenBacktracked(token.id))
+    turning = []
+    for each in token.parents:
+        parent = state.arcs[each]
+        run.happens(ArcTokenBacktracked(each))
+        made = run.next_token()
+        sets = tuple(parent.sets.items())
+        run.happens(ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", each, aside=True))
+        turning.append(made)
+    result = run.next_token()
+    sets = tuple(token.sets.items())
+    run.happens(
+        NodeTokenCreated(result, token.node, run.event.at, tuple(turning), sets, "Forward", like=token.id)
+    )
+    for each in turning:
+        run.happens(ArcTokenProcessed(each))
+        run.happens(ArcTokenCompleted(each, result))
+    return state.nodes[result]
+
+
+class _Going:
+    """One way back: what came of the token, and what each arc token gets back."""
+
+    def __init__(self, run: Deciding, destination: NodeToken) -> None:
+        self.run, self.state, self.destination = run, run.state, destination
+        self.sets: set[int] = set()
+        self._back: dict[int, int] = {}
+        """Roots, and the arc tokens that come back for them."""
+        self._queue: list[int] = []
+        self._queued: set[int] = set()
+        self._leaves: list[ArcToken] = []
+        self._visited: set[int] = set()
+        self._marked: set[int] = set()
+
+    def back(self) -> NodeToken:
+        """Look through all that came of the token, then undo it; the token on its node now."""
+        for token in by_creation(self.state, self.destination.id, self._follows):
+            if isinstance(token, NodeToken):
+                self._visit(token)
+            else:
+                self._visit_arc(token)
+        for leaf in self._leaves:
+            self._back[leaf.id] = leaf.id
+            self._mark(leaf)
+            self._enqueue(leaf.parent)
+        result: NodeToken | None = None
+        while self._queue:
+            token = self.state.nodes[-heappop(self._queue)]
+            if token.backtracked:
+                continue
+            self._call_hook(token)
+            if token is self.destination:
+                result = self._reverse(token, "Forward")
+            else:
+                self._undo(token)
+        if result is None:
+            raise InternalError(f"process {self.state.run}: no way back led to token {self.destination.id}")
+        return result
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    def _follows(self, token: ArcToken) -> bool:
+        """A token that went back is followed where it went back to something that came of the token."""
+        if token.execution_type in _ORDINARY:
+            return True
+        return root(self.state, token).parent in self._visited
+
+    def _visit(self, token: NodeToken) -> None:
+        if not self._is_backtrackable(token):
+            raise Refused(
+                "not-backtrackable", f"token {token.id} on {token.node}: what it has done cannot be undone"
+            )
+        self._visited.add(token.id)
+        if not token.children:
+            self._enqueue(token.id)
+
+    def _visit_arc(self, token: ArcToken) -> None:
+        if token.child is not None:
+            return
+        if token.execution_type == "UTurn":
+            turned = root(self.state, token)
+            self._back[turned.id] = token.id
+            self._enqueue(turned.parent)
+        else:
+            self._leaves.append(token)
+
+    def _is_backtrackable(self, token: NodeToken) -> bool:
+        node = self.run.node(token)
+        asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
+        if not calling.has_hook(self.run, node, asked):
+            return True
+        function = f"node:{node.type}:is_backtrackable"
+        answer = self.run.ask(function, {"token": token.id}, token.id, node)
+        if not isinstance(answer, bool):
+            raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
+        return answer
+
+    def _enqueue(self, token: int) -> None:
+        if token not in self._queued:
+            self._queued.add(token)
+            heappush(self._queue, -token)
+
+    # --- undoing --------------------------------------------------------------------------------------
+
+    def _call_hook(self, token: NodeToken) -> None:
+        node = self.run.node(token)
+        if calling.has_hook(self.run, node, "backtrack"):
+            calling.call_code(self.run, node, token, "backtrack")
+
+    def _undo(self, token: NodeToken) -> None:
+        behind = self._ended(token)
+        for each in origin(self.state, token).parents:
+            self._go_back(self.state.arcs[each], behind)
+        if behind is not token:
+            self.run.happens(NodeTokenCompleted(behind.id, self.run.event.at))
+
+    def _ended(self, token: NodeToken) -> NodeToken:
+        """The token is no more active, or gone back from; the token behind which others go back."""
+        run = self.run
+        if token.completed is None:
+            run.stop_waiting(token)
+            run.happens(NodeTokenCompleted(token.id, run.event.at))
+            run.happens(NodeTokenBacktracked(token.id))
+        elif not token.children:
+            run.happens(NodeTokenBacktracked(token.id))
+        else:
+            reverse = self._reverse(token, "Backtracked")
+            run.happens(NodeTokenSkipped(reverse.id))
+            return reverse
+        self.sets.update(token.sets)
+        return token
+
+    def _go_back(self, token: ArcToken, behind: NodeToken) -> None:
+        """Another token goes back along the arc of one, or makes a u-turn on it."""
+        run = self.run
+        self._mark(token)
+        turned = root(self.state, token)
+        visited = turned.parent in self._visited
+        made, sets = run.next_token(), tuple(token.sets.items())
+        kind: ExecutionType = "Backtracked" if visited else "UTurn"
+        run.happens(
+            ArcTokenCreated(made, token.arc, behind.id, token.to, sets, kind, token.id, aside=visited)
+        )
+        if visited:
+            self._back[turned.id] = made
+            self._enqueue(turned.parent)
+            run.happens(ArcTokenProcessed(made))
+
+    def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
+        """A token on the same node, into which those come back that left it."""
+        run, state = self.run, self.state
+        run.happens(NodeTokenBacktracked(token.id))
+        missing = [each for each in token.children if each not in self._back]
+        if missing:
+            raise InternalError(f"process {state.run}: nothing comes back for arc tokens {missing}")
+        parents = tuple(self._back[each] for each in token.children)
+        made, sets = run.next_token(), tuple(token.sets.items())
+        run.happens(
+            NodeTokenCreated(made, token.node, run.event.at, parents, sets, kind, token.id, like=token.id)
+        )
+        for each in parents:
+            self._mark(state.arcs[each])
+            run.happens(ArcTokenCompleted(each, made))
+        return state.nodes[made]
+
+    def _mark(self, token: ArcToken) -> None:
+        """The token was gone back over, or goes back: told once."""
+        if token.id not in self._marked:
+            self._marked.add(token.id)
+            self.run.happens(ArcTokenBacktracked(token.id))

@@ -1,0 +1,132 @@
+"""Nodes that call something: an action, a transform, a run, a script, the user's class for their type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.definitions.process import Node
+from narval.definitions.prototype import Input, Prototype
+from narval.engines import commands
+from narval.engines.assignment import Slot, assign
+from narval.engines.events import Plain
+from narval.engines.process import environment, memory
+from narval.engines.process.changes import CallMade
+from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.node_types import SCRIPT, hooks
+from narval.engines.process.tokens import NodeToken
+from narval.memory.change import MarkScope
+
+WITH_PROTOTYPE = frozenset({"action", "transform"})
+"""Targets that say what they take and give; any other that is called is a definition, whose run answers."""
+Settled = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def calls(run: Deciding, node: Node) -> bool:
+    """Whether a node of this type calls something when it is executed."""
+    if node.type == SCRIPT:
+        return bool(node.text_of("execute"))
+    return node.target is not None or "execute" in hooks(run, node)
+
+
+def call(run: Deciding, node: Node, token: NodeToken) -> bool:
+    """Make the call; whether the node is executed only when that is back, as code is. Raises NodeFault."""
+    if node.target is None:
+        call_code(run, node, token, "execute")
+        return True
+    kind, name = node.target
+    target = run.view.definition(kind, name) if name else None
+    if target is None:
+        raise NodeFault(
+            "unknown-target", f"node {node.id}: there is no {kind} named {name or '(none)'}", node
+        )
+    if kind in WITH_PROTOTYPE:
+        _call_with_inputs(run, node, token, kind, target)
+    else:
+        _call_run(run, node, token, kind, target)
+    return False
+
+
+def has_hook(run: Deciding, node: Node, hook: str) -> bool:
+    """Whether there is code for that: a script of that name, or a hook of the class for its type."""
+    return bool(node.text_of(hook)) if node.type == SCRIPT else hook in hooks(run, node)
+
+
+def call_code(run: Deciding, node: Node, token: NodeToken, hook: str) -> None:
+    """Call the script of a node, or the class for its type."""
+    about: dict[str, Plain] = {"hook": hook, "token": token.id}
+    call = run.record.identifier()
+    run.record.change(CallMade(token.id, call, hook != "execute"))
+    run.record.command(
+        commands.Call(call, "node", node.type, node.id, timeout=_seconds(node, "timeout"), about=about)
+    )
+
+
+def _call_run(run: Deciding, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+    """A run is nested in this one; a process has the attributes of the token from its start (section 9)."""
+    near = memory.around(run, token).near
+    about: dict[str, Plain] = {"environment": dict(environment.full(run.state, token))}
+    call = run.record.identifier()
+    run.record.change(CallMade(token.id, call))
+    given = about if kind == "process" else None
+    run.record.command(commands.Call(call, kind, target.full_name, node.id, near=near, about=given))
+
+
+def _call_with_inputs(run: Deciding, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+    prototype: Prototype = target.prototype
+    inputs, reserved = _take(run, node, token, prototype)
+    call = run.record.identifier()
+    run.record.change(CallMade(token.id, call, reserved=reserved))
+    run.record.command(
+        commands.Call(
+            call, kind, target.full_name, node.id, inputs, prototype.lists, timeout=_seconds(node, "timeout")
+        )
+    )
+
+
+def _take(
+    run: Deciding, node: Node, token: NodeToken, prototype: Prototype
+) -> tuple[Settled, tuple[int, ...]]:
+    """Which element goes to which input (N16), and which of them are reserved. Raises NodeFault."""
+    if not prototype.inputs:
+        return (), ()
+    places = memory.around(run, token)
+    slots = []
+    for each in prototype.inputs:
+        bound = each.condition.bind(memory.bindings(run, each.condition.variables))
+        slots.append(Slot(each.id, places.ranks(bound, _scope(run, node, each)), each.optional, each.list))
+    assigned = assign(slots)
+    if assigned.missing:
+        lacking = ", ".join(
+            f"{each.id} ({each.condition.text})" for each in prototype.inputs if each.id in assigned.missing
+        )
+        raise NodeFault("input-missing", f"node {node.id}: nothing in memory fits {lacking}", node)
+    settled: list[tuple[str, tuple[int, ...]]] = []
+    reserved: list[int] = []
+    for each in prototype.inputs:
+        eids = assigned.given.get(each.id, ())
+        if not eids:
+            continue
+        settled.append((each.id, eids))
+        scope = _scope(run, node, each)
+        if scope is not None:
+            run.record.command(commands.Mark(scope, eids))
+        if each.outdates:
+            run.record.command(commands.Reserve(eids))
+            reserved.extend(eids)
+        if scope is not None or each.outdates:
+            run.record.command(commands.Hold(eids))
+    return tuple(settled), tuple(reserved)
+
+
+def _scope(run: Deciding, node: Node, slot: Input) -> MarkScope | None:
+    return (run.process.full_name, node.id, slot.id) if slot.use else None
+
+
+def _seconds(node: Node, key: str) -> float | None:
+    text = node.text_of(key)
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise NodeFault(
+            "bad-property", f"node {node.id}: {key}: expected seconds, got: {text}", node
+        ) from None

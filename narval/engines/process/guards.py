@@ -1,0 +1,148 @@
+"""What a guard answers: accept, discard, skip, or ask again later (section 4)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from narval.definitions.process import MemoryGuard, Node
+from narval.definitions.statements import (
+    Accept,
+    And,
+    Date,
+    DelayUntil,
+    Discard,
+    Expression,
+    If,
+    NamedDate,
+    Not,
+    Or,
+    Predicate,
+    Result,
+    Skip,
+    Statement,
+)
+from narval.engines.events import Plain
+from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.memory import bindings
+from narval.engines.process.node_types import hooks
+from narval.engines.process.tokens import NodeToken
+
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+DAYS = {"day": 1, "week": 7}
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What a guard says: to skip, on which arcs; to be asked again, when."""
+
+    action: str
+    arcs: tuple[str, ...] = ("",)
+    until: float = 0.0
+
+
+ACCEPT = Response("AcceptToken")
+DISCARD = Response("DiscardToken")
+
+_ACTIONS = frozenset({"AcceptToken", "DiscardToken", "SkipNode", "DelayUntil"})
+
+
+def respond(run: Deciding, node: Node, token: NodeToken) -> Response:
+    """What the guard of a node says to a token. Raises NodeFault."""
+    if node.guard is None and not hooks(run, node):
+        return ACCEPT
+    if "guard" in hooks(run, node):
+        answer = run.ask(f"node:{node.type}:guard", {"token": token.id}, token.id, node)
+        return _of_hook(node, answer)
+    if node.guard is None:
+        return ACCEPT
+    if isinstance(node.guard, MemoryGuard):
+        bound = node.guard.condition.bind(bindings(run, node.guard.condition.variables))
+        holds = any(True for _ in run.view.matching(bound, None))
+        return ACCEPT if holds else _of_result(run, node, token, node.guard.otherwise)
+    return evaluate(run, node, token, node.guard)
+
+
+def evaluate(run: Deciding, node: Node, token: NodeToken, statement: Statement) -> Response:
+    """What a statement of Rubric comes to. Raises NodeFault."""
+    while isinstance(statement, If):
+        holds = true_of(run, node, token, statement.condition)
+        statement = statement.then if holds else statement.otherwise
+    return _of_result(run, node, token, statement)
+
+
+def true_of(
+    run: Deciding, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
+) -> bool:
+    """Whether an expression holds of a token; `first` is what the predicate of that name says of a join."""
+    match expression:
+        case Predicate(name="first") if first is not None:
+            return first
+        case Predicate(name=name):
+            answer = run.ask(f"predicate:{name}", {"token": token.id}, token.id, node)
+            if not isinstance(answer, bool):
+                raise NodeFault(
+                    "bad-answer", f"predicate {name}: expected true or false, got: {answer!r}", node
+                )
+            return answer
+        case Not(of=of):
+            return not true_of(run, node, token, of, first)
+        case And(left=left, right=right):
+            return true_of(run, node, token, left, first) and true_of(run, node, token, right, first)
+        case Or(left=left, right=right):
+            return true_of(run, node, token, left, first) or true_of(run, node, token, right, first)
+
+
+def _of_result(run: Deciding, node: Node, token: NodeToken, result: Result) -> Response:
+    match result:
+        case Accept():
+            return ACCEPT
+        case Discard():
+            return DISCARD
+        case Skip(arc=arc):
+            return Response("SkipNode", (arc,))
+        case DelayUntil(date=date):
+            return Response("DelayUntil", until=moment(run, node, token, date))
+        case _:
+            found = type(result).__name__
+            raise NodeFault(
+                "bad-guard",
+                f"the guard of {node.id} must accept, discard, skip or delay, it is a {found}",
+                node,
+            )
+
+
+def moment(run: Deciding, node: Node, token: NodeToken, date: Date) -> float:
+    """When a date is, in seconds since 1970; days and weeks are those of the home's calendar."""
+    if isinstance(date, NamedDate):
+        answer = run.ask(f"date:{date.name}", {"token": token.id}, token.id, node)
+        if isinstance(answer, bool) or not isinstance(answer, int | float):
+            raise NodeFault(
+                "bad-answer", f"date {date.name}: expected seconds since 1970, got: {answer!r}", node
+            )
+        return float(answer)
+    base = moment(run, node, token, date.base)
+    if date.unit in SECONDS:
+        return base + date.offset * SECONDS[date.unit]
+    try:
+        local = datetime.fromtimestamp(base, ZoneInfo(run.view.zone))
+        return (local + timedelta(days=date.offset * DAYS[date.unit])).timestamp()
+    except (OverflowError, ValueError, OSError) as error:
+        raise NodeFault("bad-date", f"the guard of {node.id}: {error}", node) from None
+
+
+def _of_hook(node: Node, answer: Plain) -> Response:
+    """What a node type's own guard says."""
+    said: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
+    action = said.get("action")
+    if action not in _ACTIONS:
+        expected = ", ".join(sorted(_ACTIONS))
+        message = f"guard of type {node.type}: expected one of {expected}, got: {answer!r}"
+        raise NodeFault("bad-answer", message, node)
+    try:
+        arcs = tuple(str(each) for each in said.get("arcs") or ("",))
+        return Response(action, arcs, float(said.get("until") or 0.0))
+    except (TypeError, ValueError):
+        raise NodeFault("bad-answer", f"guard of type {node.type}: cannot read {answer!r}", node) from None

@@ -1,0 +1,167 @@
+"""Whether a node token comes to be where an arc token arrives: every join (sections 5 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from narval.definitions.process import Arc, Node
+from narval.engines.events import Plain
+from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.requirements import by_requirements
+from narval.engines.process.state import ProcessState, place, place_of
+from narval.engines.process.telling import arc_token_told
+from narval.engines.process.tokens import ArcToken
+
+WITHOUT_LINES = frozenset({"or", "first"})
+"""Joins where nothing ever waits."""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """These tokens join, in this order: into a new node token, or `into` one that is there.
+
+    Places in the sets that have `ended` are not passed on.
+    """
+
+    tokens: tuple[int, ...]
+    ended: frozenset[int] = frozenset()
+    into: int | None = None
+
+
+def join(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    """What completes the join of a node now that a token is there; None: nothing does. Raises NodeFault."""
+    if node.join == "or":
+        return Joined((token.id,))
+    return _JOINS[node.join](run, node, token)
+
+
+def merge_target(state: ProcessState, node: Node) -> int | None:
+    """The newest node token of a node, unless it was gone back from."""
+    newest = state.newest.get(node.id)
+    return None if newest is None or state.nodes[newest].backtracked else newest
+
+
+def _or(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    return Joined((token.id,))
+
+
+def _first(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    return Joined((token.id,), into=merge_target(run.state, node))
+
+
+def _and(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    return _one_of_each(run, node.ins, token)
+
+
+def _label_and(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    return _one_of_each(run, node.ins_by_name[run.process.arcs[token.arc].name], token)
+
+
+def _one_of_each(run: Deciding, arcs: Iterable[Arc], token: ArcToken) -> Joined | None:
+    """The token that has waited longest on each arc, among the same members of the deepest set."""
+    member = run.state.deepest(token.sets)
+    tokens = []
+    for arc in arcs:
+        first = run.state.first_in(place_of(arc.index, member))
+        if first is None:
+            return None
+        tokens.append(first)
+    return Joined(tuple(tokens))
+
+
+# --- token sets -----------------------------------------------------------------------------------------
+
+
+def _token_set(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    if not token.sets:
+        raise NodeFault("no-token-set", f"a token came to {node.id} that is in no token set", node)
+    return _of_sets(run.state, node, _chosen(run.state, node.join_text, token))
+
+
+def _token_set_or(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    if not token.sets:
+        return Joined((token.id,))
+    return _of_sets(run.state, node, _chosen(run.state, node.join_text, token))
+
+
+def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
+    """The set of that name that the token is in, and its deeper ones; else its deepest."""
+    named = [each for each in token.sets if name and state.sets[each].name == name]
+    if not named:
+        deepest = state.deepest(token.sets)
+        return [deepest[0]] if deepest is not None else []
+    level = max(state.sets[each].level for each in named)
+    return [each for each in token.sets if state.sets[each].level >= level]
+
+
+def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | None:
+    """All that is active of the sets, if it is all here; the sets end."""
+    for each in chosen:
+        if not all_here(state, each, node):
+            return None
+    tokens = dict.fromkeys(token for each in chosen for token in state.sets[each].arcs)
+    return Joined(tuple(tokens), frozenset(chosen))
+
+
+def all_here(state: ProcessState, token_set: int, node: Node) -> bool:
+    """Whether no node token of a set is active, and all its active arc tokens head for a node."""
+    found = state.sets[token_set]
+    return not found.nodes and found.heading.get(node.id, 0) == len(found.arcs)
+
+
+# --- of the user ----------------------------------------------------------------------------------------
+
+
+def _by_requirements(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    target = merge_target(run.state, node)
+    found = by_requirements(run, node, token, target is None)
+    if found is None:
+        return None
+    tokens, merges = found
+    return Joined(tokens, into=target if merges else None)
+
+
+def _by_class(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+    """What a join of the user's own says; it is told of all that waits at the node."""
+    state, target = run.state, merge_target(run.state, node)
+    waiting = sorted(each for arc in node.ins for each in state.standing_in(place(arc.index)))
+    about: dict[str, Plain] = {
+        "node": node.name,
+        "arc_token": token.id,
+        "waiting": [arc_token_told(run.process, state.arcs[each]) for each in waiting],
+        "target": target,
+    }
+    answer = run.ask(f"join:{node.join_text}", about, token.parent, node)
+    if answer is None:
+        return None
+    said: dict[str, Any] = answer if isinstance(answer, dict) else {}
+    named = said.get("merge" if "merge" in said else "join")
+    tokens = tuple(dict.fromkeys(named)) if isinstance(named, list) else ()
+    into = said.get("into", target) if "merge" in said else None
+    if (
+        not tokens
+        or not set(waiting).issuperset(tokens)
+        or ("merge" in said and not _may_merge(state, node, into))
+    ):
+        message = f"join {node.join_text}: expected tokens that wait at {node.id}, to join or merge, got: "
+        raise NodeFault("bad-answer", f"{message}{answer!r}", node)
+    return Joined(tokens, into=into)
+
+
+def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
+    found = state.nodes.get(into) if isinstance(into, int) else None
+    return found is not None and found.node == node.id and not found.backtracked
+
+
+_JOINS: dict[str, Callable[[Deciding, Node, ArcToken], Joined | None]] = {
+    "or": _or,
+    "first": _first,
+    "and": _and,
+    "labelAnd": _label_and,
+    "tokenSet": _token_set,
+    "tokenSetOr": _token_set_or,
+    "joinlang": _by_requirements,
+    "class": _by_class,
+}

@@ -1,0 +1,62 @@
+"""Memory as the nodes of a process see it: where they look for elements, and what they take (N15, N18)."""
+
+from __future__ import annotations
+
+from narval.definitions.process import Node
+from narval.engines import commands
+from narval.engines.assignment import Slot, assign
+from narval.engines.inputs import Bindings, Surroundings
+from narval.engines.process.deciding import Deciding
+from narval.engines.process.tokens import NodeToken
+from narval.memory.change import MarkScope
+from narval.memory.match import Bound
+
+Wanted = list[tuple[Bound, MarkScope | None]]
+
+
+def bindings(run: Deciding, variables: frozenset[str]) -> Bindings:
+    """What variables stand for: `$process` the process element, `$NODE` what calls of that node produced."""
+    bound = {}
+    for name in variables:
+        eids: tuple[int, ...] = (run.state.run,) if name == "process" else ()
+        newest = run.state.newest.get(name)
+        if newest is not None:
+            eids = run.state.nodes[newest].produced
+        found = (run.view.element(eid) for eid in eids)
+        bound[name] = tuple(each for each in found if each is not None)
+    return bound
+
+
+def around(run: Deciding, token: NodeToken) -> Surroundings:
+    """Where a token looks for elements, nearest first: what those it comes from produced, the run, all."""
+    parents = (run.state.nodes[run.state.arcs[each].parent] for each in token.parents)
+    near = tuple(sorted({eid for parent in parents for eid in parent.produced}))
+    return Surroundings(run.view, run.state.run, (near,))
+
+
+def wanted(run: Deciding, node: Node) -> Wanted:
+    """The conditions of a `wait` node, and where what they use is marked (N18)."""
+    return [
+        (
+            each.condition.bind(bindings(run, each.condition.variables)),
+            (run.process.full_name, node.id, f"#{at}") if each.use else None,
+        )
+        for at, each in enumerate(node.conditions, 1)
+    ]
+
+
+def found(run: Deciding, token: NodeToken, conditions: Wanted) -> tuple[int, ...] | None:
+    """One element for each condition, each its own, nearest first (N23); None where one has none."""
+    places = around(run, token)
+    slots = [Slot(str(at), places.ranks(bound, scope)) for at, (bound, scope) in enumerate(conditions)]
+    assigned = assign(slots)
+    return None if assigned.missing else tuple(assigned.given[slot.id][0] for slot in slots)
+
+
+def take(run: Deciding, conditions: Wanted, eids: tuple[int, ...]) -> None:
+    """What conditions were given joins the context; what they use is marked (N3, N18)."""
+    for (_, scope), eid in zip(conditions, eids, strict=True):
+        if scope is not None:
+            run.record.command(commands.Mark(scope, (eid,)))
+    if eids:
+        run.record.command(commands.Hold(tuple(dict.fromkeys(eids))))

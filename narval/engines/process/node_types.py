@@ -1,0 +1,25 @@
+"""What a node does when a token is accepted, by its type (sections 2 and 10).
+
+`node` completes on the default arc, and so does any type that nobody has defined; `wait` waits to be
+completed, or for memory; the others call something: an action, a transform, a run, a script, or the class
+of the user's own that has the name of the type.
+"""
+
+from __future__ import annotations
+
+from narval.definitions.process import CALLS, Node
+from narval.engines.process.deciding import Deciding
+
+NESTED = "nested"
+SCRIPT = "script"
+WAIT = "wait"
+BUILT_IN = frozenset({"node", WAIT, SCRIPT, NESTED, *CALLS})
+_NONE: frozenset[str] = frozenset()
+
+
+def hooks(run: Deciding, node: Node) -> frozenset[str]:
+    """What the user's class for the type of a node does itself; nothing where there is no such class."""
+    if node.type in BUILT_IN:
+        return _NONE
+    found = run.view.definition("node-type", node.type)
+    return found.hooks if found is not None else _NONE

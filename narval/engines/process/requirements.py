@@ -1,0 +1,95 @@
+"""What JoinLang requires of the tokens that wait at a node (section 6)."""
+
+from __future__ import annotations
+
+from heapq import merge
+
+import msgspec
+
+from narval.definitions.process import Arc, Node
+from narval.definitions.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
+from narval.engines.process.deciding import Deciding
+from narval.engines.process.guards import true_of
+from narval.engines.process.state import place
+from narval.engines.process.tokens import ArcToken
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """The tokens one requirement gathers, and whether they are enough; it may not apply."""
+
+    tokens: tuple[int, ...]
+    satisfied: bool
+    applies: bool
+
+
+def by_requirements(
+    run: Deciding, node: Node, token: ArcToken, first: bool
+) -> tuple[tuple[int, ...], bool] | None:
+    """The tokens that join, and whether they are merged into the node token that is there; None: none do.
+
+    `first`: there is no token to merge into.
+    """
+    parent = run.state.nodes[token.parent]
+    for requirements in node.joinlang:
+        gathered = []
+        for each in requirements:
+            applies = each.when is None or true_of(run, node, parent, each.when, first)
+            tokens, satisfied = _gather(run, node, token, each)
+            gathered.append(Gathered(tokens, satisfied, applies))
+        found = _decide(gathered, token.id, first)
+        if found is not None:
+            return found
+    return None
+
+
+def _decide(gathered: list[Gathered], token: int, first: bool) -> tuple[tuple[int, ...], bool] | None:
+    applicable = [each for each in gathered if each.applies]
+    if any(token in each.tokens for each in applicable) and all(each.satisfied for each in applicable):
+        return tuple(dict.fromkeys(one for each in gathered for one in each.tokens)), False
+    if first:
+        return None
+    others = tuple(dict.fromkeys(one for each in gathered if not each.applies for one in each.tokens))
+    return (others, True) if token in others else None
+
+
+def _gather(
+    run: Deciding, node: Node, token: ArcToken, required: Requirement
+) -> tuple[tuple[int, ...], bool]:
+    match required:
+        case NodeRequired(node=name):
+            return _from_node(run, node, token, name)
+        case SetRequired(name=name):
+            return _of_set(run, node, name)
+        case ArcsRequired(least=least, label=label):
+            arcs = node.ins if label is None else node.ins_by_name.get(label, ())
+            found = (run.state.first_in(place(arc.index)) for arc in arcs)
+            tokens = tuple(each for each in found if each is not None)
+            enough = len(arcs) if least is None else min(least, len(arcs))
+            return tokens, len(tokens) >= enough
+
+
+def _from_node(run: Deciding, node: Node, token: ArcToken, name: str) -> tuple[tuple[int, ...], bool]:
+    """The token itself if it comes from there, else the first that does."""
+    if _starts_at(run.process.arcs[token.arc], name):
+        return (token.id,), True
+    firsts = (run.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
+    found = min((each for each in firsts if each is not None), default=None)
+    return ((found,), True) if found is not None else ((), False)
+
+
+def _starts_at(arc: Arc, name: str) -> bool:
+    return name in (arc.start.name, arc.start.id)
+
+
+def _of_set(run: Deciding, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
+    """All that is active of the first set of that name among the tokens at the node."""
+    state = run.state
+    lines = (state.standing_in(place(arc.index)) for arc in node.ins)
+    sets = (each for one in merge(*lines) for each in state.arcs[one].sets)
+    chosen = next((each for each in sets if state.sets[each].name == name), None)
+    if chosen is None:
+        return (), False
+    found = state.sets[chosen]
+    if found.nodes or found.heading.get(node.id, 0) != len(found.arcs):
+        return (), False
+    return tuple(found.arcs), True

@@ -1,0 +1,488 @@
+"""The state of a process, and how facts change it (section 1).
+
+A process     created → executing → pending-completion → completed
+              executing → pending-cancel → canceled      any that is not over → failed: narval cannot go on
+A node token  created → accepted, skipped or delayed (active) → complete      created → discarded
+An arc token   pending (in the queue) → processed (active) → complete (it has a child)
+
+Tokens of both kinds and token sets are numbered together, in the order they come to be. What is asked of all
+tokens at every event is kept: the active ones, those that wait at the end of an arc, by the members of sets
+too, the newest of a node. So a step costs the same however many tokens there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from narval.engines.events import Caller
+from narval.engines.process.changes import (
+    ArcTokenBacktracked,
+    ArcTokenCompleted,
+    ArcTokenCreated,
+    ArcTokenIncompleteJoin,
+    ArcTokenMerged,
+    ArcTokenProcessed,
+    Asked,
+    CallBack,
+    CallMade,
+    DelayOver,
+    EnvironmentSet,
+    ListenerSet,
+    NodeTokenAccepted,
+    NodeTokenBacktracked,
+    NodeTokenCompleted,
+    NodeTokenCreated,
+    NodeTokenDelayed,
+    NodeTokenDiscarded,
+    NodeTokenExecuted,
+    NodeTokenSkipped,
+    Paused,
+    ProcessCanceled,
+    ProcessChange,
+    ProcessCompleted,
+    ProcessCreated,
+    ProcessFailed,
+    ProcessPendingCancel,
+    ProcessPendingComplete,
+    ProcessStarted,
+    TokenSetCreated,
+    WatchSet,
+)
+from narval.engines.process.tokens import ArcToken, Line, NodeToken, TokenSet
+from narval.errors import InternalError
+
+PROCESS_MOVES: dict[str, frozenset[str]] = {
+    "created": frozenset({"executing", "pending-cancel", "failed"}),
+    "executing": frozenset({"pending-completion", "pending-cancel", "failed"}),
+    "pending-completion": frozenset({"completed", "pending-cancel", "failed"}),
+    "pending-cancel": frozenset({"canceled", "failed"}),
+}
+PHASES = {"completed": "done", "canceled": "cancelled", "failed": "failed"}
+"""The phase of a process that is over; any other state is active."""
+
+
+class ProcessState(msgspec.Struct, omit_defaults=True, gc=False):
+    """One run of a process."""
+
+    run: int
+    process: str
+    state: str = "created"
+    started: float = 0.0
+    ended: float | None = None
+    first: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+    error: int | None = None
+    environment: dict[str, str] = {}
+    next_token: int = 1
+    nodes: dict[int, NodeToken] = {}
+    arcs: dict[int, ArcToken] = {}
+    sets: dict[int, TokenSet] = {}
+    active_nodes: dict[int, None] = {}
+    active_arcs: dict[int, None] = {}
+    queue: Line = msgspec.field(default_factory=Line)
+    """Pending arc tokens, first come first."""
+    standing: dict[str, dict[int, None]] = {}
+    """Active node tokens by node."""
+    newest: dict[str, int] = {}
+    """The newest node token of each node."""
+    waiting: dict[str, Line] = {}
+    """Arc tokens that wait at the end of an arc: see `place` and `place_of`."""
+    calls: dict[str, int] = {}
+    """Calls under way, and their node tokens."""
+    hooks: dict[str, None] = {}
+    """Those of them that tell a node that it was gone back from."""
+    reserved: dict[str, tuple[int, ...]] = {}
+    """What a call has reserved."""
+    delayed: dict[str, int] = {}
+    """Node tokens by the moment they wait for."""
+    watches: dict[str, int] = {}
+    """Node tokens by what they watch for."""
+    listeners: dict[str, int] = {}
+    """Listeners of this process, and the masks of their events."""
+    produced: list[int] = []
+    paused: str = ""
+    laps: int = 0
+    """So many advances in a row went on with the queue, and nothing else."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the process has ended."""
+        return self.state in PHASES
+
+    def waits_in_line(self, token: int) -> bool:
+        """Whether an arc token waits at its node."""
+        return token in self.active_arcs
+
+    def first_in(self, place: str) -> int | None:
+        """The arc token that has waited longest in a place."""
+        line = self.waiting.get(place)
+        return line.first if line is not None else None
+
+    def standing_in(self, place: str) -> Iterator[int]:
+        """The arc tokens that wait in a place, longest first."""
+        line = self.waiting.get(place)
+        return line.all(self.waits_in_line) if line is not None else iter(())
+
+    def deepest(self, sets: dict[int, int]) -> tuple[int, int] | None:
+        """The set of the highest level among some, and the place in it."""
+        if not sets:
+            return None
+        found = max(sets, key=lambda each: self.sets[each].level)
+        return found, sets[found]
+
+
+def place(arc: int) -> str:
+    """Where all arc tokens of an arc wait."""
+    return str(arc)
+
+
+def place_of(arc: int, member: tuple[int, int] | None) -> str:
+    """Where those wait that are this member of a set, or that are in no set."""
+    return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"
+
+
+# --- apply ----------------------------------------------------------------------------------------------
+
+
+def apply(state: ProcessState, change: ProcessChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises."""
+    _APPLY[type(change)](state, change)
+
+
+def _move(state: ProcessState, to: str) -> None:
+    if to not in PROCESS_MOVES.get(state.state, ()):
+        raise InternalError(
+            f"process {state.run} of {state.process}: it cannot go from {state.state} to {to}"
+        )
+    state.state = to
+
+
+def _created(state: ProcessState, change: ProcessCreated) -> None:
+    state.started, state.first, state.caller = change.at, change.elements, change.caller
+    state.attempt, state.environment = change.attempt, change.environment
+
+
+def _started(state: ProcessState, change: ProcessStarted) -> None:
+    _move(state, "executing")
+
+
+def _pending_complete(state: ProcessState, change: ProcessPendingComplete) -> None:
+    _move(state, "pending-completion")
+
+
+def _completed(state: ProcessState, change: ProcessCompleted) -> None:
+    _move(state, "completed")
+    state.ended = change.at
+
+
+def _pending_cancel(state: ProcessState, change: ProcessPendingCancel) -> None:
+    _move(state, "pending-cancel")
+
+
+def _canceled(state: ProcessState, change: ProcessCanceled) -> None:
+    _move(state, "canceled")
+    state.ended = change.at
+
+
+def _failed(state: ProcessState, change: ProcessFailed) -> None:
+    _move(state, "failed")
+    state.ended, state.error = change.at, change.error
+
+
+# --- node tokens ----------------------------------------------------------------------------------------
+
+
+def _node_created(state: ProcessState, change: NodeTokenCreated) -> None:
+    token = NodeToken(
+        change.token,
+        change.node,
+        change.at,
+        list(change.parents),
+        execution_type=change.execution_type,
+        sets=dict(change.sets),
+        reverses=change.reverses,
+    )
+    source = change.parents if change.like is None else state.nodes[change.like].parents
+    token.environment = _inherited(state, source)
+    state.nodes[token.id] = token
+    state.next_token = max(state.next_token, token.id + 1)
+    state.newest[token.node] = token.id
+    for each in token.sets:
+        state.sets[each].nodes[token.id] = None
+
+
+def _inherited(state: ProcessState, arcs: list[int] | tuple[int, ...]) -> dict[str, str]:
+    """The attributes of the tokens that these arc tokens come from, later ones winning (section 8)."""
+    if len(arcs) == 1:
+        return state.nodes[state.arcs[arcs[0]].parent].environment
+    merged: dict[str, str] = {}
+    for each in arcs:
+        merged.update(state.nodes[state.arcs[each].parent].environment)
+    return merged
+
+
+def _activate(state: ProcessState, token: NodeToken, guard: str) -> None:
+    token.guard = guard
+    state.active_nodes[token.id] = None
+    state.standing.setdefault(token.node, {})[token.id] = None
+
+
+def _deactivate(state: ProcessState, token: NodeToken) -> None:
+    if state.active_nodes.pop(token.id, True) is None:
+        standing = state.standing[token.node]
+        del standing[token.id]
+        if not standing:
+            del state.standing[token.node]
+
+
+def _accepted(state: ProcessState, change: NodeTokenAccepted) -> None:
+    _activate(state, state.nodes[change.token], "AcceptToken")
+
+
+def _executed(state: ProcessState, change: NodeTokenExecuted) -> None:
+    """What executing did stands in other changes."""
+
+
+def _discarded(state: ProcessState, change: NodeTokenDiscarded) -> None:
+    state.nodes[change.token].guard = "DiscardToken"
+
+
+def _skipped(state: ProcessState, change: NodeTokenSkipped) -> None:
+    _activate(state, state.nodes[change.token], "SkipNode")
+
+
+def _delayed(state: ProcessState, change: NodeTokenDelayed) -> None:
+    token = state.nodes[change.token]
+    _activate(state, token, "DelayUntil")
+    token.delays += 1
+    token.until, token.wake = change.until, change.wake
+    state.delayed[change.wake] = token.id
+
+
+def _delay_over(state: ProcessState, change: DelayOver) -> None:
+    token = state.nodes[change.token]
+    state.delayed.pop(token.wake, None)
+    token.wake = ""
+
+
+def _node_completed(state: ProcessState, change: NodeTokenCompleted) -> None:
+    token = state.nodes[change.token]
+    token.completed = change.at
+    _deactivate(state, token)
+    for each in token.sets:
+        state.sets[each].nodes.pop(token.id, None)
+
+
+def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None:
+    token = state.nodes[change.token]
+    if token.execution_type == "Forward":
+        token.execution_type = "ForwardBacktracked"
+    _deactivate(state, token)
+
+
+# --- arc tokens -----------------------------------------------------------------------------------------
+
+
+def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
+    token = ArcToken(
+        change.token,
+        change.arc,
+        change.parent,
+        change.to,
+        pending=not change.aside,
+        execution_type=change.execution_type,
+        sets=dict(change.sets),
+        reverses=change.reverses,
+    )
+    state.arcs[token.id] = token
+    state.next_token = max(state.next_token, token.id + 1)
+    state.nodes[change.parent].children.append(token.id)
+    if not change.aside:
+        state.queue.join(token.id)
+    for each in token.sets:
+        found = state.sets[each]
+        found.arcs[token.id] = None
+        found.heading[token.to] = found.heading.get(token.to, 0) + 1
+
+
+def _processed(state: ProcessState, change: ArcTokenProcessed) -> None:
+    token = state.arcs[change.token]
+    _leave_queue(state, token)
+    state.active_arcs[token.id] = None
+    if change.waits:
+        token.waits = True
+        for each in _places(token):
+            line = state.waiting.get(each)
+            if line is None:
+                line = state.waiting[each] = Line()
+            line.join(token.id)
+
+
+def _leave_queue(state: ProcessState, token: ArcToken) -> None:
+    if token.pending:
+        token.pending = False
+        state.queue.leave(lambda each: state.arcs[each].pending)
+
+
+def _places(token: ArcToken) -> list[str]:
+    """All the lines that a token stands in."""
+    if not token.sets:
+        return [place(token.arc), place_of(token.arc, None)]
+    return [place(token.arc), *(place_of(token.arc, member) for member in token.sets.items())]
+
+
+def _arc_deactivate(state: ProcessState, token: ArcToken) -> None:
+    _leave_queue(state, token)
+    if state.active_arcs.pop(token.id, True) is None and token.waits:
+        token.waits = False
+        for each in _places(token):
+            line = state.waiting[each]
+            line.leave(state.waits_in_line)
+            if line.first is None:
+                del state.waiting[each]
+
+
+def _arc_completed(state: ProcessState, change: ArcTokenCompleted) -> None:
+    token = state.arcs[change.token]
+    _arc_deactivate(state, token)
+    token.complete, token.child = True, change.child
+    for each in token.sets:
+        found = state.sets[each]
+        if found.arcs.pop(token.id, True) is None:
+            found.heading[token.to] -= 1
+            if not found.heading[token.to]:
+                del found.heading[token.to]
+
+
+def _arc_backtracked(state: ProcessState, change: ArcTokenBacktracked) -> None:
+    token = state.arcs[change.token]
+    _arc_deactivate(state, token)
+    if token.execution_type == "Forward":
+        token.execution_type = "ForwardBacktracked"
+    elif token.execution_type == "UTurn":
+        token.execution_type = "UTurnBacktracked" if token.complete else "Backtracked"
+
+
+def _arc_merged(state: ProcessState, change: ArcTokenMerged) -> None:
+    child = state.arcs[change.token].child
+    if child is not None:
+        state.nodes[child].parents.append(change.token)
+
+
+def _incomplete_join(state: ProcessState, change: ArcTokenIncompleteJoin) -> None:
+    """It stands in line since it was processed."""
+
+
+# --- what goes with them --------------------------------------------------------------------------------
+
+
+def _set_created(state: ProcessState, change: TokenSetCreated) -> None:
+    state.sets[change.set] = TokenSet(
+        change.set, change.name, change.count, change.level, change.environment, dict(change.members)
+    )
+    state.next_token = max(state.next_token, change.set + 1)
+
+
+def _environment_set(state: ProcessState, change: EnvironmentSet) -> None:
+    if change.token is not None:
+        token = state.nodes[change.token]
+        token.environment = _written(token.environment, change.values)
+    elif change.set is None:
+        state.environment = _written(state.environment, change.values)
+    elif change.index is None:
+        found = state.sets[change.set]
+        found.environment = _written(found.environment, change.values)
+    else:
+        members = state.sets[change.set].members
+        members[change.index] = _written(members.get(change.index, {}), change.values)
+
+
+def _written(environment: dict[str, str], values: dict[str, str | None]) -> dict[str, str]:
+    """A copy with these written: others may share the attributes as they were."""
+    copy = dict(environment)
+    for name, value in values.items():
+        if value is None:
+            copy.pop(name, None)
+        else:
+            copy[name] = value
+    return copy
+
+
+def _call_made(state: ProcessState, change: CallMade) -> None:
+    state.calls[change.call] = change.token
+    if change.hook:
+        state.hooks[change.call] = None
+    else:
+        state.nodes[change.token].call = change.call
+    if change.reserved:
+        state.reserved[change.call] = change.reserved
+
+
+def _call_back(state: ProcessState, change: CallBack) -> None:
+    token = state.nodes[state.calls.pop(change.call)]
+    state.reserved.pop(change.call, None)
+    if state.hooks.pop(change.call, True) is not None:
+        token.call = ""
+    token.produced += change.produced
+    state.produced.extend(change.produced)
+
+
+def _watch_set(state: ProcessState, change: WatchSet) -> None:
+    token = state.nodes[change.token]
+    state.watches.pop(token.watch, None)
+    token.watch = change.watch
+    if change.watch:
+        state.watches[change.watch] = token.id
+
+
+def _asked(state: ProcessState, change: Asked) -> None:
+    """What follows from the answer stands in other changes."""
+
+
+def _paused(state: ProcessState, change: Paused) -> None:
+    state.paused, state.laps = change.wake, change.laps
+
+
+def _listener_set(state: ProcessState, change: ListenerSet) -> None:
+    if change.mask:
+        state.listeners[change.listener] = change.mask
+    else:
+        state.listeners.pop(change.listener, None)
+
+
+_APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
+    ProcessCreated: _created,
+    ProcessStarted: _started,
+    ProcessPendingComplete: _pending_complete,
+    ProcessCompleted: _completed,
+    ProcessPendingCancel: _pending_cancel,
+    ProcessCanceled: _canceled,
+    ProcessFailed: _failed,
+    NodeTokenCreated: _node_created,
+    NodeTokenAccepted: _accepted,
+    NodeTokenExecuted: _executed,
+    NodeTokenDiscarded: _discarded,
+    NodeTokenSkipped: _skipped,
+    NodeTokenCompleted: _node_completed,
+    NodeTokenBacktracked: _node_backtracked,
+    NodeTokenDelayed: _delayed,
+    ArcTokenCreated: _arc_created,
+    ArcTokenProcessed: _processed,
+    ArcTokenCompleted: _arc_completed,
+    ArcTokenBacktracked: _arc_backtracked,
+    ArcTokenMerged: _arc_merged,
+    ArcTokenIncompleteJoin: _incomplete_join,
+    TokenSetCreated: _set_created,
+    EnvironmentSet: _environment_set,
+    CallMade: _call_made,
+    CallBack: _call_back,
+    WatchSet: _watch_set,
+    DelayOver: _delay_over,
+    Asked: _asked,
+    Paused: _paused,
+    ListenerSet: _listener_set,
+}

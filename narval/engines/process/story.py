@@ -1,0 +1,280 @@
+"""How far a process has come: as an XML element (N2), what it waits for, and why (N11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from narval.definitions.process import Process
+from narval.engines.commands import Watch
+from narval.engines.engine import Lookup, Wait
+from narval.engines.process.state import ProcessState
+from narval.engines.process.tokens import ArcToken, NodeToken
+
+SHOWN = 200
+"""So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""
+
+
+def render(definition: Process, state: ProcessState, context: Iterable[int]) -> bytes:
+    """The `process` element: its tokens with their states, its attributes, the context by reference."""
+    root = etree.Element(
+        "process",
+        definition=definition.full_name,
+        group=definition.group,
+        name=definition.name,
+        state=state.state,
+    )
+    if state.caller is not None:
+        root.set("parent_run", str(state.caller.run))
+        root.set("parent_step", state.caller.step)
+    for name, value in state.environment.items():
+        _text(etree.SubElement(root, "attribute", name=_clean(name)), value)
+    for token in _last(state.nodes):
+        node = etree.SubElement(root, "token", id=str(token.id), node=token.node, state=word_of(token))
+        if token.execution_type != "Forward":
+            node.set("execution-type", token.execution_type)
+        for name, value in token.environment.items():
+            _text(etree.SubElement(node, "attribute", name=_clean(name)), value)
+        for eid in token.produced:
+            etree.SubElement(node, "element", eid=str(eid))
+    for arc_token in (state.arcs[each] for each in list(state.active_arcs)[-SHOWN:]):
+        start = state.nodes[arc_token.parent].node
+        etree.SubElement(root, "arc-token", {"id": str(arc_token.id), "from": start, "to": arc_token.to})
+    elements = etree.SubElement(root, "elements")
+    for eid in context:
+        etree.SubElement(elements, "element", eid=str(eid))
+    return etree.tostring(root, encoding="utf-8")
+
+
+def _last(nodes: dict[int, NodeToken]) -> list[NodeToken]:
+    """The newest tokens, oldest first."""
+    found = []
+    for token in reversed(nodes.values()):
+        found.append(token)
+        if len(found) == SHOWN:
+            break
+    return found[::-1]
+
+
+def _text(element: etree._Element, value: str) -> None:
+    element.text = _clean(value)
+
+
+def _clean(text: str) -> str:
+    """What XML can hold of a text."""
+    return "".join(each for each in text if each >= " " or each in "\t\n\r")
+
+
+def word_of(token: NodeToken) -> str:
+    """The state of a node token in a word: active, delayed, discarded, skipped, complete, backtracked."""
+    if token.backtracked:
+        return "backtracked"
+    if token.completed is None:
+        return "delayed" if token.guard == "DelayUntil" else "active"
+    return {"DiscardToken": "discarded", "SkipNode": "skipped"}.get(token.guard, "complete")
+
+
+# --- what it waits for ----------------------------------------------------------------------------------
+
+
+def waits(definition: Process, state: ProcessState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """What the process waits for now: calls, moments, memory, people, other tokens."""
+    for number in state.active_nodes:
+        yield _wait(definition, state, state.nodes[number], watches)
+    hooks = tuple(state.hooks)
+    for call in hooks:
+        token = state.nodes[state.calls[call]]
+        yield Wait(token.node, "call", f"backtrack of token {token.id}", calls=(call,))
+    for place, count in _joins(state).items():
+        yield Wait(
+            place, "join", f"{count} arc token{'s' * (count > 1)} there; {_lacking(definition, place)}"
+        )
+    if state.paused:
+        yield Wait("queue", "time", "its turn: many tokens are to be moved", until=None)
+    elif state.queue.first is not None and state.state == "executing":
+        yield Wait("queue", "person", "to be told to execute what is in the queue")
+    if state.state.startswith("pending"):
+        yield Wait("process", "person", "its end to be finalized: a listener holds it up")
+
+
+def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
+    node = definition.nodes[token.node]
+    if token.call:
+        target = " ".join(node.target) if node.target is not None else node.type
+        return Wait(node.id, "call", f"{target} (token {token.id})", calls=(token.call,))
+    if token.wake:
+        return Wait(node.id, "time", f"its guard to be asked again (token {token.id})", until=token.until)
+    watch = watches.get(token.watch)
+    if watch is not None:
+        text = f"an element for each condition (token {token.id})"
+        return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
+    return Wait(node.id, "person", f"token {token.id} to be completed")
+
+
+def _joins(state: ProcessState) -> dict[str, int]:
+    """The nodes where arc tokens wait, and how many."""
+    found: dict[str, int] = {}
+    for number in state.active_arcs:
+        place = state.arcs[number].to
+        found[place] = found.get(place, 0) + 1
+    return found
+
+
+def _lacking(definition: Process, place: str) -> str:
+    node = definition.nodes[place]
+    text = " ".join(node.join_text.split())
+    return f"join {node.join}{f' {text}' * bool(text)} is not complete"
+
+
+# --- parts ----------------------------------------------------------------------------------------------
+
+
+def parts(definition: Process, state: ProcessState) -> dict[str, list[dict[str, Any]]]:
+    """Nodes, tokens of both kinds, and token sets, as surfaces show them."""
+    return {
+        "nodes": [
+            {
+                "id": node.id,
+                "state": _state_of(state, node.id),
+                "type": node.type,
+                "calls": _calls_of(state, node.id),
+            }
+            for node in definition.nodes.values()
+        ],
+        "tokens": [_node_row(definition, state, token) for token in state.nodes.values()],
+        "arc_tokens": [_arc_row(definition, state, token) for token in state.arcs.values()],
+        "token_sets": [
+            {
+                "id": each.id,
+                "name": each.name,
+                "count": each.count,
+                "level": each.level,
+                "active": len(each.nodes) + len(each.arcs),
+                "environment": dict(each.environment),
+                "members": {str(index): dict(own) for index, own in each.members.items()},
+            }
+            for each in state.sets.values()
+        ],
+        "environment": [{"id": name, "value": value} for name, value in state.environment.items()],
+    }
+
+
+def _state_of(state: ProcessState, node: str) -> str:
+    """The state of a node in a word: that of its tokens, active ones first."""
+    standing = state.standing.get(node)
+    if standing:
+        return word_of(state.nodes[next(iter(standing))])
+    newest = state.newest.get(node)
+    return word_of(state.nodes[newest]) if newest is not None else "todo"
+
+
+def _calls_of(state: ProcessState, node: str) -> list[str]:
+    tokens = (state.nodes[each] for each in state.standing.get(node, ()))
+    return [token.call for token in tokens if token.call]
+
+
+def _node_row(definition: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
+    node = definition.nodes[token.node]
+    return {
+        "id": token.id,
+        "node": node.name,
+        "node_id": node.id,
+        "external": ":".join(node.external) or None,
+        "state": word_of(token),
+        "complete": token.completed is not None,
+        "guard_action": token.guard or None,
+        "execution_type": token.execution_type,
+        "sets": _sets(state, token),
+        "parents": list(token.parents),
+        "children": list(token.children),
+        "environment": dict(token.environment),
+        "produced": list(token.produced),
+        "delays": token.delays,
+        "until": token.until,
+    }
+
+
+def _arc_row(definition: Process, state: ProcessState, token: ArcToken) -> dict[str, Any]:
+    arc = definition.arcs[token.arc]
+    return {
+        "id": token.id,
+        "arc": arc.name or None,
+        "index": token.arc,
+        "from": arc.start.id,
+        "to": arc.end.id,
+        "parent": token.parent,
+        "child": token.child,
+        "pending": token.pending,
+        "complete": token.complete,
+        "execution_type": token.execution_type,
+        "sets": _sets(state, token),
+    }
+
+
+def _sets(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
+    return [f"{state.sets[each].name}[{index}]" for each, index in token.sets.items()]
+
+
+# --- why ------------------------------------------------------------------------------------------------
+
+
+def reason(definition: Process, state: ProcessState, identifier: str | None) -> str | None:
+    """Why a node, or with no id the process, is in the state it is in; None: nothing to tell."""
+    if identifier is None:
+        return _reason_of_process(state)
+    node = definition.nodes.get(identifier)
+    if node is None:
+        return None
+    standing = [state.nodes[each] for each in state.standing.get(node.id, ())]
+    waiting = [state.arcs[each] for each in state.active_arcs if state.arcs[each].to == node.id]
+    told = [_reason_of_token(definition, token) for token in standing]
+    if waiting:
+        came = ", ".join(sorted({state.nodes[each.parent].node for each in waiting}))
+        told.append(f"{len(waiting)} arc tokens wait there, from {came}; {_lacking(definition, node.id)}")
+    if not told:
+        newest = state.newest.get(node.id)
+        told = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
+    if not told:
+        led = ", ".join(dict.fromkeys(arc.start.id for arc in node.ins)) or "no arc"
+        told = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
+    return f"node {node.id} is {_state_of(state, node.id)}: {'; '.join(told)}"
+
+
+def _reason_of_token(definition: Process, token: NodeToken) -> str:
+    node = definition.nodes[token.node]
+    if token.backtracked:
+        return f"token {token.id} was gone back from ({token.execution_type})"
+    if token.guard == "DelayUntil" and token.completed is None:
+        return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
+    if token.completed is None:
+        what = f"{node.type} has not come back" if token.call else "it is to be completed"
+        return f"token {token.id} is active: {what}"
+    how = {"DiscardToken": "discarded by the guard", "SkipNode": "skipped by the guard"}
+    return f"token {token.id} was {how.get(token.guard, 'completed')}"
+
+
+def _reason_of_process(state: ProcessState) -> str | None:
+    texts = {
+        "completed": "no token was active any more",
+        "canceled": "it was canceled",
+        "failed": f"narval could not go on: element {state.error}",
+    }
+    return texts.get(state.state)
+
+
+def judged(
+    definition: Process, state: ProcessState, identifier: str | None, element: Lookup
+) -> Iterator[Wait]:
+    """The conditions that tokens on a `wait` node have, to be judged now."""
+    for number in state.active_nodes:
+        token = state.nodes[number]
+        node = definition.nodes[token.node]
+        if token.watch and identifier in (None, node.id):
+            bounds = tuple(
+                each.condition.bind({}) for each in node.conditions if not each.condition.variables
+            )
+            yield Wait(
+                node.id, "condition", "an element for each condition", bounds, tuple(None for _ in bounds)
+            )

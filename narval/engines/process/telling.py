@@ -1,0 +1,69 @@
+"""Tokens as plain data: what code of the user's own is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.definitions.process import Node, Process
+from narval.engines.process.state import ProcessState
+from narval.engines.process.tokens import ArcToken, NodeToken
+
+
+def portrait(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:
+    """All that may be known of a node token, and of its process; of no token, its process alone."""
+    found = state.nodes.get(token) if token is not None else None
+    about = {
+        "run": state.run,
+        "name": process.full_name,
+        "state": state.state,
+        "environment": dict(state.environment),
+    }
+    if found is None:
+        return {"process": about}
+    return {
+        "id": found.id,
+        "complete": found.completed is not None,
+        "guard_action": found.guard or None,
+        "execution_type": found.execution_type,
+        "node": _node(process.nodes[found.node]),
+        "environment": dict(found.environment),
+        "parents": [state.arcs[each].parent for each in found.parents],
+        "sets": _sets(state, found),
+        "process": about,
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "type": node.type,
+        "external": ":".join(node.external) or None,
+        "custom": dict(node.custom),
+        "arcs": [{"name": arc.name, "to": arc.end.name} for arc in node.outs],
+        "external_environment": dict(node.external_environment),
+        "guard": node.guard_text,
+        "join": node.join_text,
+    }
+
+
+def _sets(state: ProcessState, token: NodeToken) -> list[dict[str, Any]]:
+    """The sets a token is a member of, with their attributes and those of the member."""
+    found = ((state.sets[each], index) for each, index in token.sets.items())
+    return [
+        {
+            "id": each.id,
+            "name": each.name,
+            "index": index,
+            "level": each.level,
+            "max_index": each.count - 1,
+            "environment": dict(each.environment),
+            "member": dict(each.members.get(index, {})),
+        }
+        for each, index in found
+    ]
+
+
+def arc_token_told(process: Process, token: ArcToken) -> dict[str, Any]:
+    """What a join of the user's own may know of an arc token."""
+    arc = process.arcs[token.arc]
+    return {"id": token.id, "arc": arc.name, "from": arc.start.name, "parent": token.parent}

@@ -1,0 +1,26 @@
+"""A `wait` node with conditions: it goes on when memory satisfies them, as a transition does (N23, N24)."""
+
+from __future__ import annotations
+
+from narval.definitions.process import Node
+from narval.engines import commands
+from narval.engines.process import memory
+from narval.engines.process.changes import WatchSet
+from narval.engines.process.deciding import Deciding
+from narval.engines.process.tokens import NodeToken
+
+
+def satisfied(run: Deciding, node: Node, token: NodeToken) -> bool:
+    """Whether there is an element for each condition now, which is taken; if not, it is watched for."""
+    conditions = memory.wanted(run, node)
+    eids = memory.found(run, token, conditions)
+    if eids is not None:
+        memory.take(run, conditions, eids)
+        return True
+    if token.watch:
+        run.record.command(commands.Unwatch(token.watch))
+    watch = run.record.identifier()
+    run.record.change(WatchSet(token.id, watch))
+    bounds, scopes = tuple(bound for bound, _ in conditions), tuple(scope for _, scope in conditions)
+    run.record.command(commands.Watch(watch, bounds, scopes))
+    return False
