@@ -30,7 +30,7 @@ CORE = ("errors", "source", "memory", "definitions", "engines")
 ENTRANCES = {"narval", "narval.__main__"}
 """What embedders and the command line open: no layer, and nothing but the version is taken from there."""
 
-STANDARD = """__future__ abc array ast base64 bisect codecs collections contextlib dataclasses difflib enum functools
+STANDARD = """__future__ abc array ast bisect codecs collections contextlib dataclasses difflib enum functools
     hashlib heapq html importlib inspect itertools keyword math operator re reprlib string struct textwrap
     types typing unicodedata weakref xml"""
 INSTALLED = "elementpath lxml msgspec"
