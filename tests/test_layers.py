@@ -30,9 +30,9 @@ CORE = ("errors", "source", "memory", "definitions", "engines")
 ENTRANCES = {"narval", "narval.__main__"}
 """What embedders and the command line open: no layer, and nothing but the version is taken from there."""
 
-STANDARD = """__future__ abc array ast bisect codecs collections contextlib dataclasses difflib enum functools
-    hashlib heapq html importlib inspect itertools keyword math operator re reprlib string struct textwrap
-    types typing unicodedata weakref xml"""
+STANDARD = """__future__ abc array ast base64 binascii bisect codecs collections contextlib dataclasses
+    difflib enum functools hashlib heapq html importlib inspect itertools keyword math operator re
+    reprlib string struct textwrap types typing unicodedata weakref xml"""
 INSTALLED = "elementpath lxml msgspec"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """What the core may import: nothing here has a clock, chance, files, threads, sockets or logging."""
