@@ -52,7 +52,9 @@ PURE_NAMES = frozenset(
 """Names it may take from what is not pure as a whole."""
 
 WORLDLY = frozenset({"open", "input", "print", "eval", "exec", "compile", "__import__", "breakpoint"})
-WORLDLY_METHODS = frozenset("open read_text read_bytes write_text write_bytes unlink now today".split())
+WORLDLY_METHODS = frozenset(
+    ["open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "now", "today"]
+)
 """Calls that reach outside, or run what stands in a value."""
 
 
