@@ -53,7 +53,7 @@ PURE_NAMES = frozenset(
 
 WORLDLY = frozenset({"open", "input", "print", "eval", "exec", "compile", "__import__", "breakpoint"})
 WORLDLY_METHODS = frozenset(
-    ["open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "now", "today"]
+    {"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "now", "today"}
 )
 """Calls that reach outside, or run what stands in a value."""
 
