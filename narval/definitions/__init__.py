@@ -48,6 +48,11 @@ KINDS: Mapping[str, Kind] = {
 EDITOR_FILES = ".editor.xml"
 """Where the source's editor keeps the places of a process's nodes: nothing that is run, and never a fault."""
 
+IN_MODULES = frozenset(
+    ("action", "node-type", "predicate", "date-function", "string-function", "join", "listener")
+)
+"""The kinds of what modules declare: the store keeps modules whole."""
+
 SUFFIXES = frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
 
 

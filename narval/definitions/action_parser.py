@@ -84,6 +84,21 @@ def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
             yield name, value, declaration
 
 
+def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
+    """Where the `def` or `class` of a name is, and from which to which character its decorators go."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
+    start = source.offset(first)
+    written = re.compile(
+        rf"^[ \t]*(?:async\s+def|def|class)\s+{re.escape(_own_name(function, name))}\b", re.M
+    )
+    found = written.search(source.text, start)
+    if found is None:
+        return (first, 1), (start, start)
+    at = found.end() - len(found[0].lstrip())
+    return source.place(at), (start, at)
+
+
 class _Maker:
     """Makes actions of what either form says, and checks what both must keep."""
 
@@ -109,7 +124,7 @@ class _Maker:
             )
             return
         prototype = self._prototype(declaration, place, decorator)
-        description = _writable(str(declaration.description or _first_paragraph(function)))
+        description = writable(str(declaration.description or first_paragraph(function)))
         self.add(
             name,
             variable,
@@ -163,19 +178,7 @@ class _Maker:
         self._reader.fault_at(place, message)
 
     def _definition(self, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
-        """Where a function's `def` is, and from which to which character its decorators go."""
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        text = self.source.text
-        first = code.co_firstlineno if code is not None and code.co_filename.endswith(self.source.path) else 1
-        start = self.source.offset(first)
-        written = re.compile(
-            rf"^[ \t]*(?:async\s+def|def|class)\s+{re.escape(_own_name(function, name))}\b", re.M
-        )
-        found = written.search(text, start)
-        if found is None:
-            return (first, 1), (start, start)
-        at = found.end() - len(found[0].lstrip())
-        return self.source.place(at), (start, at)
+        return definition_of(self.source, name, function)
 
     # --- prototypes written in Python ---------------------------------------------------------------------
 
@@ -341,11 +344,11 @@ def _own_name(function: Any, name: str) -> str:
     return getattr(unwrapped, "__name__", name)
 
 
-def _first_paragraph(function: Any) -> str:
+def first_paragraph(function: Any) -> str:
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
 
 
-def _writable(text: str) -> str:
+def writable(text: str) -> str:
     """The text without the characters that XML does not know."""
     return re.sub(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]", "", text)
 

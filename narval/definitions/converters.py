@@ -7,10 +7,9 @@ having `from_text`, called with the text, and `to_text`; an enumeration goes by 
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -86,11 +85,11 @@ def _moment(text: str) -> datetime:
 def _longs(text: str) -> list[int]:
     try:
         data = base64.b64decode(text, validate=True)
-        (count,) = struct.unpack_from(">q", data)
-        if len(data) != 8 * (count + 1):
+        (count,) = struct.unpack_from(">i", data)
+        if len(data) != 4 + 8 * count:
             raise ValueError("its length is not that of its numbers")
-        return list(struct.unpack_from(f">{count}q", data, 8))
-    except (binascii.Error, struct.error) as error:
+        return list(struct.unpack_from(f">{count}q", data, 4))
+    except (ValueError, struct.error) as error:
         raise ValueError(f"expected 64-bit numbers in base64: {error}") from None
 
 
@@ -120,13 +119,9 @@ def _milliseconds(value: datetime) -> str:
     return str(round(value.timestamp() * 1000))
 
 
-def _day(value: date) -> str:
-    return _milliseconds(datetime(value.year, value.month, value.day, tzinfo=UTC))
-
-
 def _numbers(value: Sequence[int]) -> str:
     try:
-        packed = struct.pack(f">{len(value) + 1}q", len(value), *value)
+        packed = struct.pack(f">i{len(value)}q", len(value), *value)
     except struct.error:
         raise TypeError("no converter for a list but one of 64-bit numbers") from None
     return base64.b64encode(packed).decode("ascii")
@@ -137,6 +132,5 @@ _WRITERS: Mapping[Any, Callable[[Any], str]] = {
     int: str,
     float: repr,
     datetime: _milliseconds,
-    date: _day,
     (list, tuple): _numbers,
 }

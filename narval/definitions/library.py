@@ -16,7 +16,8 @@ class Reference(msgspec.Struct, frozen=True):
     """A place in a definition that names another one, to be checked once all files are read (N13).
 
     `what` says for people what names it; `check` finds further faults once the other one is there. With a
-    `group` the target may be named without one: that group is looked in first.
+    `group` the target may be named without one: that group is looked in first. That an
+    `optional` one is not there is no fault.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class Reference(msgspec.Struct, frozen=True):
     column: int
     check: Callable[[Definition], Iterable[Fault]] | None = None
     group: str | None = None
+    optional: bool = False
 
     def fault(self, message: str) -> Fault:
         """That it names something wrong."""
@@ -180,9 +182,9 @@ def check_targets(
             faults.append(
                 reference.fault(f"{reference.what}: {names} are of this name; write which is meant in full")
             )
-        elif found is None:
+        elif found is None and not reference.optional:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {})))
-        elif reference.check is not None:
+        elif found is not None and reference.check is not None:
             faults.extend(reference.check(found))
     return faults
 

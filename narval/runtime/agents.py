@@ -6,16 +6,17 @@ It is the unit of consistency (§ "Growing past one machine").
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
+from narval.definitions.code import Code
 from narval.definitions.library import Library
 from narval.engines.commands import Call, Wake, Watch
 from narval.engines.engine import Engine
-from narval.engines.events import Caller, Event, Woken
+from narval.engines.events import Caller, Event, Plain, Woken
 from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin
 from narval.memory.index import Index
@@ -31,6 +32,8 @@ MOST_DRAWN = 1000
 
 SNAPSHOT_AFTER = 1024
 """A run's state is saved whole after so many entries, or more when it is large."""
+
+Ask = Callable[["Run", str, Mapping[str, Plain]], Plain]
 
 WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
@@ -136,6 +139,9 @@ class Agent:
         """Those who have yet to be told of the first offer in the queue; None before it is their turn."""
         self.patient: dict[WatchKey, None] = {}
         """Watches that are told, too, when an element that fits is replaced."""
+        self.asking: Ask | None = None
+        """Who answers what an engine asks the user's code while it decides."""
+        self._listeners: tuple[Library, Mapping[str, int]] | None = None
         self.drawn: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
         self.idle: Idle | None = None
@@ -203,6 +209,18 @@ class Agent:
             if run.active:
                 self.by_call[run.caller.call] = run.eid
         self.memory.show_run(run.eid, run.kind, render)
+
+    def listeners(self, run: Run | None) -> Mapping[str, int]:
+        """Who hears of every process, in the versions that count for a run: the bits of events by name."""
+        library = (run.library if run is not None else None) or self.library
+        if self._listeners is None or self._listeners[0] is not library:
+            masks = {
+                each.name: each.mask
+                for each in library.of("listener").values()
+                if isinstance(each, Code) and each.everywhere
+            }
+            self._listeners = library, masks
+        return self._listeners[1]
 
     def retire(self, run: Run) -> None:
         """A run is over: it waits for nothing any more."""

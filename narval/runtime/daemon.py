@@ -28,6 +28,7 @@ from narval.memory.decay import Idle
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.runtime.alarm import Alarm, alarm
+from narval.runtime.asking import Asking
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.declared import declare_library, declare_memory, read_memory, start_declared
 from narval.runtime.deeds import Deed, Forgetting
@@ -39,7 +40,7 @@ from narval.runtime.inbox import Inbox
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
-from narval.runtime.perform import Code, Performer
+from narval.runtime.perform import Modules, Performer
 from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.schemas import Schemas
 from narval.runtime.settings import AT_START, FILE, Settings
@@ -111,6 +112,8 @@ class Daemon:
             prefix=home.id if home is not None else "memory",
             timeout=settings.call_timeout,
         )
+        self.asking = Asking(self.performer.function_of)
+        self.agent.asking = partial(self.asking.ask, self.agent)
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not quiet)
         self.schemas = Schemas(files.schemas if files is not None else None)
@@ -229,7 +232,7 @@ class Daemon:
     def _use(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self.agent.library = loaded.library
-        self.performer.use(loaded.library, Code(loaded.functions, loaded.sources, loaded.leases))
+        self.performer.use(loaded.library, Modules(loaded.functions, loaded.sources, loaded.leases))
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -242,6 +245,7 @@ class Daemon:
             if self._stopping is not None:
                 self._stopping.cancel()
             await self.executor.close(0.0)
+            self.asking.close()
 
     # --- running --------------------------------------------------------------------------------------
 

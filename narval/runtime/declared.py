@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from narval.definitions import IN_MODULES
 from narval.definitions.library import Library
 from narval.engines import runnable
 from narval.errors import DefinitionError, ElementError, Fault
@@ -62,7 +63,7 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
     wanted = {
         (each.kind, each.full_name, each.digest): (each.path, each.xml)
         for each in library
-        if each.kind != "action"
+        if each.kind not in IN_MODULES
     }
     for path, data in sources.items():
         wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)

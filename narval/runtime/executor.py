@@ -36,6 +36,7 @@ class Executor:
             "thread": self._threads,
             "worker": self._workers,
             "transform": self._workers,
+            "script": self._workers,
             "async": self._coroutines,
             "source": self._coroutines,
         }

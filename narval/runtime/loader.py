@@ -43,9 +43,9 @@ class FileState(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """What a home has: its library, the functions of its actions, and what is wrong with its files.
+    """What a home has: its library, the functions of its modules, and what is wrong with its files.
 
-    `functions` are by the full name of an action, `sources` (the bytes of modules) by the path of the file;
+    `functions` are by what `key_of` calls them, `sources` (the bytes of modules) by the path of the file;
     paths are relative to the home. `leases` keep the modules importable.
     """
 
@@ -67,7 +67,7 @@ class Loaded(msgspec.Struct, frozen=True):
             if stem not in imported.modules:
                 raise DefinitionError(imported.faults[stem])
             imported = Imported({stem: imported.modules[stem]})
-            definitions: tuple[Definition, ...] = imported.modules[stem].actions
+            definitions: tuple[Definition, ...] = imported.modules[stem].found
         else:
             parsed = _parse(source)
             definitions = parsed.definitions
@@ -173,7 +173,7 @@ class Loader:
             for path in read
             if path not in round_.faults
         }
-        fresh.update({each.source.path: each.actions for each in imported.modules.values()})
+        fresh.update({each.source.path: each.found for each in imported.modules.values()})
         sources = {each.source.path: each.source for each in imported.modules.values()}
         for path, definitions in fresh.items():
             good = _Good(tuple(definitions), now, sources.get(path))
@@ -213,7 +213,7 @@ class _Round:
         last_good: Callable[[str], tuple[Definition, ...]],
     ) -> None:
         self._read, self._last_good = read, last_good
-        self._actions = [each for module in imported.modules.values() for each in module.actions]
+        self._code = [each for module in imported.modules.values() for each in module.found]
         self._module_faults = imported.faults
         self.faults: dict[str, list[Fault]] = {
             path: list(parsed.faults) for path, parsed in read.items() if parsed.faults
@@ -259,7 +259,7 @@ class _Round:
         return [fault for faults in kept for fault in faults]
 
     def _library(self) -> Library:
-        definitions: list[Definition] = list(self._actions)
+        definitions: list[Definition] = list(self._code)
         for path, parsed in self._read.items():
             definitions += self._last_good(path) if path in self.faults else parsed.definitions
         return Library(definitions)
@@ -268,7 +268,7 @@ class _Round:
         """The files that did not load, by what they are meant to have: names, or a group if none is known."""
         broken = {("action", stem): faults[0].path for stem, faults in self._module_faults.items()}
         for path in self.faults:
-            named = self._read[path].names or {(kind, _group(path)) for kind in KINDS if kind != "action"}
+            named = self._read[path].names or {(kind, _group(path)) for kind in KINDS if KINDS[kind].suffixes}
             broken.update((each, path) for each in named)
         return broken
 

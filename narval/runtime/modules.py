@@ -24,6 +24,8 @@ import msgspec
 
 from narval.definitions.action import Action
 from narval.definitions.action_parser import actions_of
+from narval.definitions.code import DECLARATION as CODE_DECLARATION
+from narval.definitions.code import Code
 from narval.errors import DefinitionError, Fault
 from narval.source import Source
 
@@ -39,21 +41,30 @@ class Lease:
         weakref.finalize(self, _drop, package).atexit = False
 
 
+Found = Action | Code
+"""What a module may declare."""
+
+
 class Module(msgspec.Struct, frozen=True):
-    """A module as it was imported, and its actions; `source` is the version that did.
+    """A module as it was imported, and what it declares; `source` is the version that did.
 
     Who may yet call its functions keeps the `lease` as well.
     """
 
     source: Source
     module: ModuleType
-    actions: tuple[Action, ...]
+    found: tuple[Found, ...]
     lease: Lease
 
     @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
-        """The Python functions of its actions, by the full name of the action."""
-        return {each.full_name: getattr(self.module, each.function) for each in self.actions}
+        """Its Python functions and classes, by `key_of` what they are."""
+        return {key_of(each): getattr(self.module, each.function) for each in self.found}
+
+
+def key_of(found: Found) -> str:
+    """By what the function of an action, or other code, is known: `mail.send`, `predicate:isPaid`."""
+    return found.full_name if isinstance(found, Action) else f"{found.kind}:{found.name}"
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -79,7 +90,25 @@ def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -
             package.attempt(stem)
     # a module knows its package as its loader, which must not lead to the lease: that would never end then
     modules = {stem: Module(*found, lease) for stem, found in package.found.items()}
-    return Imported(modules, package.faults)
+    return Imported(_without_doubles(modules, package.faults), package.faults)
+
+
+def _without_doubles(
+    modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
+) -> Mapping[str, Module]:
+    """Processes know code by its own name alone: one that two modules give stays with the first of them."""
+    first: dict[str, str] = {}
+    kept = {}
+    for stem in sorted(modules):
+        module = modules[stem]
+        doubles = [each for each in module.found if first.setdefault(key_of(each), stem) != stem]
+        for each in doubles:
+            other = modules[first[key_of(each)]].source.path
+            message = f"expected a new name, found the {each.kind} {each.name!r} of {other} again"
+            faults[stem] = (*faults.get(stem, ()), module.source.fault(message, each.line, 1))
+        found = tuple(each for each in module.found if each not in doubles)
+        kept[stem] = msgspec.structs.replace(module, found=found) if doubles else module
+    return kept
 
 
 class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -87,7 +116,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, name: str, versions: Versions, folder: str) -> None:
         self._name, self._versions, self._folder = name, versions, folder
-        self.found: dict[str, tuple[Source, ModuleType, tuple[Action, ...]]] = {}
+        self.found: dict[str, tuple[Source, ModuleType, tuple[Found, ...]]] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
 
     @contextlib.contextmanager
@@ -128,7 +157,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the first version that can be run and whose actions have no faults."""
+        """Run the first version that can be run and whose declarations have no faults."""
         stem = module.__name__.rpartition(".")[2]
         if stem in self.faults and stem not in self.found:
             raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
@@ -136,25 +165,40 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         for source in self._versions(stem) or ():
             module.__dict__.clear()
             module.__dict__.update(fresh)
-            actions, faults = self._run(module, source)
+            found, faults = self._run(module, source)
             if not faults:
-                self.found[stem] = source, module, tuple(actions)
+                self.found[stem] = source, module, tuple(found)
                 return
             self.faults.setdefault(stem, tuple(faults))
         raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
 
-    def _run(self, module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
+    def _run(self, module: ModuleType, source: Source) -> tuple[list[Found], list[Fault]]:
         module.__file__ = file = self._folder + source.path
         try:
             code = compile(source.text, file, "exec", dont_inherit=True)
             exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
-            return actions_of(module, source)
+            return _declared(module, source)
         except DefinitionError as error:
             return [], list(error.faults)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return [], [_fault(error, file, source)]
+
+
+def _declared(module: ModuleType, source: Source) -> tuple[list[Found], list[Fault]]:
+    """All that a module declares, and what is wrong with it."""
+    actions, faults = actions_of(module, source)
+    if not _uses_code(module):  # most modules have actions alone, and need no more
+        return list(actions), faults
+    from narval.definitions.code_parser import code_of
+
+    code, more = code_of(module, source)
+    return [*actions, *code], sorted({*faults, *more})
+
+
+def _uses_code(module: ModuleType) -> bool:
+    return any(CODE_DECLARATION in getattr(value, "__dict__", ()) for value in vars(module).values())
 
 
 def _nothing(stem: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -12,17 +13,20 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from narval.definitions.action import Action
+from narval.definitions.code import Code
 from narval.definitions.library import Definition, Library
 from narval.definitions.transform import Transform
 from narval.engines import ENGINES
 from narval.engines.commands import Abandon, Answer, Call, Outer
 from narval.engines.events import Begun, Caller, Cancelled, Problem, Produced, Raw, Returned
+from narval.errors import ActionError
 from narval.memory.element import Element
 from narval.runtime.agents import Agent, Run
 from narval.runtime.executor import Executor
 from narval.runtime.executors.contract import Outcome, Task, Where
 from narval.runtime.loop import Delivery, Request
-from narval.runtime.modules import Lease
+from narval.runtime.modules import Lease, key_of
+from narval.runtime.nodes import SCRIPT, NodeTask, node_task, script_task
 from narval.runtime.turn import Turn
 
 log = logging.getLogger("narval.perform")
@@ -33,8 +37,8 @@ INTERRUPTED = Problem(
 )
 
 
-class Code(NamedTuple):
-    """What the actions of a library are made of; `leases` keep their modules importable."""
+class Modules(NamedTuple):
+    """What the actions and other code of a library are made of; `leases` keep their modules importable."""
 
     functions: Mapping[str, Callable[..., Any]]
     sources: Mapping[str, bytes]
@@ -61,7 +65,7 @@ class Performer:
         self.agent, self.executor = agent, executor
         self.functions: Mapping[str, Callable[..., Any]] = {}
         self.sources: Mapping[str, bytes] = {}
-        self._code: WeakKeyDictionary[Library, Code] = WeakKeyDictionary()
+        self._code: WeakKeyDictionary[Library, Modules] = WeakKeyDictionary()
         self.stubs: dict[str, Callable[..., Any]] = {}
         self.answers: dict[str, Callable[[Any, Any], None]] = {}
         self._files: dict[str, str] = {}
@@ -121,24 +125,33 @@ class Performer:
         """Whether some call may yet go on by itself: a source that has caught up waits for the world."""
         return not all(self.executor.caught_up(call) for call in self._flying)
 
-    def use(self, library: Library, code: Code) -> None:
+    def use(self, library: Library, code: Modules) -> None:
         """From now on this is the code of the library's actions; older code is kept while runs need it."""
         self.functions, self.sources = code.functions, code.sources
         self._code[library] = code
 
-    def _code_of(self, run: Run, definition: Action) -> Code:
-        """The code that belongs to a version of an action."""
-        if run.library is not None and run.library.get("action", definition.full_name) is definition:
+    def _code_of(self, run: Run, definition: Definition) -> Modules:
+        """The modules that belong to a version of an action, or of other code."""
+        if run.library is not None and run.library.get(definition.kind, definition.full_name) is definition:
             code = self._code.get(run.library)
             if code is not None:
                 return code
-        return Code(self.functions, self.sources)
+        return Modules(self.functions, self.sources)
+
+    def function_of(self, run: Run, definition: Definition) -> Any:
+        """The function or class of code that modules declare, in the version that counts; or None."""
+        if not isinstance(definition, Action | Code):
+            return None
+        return self._code_of(run, definition).functions.get(key_of(definition))
 
     # --- calls ----------------------------------------------------------------------------------------
 
     def _call(self, run: Run, call: Call) -> None:
         if call.kind in ENGINES:
             self._post(Request(partial(_begin, run, call), _ignore))
+            return
+        if call.kind == "node":
+            (self._script if call.name == SCRIPT else self._node)(run, call)
             return
         definition = self.agent.definition(run, call.kind, call.name)
         inputs, gone = self._inputs(call, definition)
@@ -147,8 +160,67 @@ class Performer:
             kind = "forgotten" if gone else "unknown-target"
             self._refuse(run, call, Problem(kind, what, final=bool(gone)))
             return
-        task = self._task(run, call, definition, inputs)
+        self._begin_task(run, call, self._task(run, call, definition, inputs))
+
+    def _node(self, run: Run, call: Call) -> None:
+        """A node of a process is executed, or backtracked, by the user's class for its type."""
+        definition = self.agent.definition(run, "node-type", call.name)
+        code = self.function_of(run, definition) if definition is not None else None
+        if not isinstance(definition, Code) or code is None:
+            why = f"there is no node type named {call.name}"
+            self._refuse(run, call, Problem("unknown-target", why, final=True))
+            return
+        timeout = call.timeout if call.timeout is not None else self.timeout
+        stub = self.stubs.get(call.name)
+        if stub is not None:
+            where: Any = _where_of(stub)
+            code, definition = _stand_in(stub), dataclasses.replace(definition, where=where)
+        try:
+            node = node_task(run, call, definition, code, timeout)
+        except ActionError as error:
+            self._refuse(run, call, Problem(error.kind, str(error), final=error.final))
+            return
+        source = self._code_of(run, definition).sources.get(definition.path)
+        self._begin_node(run, call, node, self._file(definition.path), definition.function, source)
+
+    def _script(self, run: Run, call: Call) -> None:
+        """The script of a node is run."""
+        timeout = call.timeout if call.timeout is not None else self.timeout
+        self._begin_node(run, call, script_task(run, call, timeout))
+
+    def _begin_node(
+        self,
+        run: Run,
+        call: Call,
+        node: NodeTask,
+        path: str = "",
+        function_name: str = "",
+        source: bytes | None = None,
+    ) -> None:
+        task = Task(
+            call=self.outside_id(call.call),
+            run=run.eid,
+            step=call.step,
+            attempt=call.attempt,
+            family=self.agent.top(run),
+            action=f"the script of node {call.step}" if call.name == SCRIPT else call.name,
+            where=node.where,
+            function=node.function,
+            module_path=path,
+            function_name=function_name,
+            source=source,
+            timeout=node.timeout,
+            home=self._home,
+            about=node.about,
+        )
+        self._begin_task(run, call, task, node.finished)
+
+    def _begin_task(
+        self, run: Run, call: Call, task: Task, finished: Callable[[Outcome], Outcome] | None = None
+    ) -> None:
         done, produced = partial(self._done, run.eid, call.call), partial(self._produced, run.eid, call.call)
+        if finished is not None:
+            done = partial(_finish, finished, done)
         self._flying.add(task.call)
         try:
             announce = partial(self._announce, run, call.call) if call.on_restart == "error" else None
@@ -249,6 +321,7 @@ class Performer:
             elements=tuple(outcome.elements),
             problem=outcome.problem,
             abandoned=outcome.abandoned,
+            value=outcome.value,
         )
         self._post(Delivery(run, event))
 
@@ -288,6 +361,12 @@ def _begin(run: Run, call: Call, turn: Turn) -> None:
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
 
 
+def _finish(
+    finished: Callable[[Outcome], Outcome], done: Callable[[Outcome], None], outcome: Outcome
+) -> None:
+    done(finished(outcome))
+
+
 def _settle(recorded: asyncio.Future[None], error: BaseException | None) -> None:
     if recorded.done():
         return
@@ -299,6 +378,12 @@ def _settle(recorded: asyncio.Future[None], error: BaseException | None) -> None
 
 def _ignore(value: Any, error: Any) -> None:
     """Nobody waits for this answer."""
+
+
+def _stand_in(stub: Callable[..., Any]) -> type:
+    """A node type whose hooks are a stub, which is called with the token."""
+    hooks = {hook: staticmethod(stub) for hook in ("execute", "backtrack")}
+    return type("Stub", (), hooks)
 
 
 def _where_of(function: Callable[..., Any]) -> Where:

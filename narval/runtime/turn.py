@@ -141,13 +141,14 @@ class Turn:
 
     @property
     def listeners(self) -> Mapping[str, int]:
-        """Who hears of every process."""
-        return {}
+        """Who hears of every process, and the bits of the events they hear of."""
+        return self.agent.listeners(self._run)
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
-        """What the user's code says now."""
-        kind, _, name = function.partition(":")
-        raise ActionError(f"there is no {kind} named {name}", "unknown", final=True)
+        """What the user's code says now. Raises ActionError."""
+        if self._run is None or self.agent.asking is None:
+            raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
+        return self.agent.asking(self._run, function, arguments)
 
     # --- events ---------------------------------------------------------------------------------------
 
@@ -192,20 +193,28 @@ class Turn:
             decided, wished = run.engine.advance(run.definition, run.state, event, self)
         except StoreError:
             raise
+        except ActionError as error:  # what was asked within the decision did not answer
+            self._run = None
+            log.warning("run %d of %s cannot go on: %s", run.eid, run.name, error)
+            self._undo(run, event, error.kind, str(error))
         except Exception as error:
             self._run = None
             log.exception("run %d of %s broke down", run.eid, run.name)
-            self._take_back(run)
-            if run.state is None:
-                self.lose(run)
-            else:
-                message = f"narval failed while it followed {run.name}: {error!r}"
-                self._break(run, event, "internal-error", message)
+            message = f"narval failed while it followed {run.name}: {error!r}"
+            self._undo(run, event, "internal-error", message)
         else:
             self._run = None
             if decided or wished or not isinstance(event, Matched):
                 self._record(run, event, decided, wished)
         return True
+
+    def _undo(self, run: Run, event: Event, kind: str, message: str) -> None:
+        """An advance raised: its run goes back to where it was, and fails there."""
+        self._take_back(run)
+        if run.state is None:
+            self.lose(run)
+        else:
+            self._break(run, event, kind, message)
 
     def _still_true(self, run: Run, event: Event) -> bool:
         """Whether an event still says something: the element may be taken, the call may be back."""

@@ -60,6 +60,15 @@ def answer(task: Task) -> Outcome:
         end_prints(task.call)
 
 
+def awaited(result: object) -> object:
+    """What a function gave, in a program that has no loop: a coroutine is run to its end."""
+    if not inspect.iscoroutine(result):
+        return result
+    import asyncio
+
+    return asyncio.run(result)
+
+
 def function_of(task: Task) -> Callable[..., Any]:
     """What a task calls in this program."""
     if task.function is None:

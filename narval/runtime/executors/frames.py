@@ -6,6 +6,7 @@ A length beyond `MOST` is refused before anything is read, and every message is 
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import msgspec
 
@@ -50,6 +51,7 @@ class Asked(msgspec.Struct, frozen=True, tag=True):
     home: str | None
     folders: tuple[str, ...]
     memory: int
+    about: dict[str, Any] | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -70,6 +72,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     call: str
     elements: list[Raw]
     problem: Problem | None
+    value: dict[str, Any] | None = None
 
 
 Said = Ready | Progressed | Answered

@@ -8,23 +8,23 @@ log, and dies with the daemon: by signal where the system has one for that, else
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import faulthandler
 import hashlib
 import importlib.abc
 import importlib.util
-import inspect
 import os
 import signal
 import sys
 import threading
 import time
 from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
+from typing import Any
 
 from narval.engines.events import Problem
 from narval.errors import ActionError
@@ -120,7 +120,7 @@ def main() -> None:
         asked = calls.get()
         outcome = _answer(asked, modules, pipe)
         _flush()
-        answered = Answered(asked.call, outcome.elements, outcome.problem)
+        answered = Answered(asked.call, outcome.elements, outcome.problem, outcome.value)
         try:
             pipe.send(answered)
         except FrameError as error:
@@ -151,7 +151,12 @@ def _answer(asked: Asked, modules: Modules, pipe: Pipe) -> Outcome:
         source=asked.source,
         inputs=inputs,
         home=home,
+        about=asked.about,
     )
+    if asked.about is not None:
+        from narval.runtime.executors import nodes
+
+        return current.context().run(nodes.answer, task, partial(_function, task, modules))
     if asked.is_transform:
         return current.context().run(transforms.answer, task, asked.folders, asked.memory)
     return current.context().run(_call, task, modules)
@@ -160,16 +165,19 @@ def _answer(asked: Asked, modules: Modules, pipe: Pipe) -> Outcome:
 def _call(task: Task, modules: Modules) -> Outcome:
     """Load the module and call its function; a coroutine gets a loop of its own."""
     try:
-        module = modules.load(task.module_path, task.source)
-        function = getattr(module, task.function_name, None)
-        if not callable(function):
-            raise ActionError(f"{task.module_path} has no function {task.function_name!r}", "no-function")
-        result = function(**conversion.arguments(task.inputs))
-        if inspect.iscoroutine(result):
-            result = asyncio.run(result)
-        return Outcome(conversion.elements(result))
+        result = _function(task, modules)(**conversion.arguments(task.inputs))
+        return Outcome(conversion.elements(conversion.awaited(result)))
     except BaseException as error:
         return Outcome(problem=conversion.problem(error, task.module_path, task.home))
+
+
+def _function(task: Task, modules: Modules) -> Any:
+    """What a task calls: a function, or the class of a node."""
+    module = modules.load(task.module_path, task.source)
+    function = getattr(module, task.function_name, None)
+    if not callable(function):
+        raise ActionError(f"{task.module_path} has no function {task.function_name!r}", "no-function")
+    return function
 
 
 def _executed(path: str, text: bytes, digest: str) -> ModuleType:

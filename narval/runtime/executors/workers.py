@@ -130,6 +130,7 @@ class Workers:
             home=None if task.home is None else str(task.home),
             folders=self._limits.folders,
             memory=self._limits.transform_memory,
+            about=None if task.about is None else dict(task.about),
         )
 
     def _rest(self, child: Child) -> None:
@@ -177,7 +178,7 @@ class Workers:
             return
         del self._busy[child], self._places[work]
         self._rest(child)
-        work.answer(Outcome(message.elements, message.problem))
+        work.answer(Outcome(message.elements, message.problem, value=message.value))
         self._hand_out()
 
     def child_printed(self, child: Child, line: str) -> None:

@@ -1,0 +1,237 @@
+"""The code of a module that processes use by name: what `@node_type`, `@predicate` and their like declare.
+
+The module has been imported already; its source gives every fault its line and column.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from types import ModuleType
+from typing import Any
+
+from lxml import etree
+
+from narval.definitions import reading
+from narval.definitions.action_parser import WHERE, definition_of, first_paragraph, writable
+from narval.definitions.code import (
+    DECLARATION,
+    EVENTS,
+    HOOKS,
+    Code,
+    Declaration,
+    Where,
+    is_property_type,
+    mask_of,
+    properties_of,
+)
+from narval.definitions.process import CALLS
+from narval.errors import Fault
+from narval.source import Source
+
+BUILT_IN = frozenset(("node", "wait", "script", "nested", *CALLS))
+"""The types of nodes that need no class."""
+
+_METHOD = {"join": "join", "listener": "notify"}
+"""Kinds that may be classes, and the method that is then called."""
+
+
+def code_of(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
+    """What a module declares for processes, in the order of the file, and all that is wrong with it."""
+    maker = _Maker(source)
+    for variable, value, declaration in _declared(module):
+        maker.take(variable, value, declaration)
+    return sorted(maker.found, key=lambda each: each.line), sorted(set(maker.faults))
+
+
+def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
+    """What carries a declaration of its own in a module; what it imported belongs to another one."""
+    seen: set[int] = set()
+    for name, value in list(vars(module).items()):
+        own = getattr(value, "__dict__", {})
+        declaration = own.get(DECLARATION) if isinstance(own, Mapping) else None
+        if (
+            isinstance(declaration, Declaration)
+            and id(value) not in seen
+            and getattr(value, "__module__", None) == module.__name__
+        ):
+            seen.add(id(value))
+            yield name, value, declaration
+
+
+class _Maker:
+    """Makes code of declarations, and checks what can be kept."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._stem = PurePath(source.path).stem
+        self._place = (1, 1)
+        self._word = ""
+        self.found: list[Code] = []
+        self.faults: list[Fault] = []
+
+    def take(self, variable: str, value: Any, declaration: Declaration) -> None:
+        """One thing that is declared."""
+        self._place, _ = definition_of(self._source, variable, value)
+        self._word = f"@{declaration.kind.replace('-', '_')}"
+        name = variable if declaration.name is None else declaration.name
+        try:
+            reading.identifier(name)
+        except (TypeError, ValueError):
+            self._fault(f"expected a name without blanks, found {name!r:.80}")
+            return
+        if declaration.kind == "node-type" and name in BUILT_IN:
+            self._fault(f"narval has nodes of type {name!r} itself; expected another name")
+            return
+        if any((each.kind, each.name) == (declaration.kind, name) for each in self.found):
+            self._fault(f"expected a new name, found {name!r} again")
+        before = len(self.faults)
+        hooks, properties = self._shape(value, declaration)
+        where = self._where(value, declaration)
+        mask = self._mask(declaration)
+        if len(self.faults) > before:
+            return
+        description = writable(first_paragraph(value))
+        xml = _render(self._stem, name, declaration, hooks, properties, description)
+        self.found.append(
+            Code(
+                kind=declaration.kind,
+                group=self._stem,
+                name=name,
+                function=variable,
+                where=where,
+                hooks=hooks,
+                properties=properties,
+                mask=mask,
+                everywhere=declaration.everywhere,
+                pure=declaration.pure,
+                descriptions={"en": description} if description else {},
+                digest=hashlib.sha256(self._source.digest.encode() + xml).hexdigest(),
+                xml=xml,
+                path=self._source.path,
+                line=self._place[0],
+            )
+        )
+
+    def _fault(self, message: str) -> None:
+        self.faults.append(self._source.fault(f"{self._word}: {message}", *self._place))
+
+    def _shape(self, value: Any, declaration: Declaration) -> tuple[frozenset[str], Mapping[str, Any]]:
+        """Check that it is what its kind wants; the hooks and properties of a node type."""
+        if declaration.kind == "node-type":
+            return self._node_type(value)
+        method = _METHOD.get(declaration.kind)
+        if isinstance(value, type) and method is not None:
+            self._is_made_alone(value)
+            if not callable(getattr(value, method, None)):
+                self._fault(f"expected the class to have a method {method!r}")
+            else:
+                self._takes_one(getattr(value, method), f"the method {method!r}", 2)
+        elif isinstance(value, type) or not callable(value):
+            self._fault(f"expected a function{' or a class' * (method is not None)}, found {value!r:.80}")
+        else:
+            self._takes_one(value, "the function", 1)
+        return frozenset(), {}
+
+    def _node_type(self, value: Any) -> tuple[frozenset[str], Mapping[str, Any]]:
+        if not isinstance(value, type):
+            self._fault(f"expected a class, found {value!r:.80}")
+            return frozenset(), {}
+        self._is_made_alone(value)
+        hooks = frozenset(each for each in HOOKS if callable(getattr(value, each, None)))
+        for each in sorted(hooks):
+            self._takes_one(getattr(value, each), f"the method {each!r}", 2)
+        for each in ("guard", "is_backtrackable"):
+            if inspect.iscoroutinefunction(getattr(value, each, None)):
+                self._fault(f"the method {each!r} must answer at once: expected def, not async def")
+        try:
+            properties = properties_of(value)
+        except Exception as error:
+            self._fault(f"its annotations cannot be read: {error}")
+            return hooks, {}
+        for name, wanted in properties.items():
+            if not is_property_type(wanted):
+                shown = getattr(wanted, "__name__", wanted)
+                self._fault(f"the property {name!r}: no text can become {shown}; give it from_text")
+        return hooks, properties
+
+    def _is_made_alone(self, value: type) -> None:
+        try:
+            parameters = inspect.signature(value).parameters.values()
+        except (TypeError, ValueError):
+            return
+        needed = [each.name for each in parameters if _is_needed(each)]
+        if needed:
+            self._fault(f"expected a class that is made without arguments, but it needs {', '.join(needed)}")
+
+    def _takes_one(self, function: Callable[..., Any], what: str, count: int) -> None:
+        """Check that a function can be called with one thing (a method: itself besides)."""
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            self._fault(f"{what} must give an answer, not yield several")
+        try:
+            inspect.signature(function).bind(*[None] * count)
+        except TypeError:
+            self._fault(f"expected {what} to take one argument{' beside self' * (count == 2)}")
+        except ValueError:
+            return
+
+    def _where(self, value: Any, declaration: Declaration) -> Where:
+        runs = declaration.runs
+        performed = [getattr(value, each, None) for each in ("execute", "backtrack")]
+        coroutines = [inspect.iscoroutinefunction(each) for each in performed if each is not None]
+        if declaration.kind != "node-type":
+            if inspect.iscoroutinefunction(value):
+                self._fault("it must answer at once: expected def, not async def")
+            return "inline"
+        if runs not in (None, *WHERE):
+            self._fault(f"runs: expected thread, worker or inline, found {runs!r}")
+        elif runs is not None and any(coroutines):
+            self._fault(f"runs={runs!r}: an async def runs in the loop itself; leave runs out")
+        if any(coroutines) and not all(coroutines):
+            self._fault("execute and backtrack must both be async def, or neither")
+        if any(coroutines):
+            return "async"
+        return {"worker": "worker", "inline": "inline"}.get(str(runs), "thread")  # type: ignore[return-value]
+
+    def _mask(self, declaration: Declaration) -> int:
+        if declaration.kind != "listener":
+            return 0
+        try:
+            return mask_of(declaration.events)
+        except (ValueError, AttributeError) as error:
+            self._fault(f"events: {error}")
+            return 0
+
+
+def _is_needed(each: inspect.Parameter) -> bool:
+    return each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+
+
+def _render(
+    group: str,
+    name: str,
+    declaration: Declaration,
+    hooks: frozenset[str],
+    properties: Mapping[str, Any],
+    description: str,
+) -> bytes:
+    """The element that memory shows (N2)."""
+    root = etree.Element(declaration.kind, {"name": name, "group": group})
+    if declaration.runs is not None:
+        root.set("runs", declaration.runs)
+    if declaration.pure:
+        root.set("pure", "yes")
+    if declaration.kind == "listener":
+        root.set("everywhere", "yes" if declaration.everywhere else "no")
+    if description:
+        etree.SubElement(root, "description", {"lang": "en"}).text = description
+    for each in (each for each in HOOKS if each in hooks):
+        etree.SubElement(root, "hook", {"name": each})
+    for each, wanted in properties.items():
+        etree.SubElement(root, "property", {"name": each, "type": getattr(wanted, "__name__", str(wanted))})
+    for each in EVENTS if declaration.kind == "listener" else ():
+        if not declaration.events or mask_of(declaration.events) >> EVENTS[each] & 1:
+            etree.SubElement(root, "event", {"name": each})
+    return etree.tostring(root, encoding="utf-8")

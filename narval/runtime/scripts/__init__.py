@@ -1,0 +1,1 @@
+"""Scripts of processes: small programs of others, in languages that reach nothing outside (section 10)."""

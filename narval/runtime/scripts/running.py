@@ -1,0 +1,265 @@
+"""Runs one script within its limits, in whatever program calls this: a worker, by rule (section 10).
+
+A script is given plain data and leaves plain data: the `prelude` of its language makes `engine` and `token`
+of the one, and keeps what the script does as the other. The interpreter calls nothing of ours while the
+script runs, so there is nothing to escape to, and its limits of time and memory hold without exception. What
+a script leaves is read against types before anybody believes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import msgspec
+
+from narval.errors import ActionError
+
+TIME = 10.0
+"""Seconds that a script may take."""
+
+MEMORY = 64 * 1024 * 1024
+"""Bytes that a script may have."""
+
+STACK = 512 * 1024
+MOST_EFFECTS = 10_000
+MOST_PRINTED = 256 * 1024
+_MORE_MEMORY = 16 * 1024 * 1024
+"""What there is besides to write down what a script left that had used up its own."""
+
+LANGUAGES: Mapping[str, str] = {
+    "js": "js", "javascript": "js", "ecmascript": "js", "": "js", "py": "python", "python": "python",
+}  # fmt: skip
+"""What `executeType` may say, in any case; without it, a script is in js."""
+
+
+class Script(msgspec.Struct, frozen=True):
+    """A script: `tokens` are the token it is for, and those it came from, by id."""
+
+    node: str
+    text: str
+    language: str
+    token: dict[str, Any]
+    tokens: dict[str, dict[str, Any]]
+    writable: bool = True
+    time: float = TIME
+    memory: int = MEMORY
+
+
+class Set(msgspec.Struct, frozen=True, tag_field="do", tag="set", omit_defaults=True):
+    """An attribute is set, or, without a value, removed."""
+
+    of: Literal["token", "process", "set", "member"]
+    name: str
+    value: str | None
+    set: str | None = None
+
+
+class Complete(msgspec.Struct, frozen=True, tag_field="do", tag="complete"):
+    """The token leaves on these arcs."""
+
+    arcs: list[str]
+    asynchronous: bool = False
+
+
+class CompleteWithSet(msgspec.Struct, frozen=True, tag_field="do", tag="complete-with-new-token-set"):
+    """The token leaves as a set of tokens."""
+
+    arcs: list[str]
+    name: str
+    count: int
+    asynchronous: bool = False
+    environment: dict[str, str | None] = {}
+    members: dict[str, list[str | None]] = {}
+
+
+class Backtrack(msgspec.Struct, frozen=True, tag_field="do", tag="backtrack"):
+    """The process goes back to a token."""
+
+    token: int
+
+
+Effect = Set | Complete | CompleteWithSet | Backtrack
+
+
+class _Left(msgspec.Struct, frozen=True):
+    effects: list[Effect]
+    printed: list[str]
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a script did: its effects as plain data, and the value of its last expression."""
+
+    effects: list[dict[str, Any]]
+    value: str | int | float | bool | None
+
+
+def run(script: Script, write: Callable[[str], None]) -> Ran:
+    """Run a script; `write` is told each line it printed. Raises ActionError."""
+    language = LANGUAGES.get(script.language.strip().lower())
+    if language is None:
+        known = ", ".join(sorted({each for each in LANGUAGES if each}))
+        raise ActionError(
+            f"the script of node {script.node!r} is in {script.language!r}; there is {known}",
+            "script-language",
+            final=True,
+        )
+    return _RUNNERS[language](script, write)
+
+
+@cache
+def _prelude(name: str) -> str:
+    return files("narval.runtime.scripts").joinpath(name).read_text("utf-8")
+
+
+def _given(script: Script) -> dict[str, Any]:
+    return {
+        "token": script.token,
+        "tokens": script.tokens,
+        "writable": script.writable,
+        "most": MOST_EFFECTS,
+        "room": MOST_PRINTED,
+    }
+
+
+def _checked(effects: object) -> list[dict[str, Any]]:
+    """What a script left, once it is known to be what it should be."""
+    try:
+        found: list[dict[str, Any]] = msgspec.to_builtins(msgspec.convert(effects, list[Effect]))
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ActionError(f"the script left effects that are none: {error}", "script-failed") from None
+    for each in found:
+        if each["do"] == "complete-with-new-token-set" and not 1 <= each["count"] <= 100_000:
+            raise ActionError(f"expected a count from 1 to 100,000, got {each['count']}", "script-failed")
+    return found
+
+
+def _failed(script: Script, message: str, kind: str = "script-failed") -> ActionError:
+    return ActionError(f"the script of node {script.node!r}: {message}", kind)
+
+
+# --- js -------------------------------------------------------------------------------------------------
+
+
+def _js(script: Script, write: Callable[[str], None]) -> Ran:
+    import quickjs  # type: ignore[import-untyped]
+
+    context = quickjs.Context()
+    context.set_max_stack_size(STACK)
+    context.set_memory_limit(script.memory)
+    context.set_time_limit(script.time)
+    context.eval(_prelude("prelude.js"))
+    context.set("__given", json.dumps(_given(script)))
+    context.eval("globalThis.__narval = __narval(JSON.parse(__given)); delete globalThis.__given;")
+    context.eval("Object.defineProperty(globalThis, '__narval', {writable: false, configurable: false});")
+    refusal, value = None, None
+    try:
+        value = context.eval(script.text)
+    except quickjs.JSException as error:
+        refusal = _js_refusal(script, str(error))
+    finally:
+        context.set_memory_limit(script.memory + _MORE_MEMORY)
+        context.set_time_limit(1.0)
+        left = _js_left(context, script, write, refusal)
+    if refusal is not None:
+        raise refusal
+    return Ran(left, value if isinstance(value, str | int | float | bool) else None)
+
+
+def _js_left(
+    context: Any, script: Script, write: Callable[[str], None], refusal: ActionError | None
+) -> list[dict[str, Any]]:
+    """What the script left; where it failed, what it had printed counts alone."""
+    try:
+        found = json.loads(context.eval("__narval.result()"))
+        for line in found["printed"]:
+            write(str(line))
+        return [] if refusal is not None else _checked(found["effects"])
+    except ActionError:
+        raise
+    except Exception as error:
+        if refusal is not None:
+            return []
+        raise _failed(script, f"what it left cannot be read: {_first_line(str(error))}") from None
+
+
+def _js_refusal(script: Script, message: str) -> ActionError:
+    """What is wrong, and on which line of the script."""
+    first = _first_line(message)
+    place = re.search(r"(?:<eval> \(|at )<input>:(\d+)", message)
+    where = f"line {place[1]}: " if place is not None else ""
+    if "interrupted" in first:
+        return _failed(script, f"{where}it took more than {script.time:g} s", "script-timeout")
+    if "out of memory" in first or first == "null":
+        limit = script.memory // (1024 * 1024)
+        return _failed(script, f"{where}it wanted more than {limit} MiB of memory", "script-memory")
+    return _failed(script, where + first)
+
+
+def _first_line(message: str) -> str:
+    return next(iter(message.strip().splitlines()), "")[:500]
+
+
+# --- python ---------------------------------------------------------------------------------------------
+
+
+def _python(script: Script, write: Callable[[str], None]) -> Ran:
+    import pydantic_monty as monty
+
+    lines = _Lines(write)
+    limits: Any = {
+        "max_feed_duration_secs": script.time,
+        "max_turn_duration_secs": script.time,
+        "max_memory": script.memory,
+    }
+    with monty.Monty() as pool, pool.checkout(limits=limits) as session:
+        try:
+            session.feed_run(_prelude("prelude.monty"), inputs={"given": _given(script)})
+            value = session.feed_run(script.text, print_callback=lines.take)
+            effects = session.feed_run("effects")
+        except monty.MontyError as error:
+            raise _python_refusal(script, error) from None
+        finally:
+            lines.end()
+    return Ran(_checked(effects), value if isinstance(value, str | int | float | bool) else None)
+
+
+def _python_refusal(script: Script, error: Any) -> ActionError:
+    frames = error.traceback() if hasattr(error, "traceback") else []
+    where = f"line {frames[-1].line}: " if frames else ""
+    message = _first_line(str(error))
+    if message.startswith("TimeoutError"):
+        return _failed(script, f"{where}it took more than {script.time:g} s", "script-timeout")
+    if message.startswith("MemoryError"):
+        limit = script.memory // (1024 * 1024)
+        return _failed(script, f"{where}it wanted more than {limit} MiB of memory", "script-memory")
+    return _failed(script, where + message)
+
+
+class _Lines:
+    """What is printed, line by line, up to a limit."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write, self._rest, self._room = write, "", MOST_PRINTED
+
+    def take(self, stream: str, text: str) -> None:
+        """Something is printed."""
+        self._room -= len(text)
+        if self._room < 0:
+            raise ValueError("the script prints too much")
+        *whole, self._rest = (self._rest + text).split("\n")
+        for line in whole:
+            self._write(line)
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        if self._rest:
+            self._write(self._rest)
+            self._rest = ""
+
+
+_RUNNERS: Mapping[str, Callable[[Script, Callable[[str], None]], Ran]] = {"js": _js, "python": _python}

@@ -1,0 +1,312 @@
+"""Tokens as the user's code sees them: plain data to read, and wishes kept in order (sections 8, 10).
+
+A token is made of what the engine says of it (`portrait`). What the code sets, and how it completes the
+token, becomes *effects*: plain data that go back to the engine with the answer. So the same token serves in
+the loop, in a thread and in a worker, and nothing that code does late or halfway can touch a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from narval.definitions.converters import from_text, to_text
+from narval.errors import ActionError, RequestError
+
+MOST_TEXT = 1_000_000
+"""The most characters that a value of an environment may have."""
+
+MOST_EFFECTS = 10_000
+MOST_MEMBERS = 100_000
+
+Effect = dict[str, Any]
+Write = Callable[[str, str | None], None]
+
+
+class Delay:
+    """An answer of a guard: ask again at a moment (a datetime, or seconds since 1970)."""
+
+    __slots__ = ("until",)
+
+    def __init__(self, until: datetime | float) -> None:
+        self.until = until.timestamp() if isinstance(until, datetime) else float(until)
+
+
+class Environment(Mapping[str, str]):
+    """Attributes by name, kept as texts; of several layers the first that has one counts.
+
+    What is set goes to the first.
+    """
+
+    __slots__ = ("_layers", "_write")
+
+    def __init__(self, layers: Iterable[dict[str, str]], write: Write | None = None) -> None:
+        self._layers, self._write = tuple(layers), write
+
+    def __getitem__(self, name: str) -> str:
+        for layer in self._layers:
+            if name in layer:
+                return layer[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for layer in self._layers for name in layer))
+
+    def __len__(self) -> int:
+        return len(set().union(*self._layers))
+
+    def get(self, name: str, default: Any = None, type: Any = str) -> Any:
+        """An attribute as a value of a type: `int`, `bool`, `datetime`, … Raises ValueError."""
+        text = next((layer[name] for layer in self._layers if name in layer), None)
+        return default if text is None else from_text(text, type)
+
+    def set(self, name: str, value: object) -> None:
+        """Set an attribute; None removes it. Raises RequestError where that is not to be done."""
+        if self._write is None:
+            raise RequestError(f"the attribute {name!r} cannot be set here: this environment is only read")
+        if not isinstance(name, str) or not name:
+            raise RequestError(f"expected the name of an attribute, got {name!r:.80}")
+        text = to_text(value)
+        if text is not None and len(text) > MOST_TEXT:
+            raise RequestError(
+                f"the attribute {name!r}: expected at most {MOST_TEXT:,} characters, got {len(text):,}"
+            )
+        self._write(name, text)
+        if text is None:
+            self._layers[0].pop(name, None)
+        else:
+            self._layers[0][name] = text
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self.set(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self.set(name, None)
+
+    def __repr__(self) -> str:
+        return f"<environment {dict(self)!r:.200}>"
+
+
+class Node:
+    """The node that a token is on."""
+
+    __slots__ = ("arcs", "custom", "external", "external_environment", "name", "type")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.name: str = told["name"]
+        self.type: str = told.get("type", "node")
+        self.external: str | None = told.get("external")
+        """The externals by which it was imported, outermost first, between colons; or None."""
+        self.arcs: tuple[Mapping[str, str], ...] = tuple(told.get("arcs", ()))
+        """The arcs that leave it: `name` and `to` of each."""
+        self.custom: Mapping[str, str] = MappingProxyType(dict(told.get("custom", {})))
+        self.external_environment = Environment([dict(told.get("external_environment", {}))])
+
+    def __repr__(self) -> str:
+        return f"<node {self.name!r} of type {self.type!r}>"
+
+
+class Process:
+    """The run that a token belongs to."""
+
+    __slots__ = ("environment", "name", "run", "state")
+
+    def __init__(self, told: Mapping[str, Any], write: Write | None = None) -> None:
+        self.run: int = told.get("run", 0)
+        self.name: str = told.get("name", "")
+        self.state: str = told.get("state", "")
+        self.environment = Environment([dict(told.get("environment", {}))], write)
+
+    def __repr__(self) -> str:
+        return f"<process {self.run} of {self.name!r}>"
+
+
+class SetMember:
+    """A set of tokens that a token is in, and its place there (section 7)."""
+
+    __slots__ = ("environment", "index", "level", "max_index", "member", "name")
+
+    def __init__(self, told: Mapping[str, Any], shared: Write | None, own: Write | None) -> None:
+        self.name: str = told["name"]
+        self.index: int = told.get("index", 0)
+        self.max_index: int = told.get("max_index", 0)
+        self.level: int = told.get("level", 0)
+        self.environment = Environment([dict(told.get("environment", {}))], shared)
+        self.member = Environment([dict(told.get("member", {}))], own)
+
+    def __repr__(self) -> str:
+        return f"<member {self.index} of the set {self.name!r}>"
+
+
+class Token:
+    """A node token: what is known of it, and what is to become of it."""
+
+    __slots__ = (
+        "completes", "effects", "environment", "execution_type", "guard_action", "id", "is_complete",
+        "is_writable", "node", "parents", "process", "sets",
+    )  # fmt: skip
+
+    def __init__(self, told: Mapping[str, Any], *, writable: bool = False, completes: bool = True) -> None:
+        self.id: int = told["id"]
+        self.node = Node(told["node"])
+        self.is_complete = bool(told.get("complete", False))
+        self.guard_action: str | None = told.get("guard_action") or None
+        self.execution_type: str = told.get("execution_type", "Forward")
+        self.parents: tuple[int, ...] = tuple(told.get("parents", ()))
+        """The node tokens it comes from."""
+        self.is_writable, self.effects = writable, list[Effect]()
+        self.completes = completes
+        """Whether it may be completed here: once, and not by what goes back."""
+        self.process = Process(told.get("process", {}), self._writer("process"))
+        own = dict(told.get("environment", {}))
+        shared = self.process.environment._layers[0]
+        self.environment = Environment([own, shared], self._writer("token"))
+        """Its own attributes over those of the process; what is set is its own."""
+        self.sets: Mapping[str, SetMember] = MappingProxyType(
+            {
+                each["name"]: SetMember(
+                    each, self._writer("set", each["name"]), self._writer("member", each["name"])
+                )
+                for each in told.get("sets", ())
+            }
+        )
+
+    def set(self, name: str, value: object) -> None:
+        """Set an attribute of its own; those that come from it have it too."""
+        self.environment.set(name, value)
+
+    def complete(self, arc: str | None = None, *, asynchronous: bool = False) -> None:
+        """It is done: it leaves on the arcs of that name, or of no name."""
+        self.complete_many(arc, asynchronous=asynchronous)
+
+    def complete_many(self, *arcs: str | None, asynchronous: bool = False) -> None:
+        """It is done: it leaves on the arcs of these names; of none, it ends here."""
+        self._completing()
+        self._wish(do="complete", arcs=[_arc(each) for each in arcs], asynchronous=asynchronous)
+
+    def complete_with_new_token_set(
+        self,
+        name: str,
+        count: int,
+        arc: str | None = None,
+        *,
+        environment: Mapping[str, object] | None = None,
+        members: Mapping[str, Sequence[object]] | None = None,
+        asynchronous: bool = False,
+    ) -> None:
+        """It is done: a set of `count` tokens leaves on each arc of that name (section 7).
+
+        `environment` is shared by the set; `members` gives each member its value by index.
+        """
+        if not isinstance(count, int) or not 1 <= count <= MOST_MEMBERS:
+            raise RequestError(f"expected a count from 1 to {MOST_MEMBERS:,}, got {count!r:.80}")
+        self._completing()
+        self._wish(
+            do="complete-with-new-token-set",
+            arcs=[_arc(arc)],
+            name=str(name),
+            count=count,
+            asynchronous=asynchronous,
+            environment={key: to_text(value) for key, value in (environment or {}).items()},
+            members={key: [to_text(one) for one in values] for key, values in (members or {}).items()},
+        )
+
+    def backtrack(self, to: int) -> None:
+        """The process goes back to where the token of that id was active (section 11)."""
+        self._wish(do="backtrack", token=int(to))
+
+    def _completing(self) -> None:
+        if not self.completes:
+            raise RequestError(f"token {self.id} is not to be completed here, or is already")
+        self.completes = False
+
+    def _wish(self, **effect: Any) -> None:
+        if not self.is_writable:
+            raise RequestError(f"token {self.id} can only be looked at here")
+        if len(self.effects) >= MOST_EFFECTS:
+            raise ActionError(f"expected at most {MOST_EFFECTS:,} effects of one call", "too-many")
+        self.effects.append(effect)
+
+    def _writer(self, of: str, name: str | None = None) -> Write | None:
+        if not self.is_writable:
+            return None
+
+        def write(key: str, text: str | None) -> None:
+            named = {} if name is None else {"set": name}
+            self._wish(do="set", of=of, name=key, value=text, **named)
+
+        return write
+
+    def __repr__(self) -> str:
+        return f"<token {self.id} on {self.node.name!r}>"
+
+
+def _arc(name: str | None) -> str:
+    """An arc's name as the engine knows it: those without one have the empty one."""
+    if name is not None and not isinstance(name, str):
+        raise RequestError(f"expected the name of an arc, got {name!r:.80}")
+    return name or ""
+
+
+# --- what questions are given ---------------------------------------------------------------------------
+
+
+class ArcToken:
+    """A token on its way along an arc; it waits at the arc's end."""
+
+    __slots__ = ("arc", "id", "node", "parent")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.id: int = told["id"]
+        self.arc: str = told.get("arc", "")
+        """The arc's name, "" for those without one."""
+        self.node: str = told.get("from", "")
+        """The node it comes from."""
+        self.parent: int = told.get("parent", 0)
+
+    def __repr__(self) -> str:
+        return f"<arc token {self.id} from {self.node!r}>"
+
+
+class Arrival:
+    """A token arrives at a node whose join is code: which of those that wait are joined?"""
+
+    __slots__ = ("node", "target", "token", "waiting")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.waiting = tuple(ArcToken(each) for each in told.get("waiting", ()))
+        """The tokens that wait at the node, oldest first, the arriving one among them."""
+        self.token = next((each for each in self.waiting if each.id == told.get("arc_token")), None)
+        self.node: str = told.get("node", "")
+        self.target: int | None = told.get("target")
+        """The newest token on the node that others may be merged into, or None."""
+
+    def join(self, tokens: Iterable[ArcToken] | None = None) -> dict[str, Any]:
+        """The answer that joins these tokens into a new one; by default all that wait."""
+        return {"join": [each.id for each in (self.waiting if tokens is None else tokens)]}
+
+    def merge(self, tokens: Iterable[ArcToken] | None = None) -> dict[str, Any]:
+        """The answer that has these tokens end in the one that is on the node already: the newest."""
+        if self.target is None:
+            raise RequestError("there is no token on the node to merge into")
+        merged = [each.id for each in (self.waiting if tokens is None else tokens)]
+        return {"merge": merged, "into": self.target}
+
+
+class ProcessEvent:
+    """What a listener hears: what happened, and to which token."""
+
+    __slots__ = ("arc_token", "arcs", "process", "token", "type")
+
+    def __init__(self, told: Mapping[str, Any], portrait: Mapping[str, Any]) -> None:
+        self.type: str = told["event"]
+        self.arc_token: int | None = told.get("arc_token")
+        self.arcs: tuple[str, ...] = tuple(told.get("arcs") or ())
+        """Of a token that is completed, the names of the arcs on which it leaves."""
+        self.token = Token(portrait) if "id" in portrait else None
+        self.process = self.token.process if self.token is not None else Process(portrait["process"])
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.token if self.token is not None else self.arc_token}>"
