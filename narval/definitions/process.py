@@ -30,6 +30,10 @@ CALLS: Mapping[str, str] = {
 """Node types that call a definition, which `custom` names as `target`, and its kind."""
 
 
+BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
+"""The types of nodes that need no class of the user's."""
+
+
 class MemoryGuard(msgspec.Struct, frozen=True):
     """`<guard type="xpath">`: accepts where memory has an element that fits, else does as `otherwise`."""
 

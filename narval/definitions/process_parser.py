@@ -13,12 +13,14 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import NamedTuple
 
+import msgspec
 from lxml import etree
 
 from narval.definitions import PROCESS, joinlang, rubric
 from narval.definitions.hint import closest
-from narval.definitions.library import Parsed, Reference
+from narval.definitions.library import Definition, Parsed, Reference
 from narval.definitions.process import (
+    BUILT_IN,
     Draft,
     External,
     Guard,
@@ -34,14 +36,11 @@ from narval.definitions.process_words import EVERY_EVENT, WORDS
 from narval.definitions.reading import Entry, Reading, TooManyFaultsError
 from narval.definitions.recipe import TransitionCondition
 from narval.definitions.statements import DelayUntil, Discard, If, Join, Result, Skip
-from narval.errors import DefinitionError, ElementError
+from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory.element import canonical, local_name, parse_untrusted
 from narval.memory.match import Condition
 from narval.source import Node as XmlNode
 from narval.source import Source
-
-VARIABLES = frozenset({"process"})
-"""What patterns in a process may use: `$process` is its run."""
 
 
 def parse(source: Source, root: XmlNode) -> Parsed:
@@ -101,7 +100,7 @@ class _Builder:
         nodes = [self._node(each) for each in in_order(entry.of("node")) if each.get("name")]
         externals = tuple(self._external(each) for each in in_order(self._externals.values()))
         draft = Draft(tuple(nodes), tuple(self._ways()), self._within())
-        found.check_variables(VARIABLES, "$process, the run itself", patterns)
+        found.check_variables({*self._nodes, "process"}, "process or the name of a node", patterns)
         custom = tuple((each.key, each.raw.strip()) for each in self._custom(entry))
         xml, name = self._alone(), entry.get("name")
         if xml is None or not name or not self.group or found.faults:
@@ -186,6 +185,8 @@ class _Builder:
 
     def _refer(self, entry: Entry, node: Node, custom: list[Custom]) -> None:
         """Note what the node calls, to be looked for once all files are read."""
+        if node.type not in BUILT_IN:
+            self._refer_to_type(entry, node.type, custom)
         if node.target is None:
             return
         kind, target = node.target
@@ -203,6 +204,19 @@ class _Builder:
             what, path = f"node {node.name!r}", self._found.source.path
             group = self.group if kind == "process" else None
             self.references.append(Reference(kind, target, what, path, line, column, group=group))
+
+    def _refer_to_type(self, entry: Entry, type: str, custom: list[Custom]) -> None:
+        """That the class of a node's type, if there is one, must have the properties that `custom` names."""
+        path = self._found.source.path
+        given = [(key, raw, *place) for key, raw, place in custom]
+
+        def check(found: Definition) -> Iterable[Fault]:
+            faults = getattr(found, "faults", None)
+            return faults(path, given) if faults is not None else ()
+
+        line, column = entry.place("type")
+        reference = Reference("node", type, f"node {entry.get('name')!r}", path, line, column, check)
+        self.references.append(msgspec.structs.replace(reference, optional=True))
 
     # --- guards and joins -------------------------------------------------------------------------------
 

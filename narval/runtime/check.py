@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from time import time as now
 
-from narval.definitions.library import Definition
+from narval.definitions.library import Definition, Library
+from narval.definitions.process import Process
+from narval.definitions.process_checks import doubts
 from narval.definitions.recipe import Recipe, Time
 from narval.definitions.recipe_words import FIELDS
 from narval.definitions.schedule import finer_omitted, schedule_of
@@ -34,7 +36,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
     faults = [*faults, *loaded.faults, *schemas.faults(), *_faults_of_memory(home, loaded, schemas)]
-    faults += warnings(loaded.library)
+    faults += warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -58,25 +60,28 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
     faults: list[Fault] = []
     for file in files:
         try:
-            before, loaded = loaded.library, loaded.with_definitions(file)
+            loaded = loaded.with_definitions(file)
         except DefinitionError as error:
             faults += error.faults
         else:
-            known = frozenset(map(id, before))
-            faults += warnings(each for each in loaded.library if id(each) not in known)
+            added = [each for each in loaded.library if each.path == str(file)]
+            faults += warnings(added, loaded.library)
     return faults
 
 
-def warnings(definitions: Iterable[Definition]) -> list[Fault]:
-    """What recipes say that is allowed and may not be meant: dates gone by, or left open (N25)."""
+def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
+    """What definitions say that is allowed and may not be meant: dates gone by, or left open (N25)."""
+    definitions = list(definitions)
     recipes = [each for each in definitions if isinstance(each, Recipe)]
-    return [
+    processes = [each for each in definitions if isinstance(each, Process)]
+    dates = [
         Fault(recipe.path, time.line, 1, doubt, warning=True)
         for recipe in recipes
         for transition in recipe.transitions.values()
         for time in transition.times
         if (doubt := _doubt(time))
     ]
+    return [*dates, *doubts(processes, library)]
 
 
 def _doubt(time: Time) -> str:

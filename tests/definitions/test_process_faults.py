@@ -53,7 +53,7 @@ def within(text: str) -> str:
         (within('<node name="a"><guard>§<b/>Accept</guard></node>'), "unexpected element 'b' in guard"),
         (within('<node name="a"><guard else="§Skip">Accept</guard></node>'), 'only a guard of type="xpath"'),
         (within('<node name="a"><guard type="xpath">email[§</guard></node>'), "guard is no XPath"),
-        (within('<node name="a"><guard type="xpath">a[@b=§$c]</guard></node>'), "$c: expected $process"),
+        (within('<node name="a"><guard type="xpath">a[@b=§$c]</guard></node>'), "$c: expected process or the name of a node, found"),
         (within('<node name="a"><guard type="xpath" else="Skip §5">a</guard></node>'), "else: expected"),
         (within('<node name="a"><guard type="xpath" else="§IF b THEN Skip ELSE Skip">a</guard></node>'), ""),
         (within('<node name="a" type="task">§<condition><match>a</match></condition></node>'), "type wait"),

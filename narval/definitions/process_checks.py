@@ -1,0 +1,144 @@
+"""What a process says that is allowed and may not be meant: warnings of `narval check` (section 16).
+
+Names of predicates, functions, node types, joins, listeners and nested processes are looked for when a run
+needs them, and may come later; here they are compared with what is loaded now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from narval.definitions.conditions import predicates
+from narval.definitions.hint import closest
+from narval.definitions.library import Library
+from narval.definitions.process import BUILT_IN, MemoryGuard, Node, Process
+from narval.definitions.rubric import results
+from narval.definitions.statements import (
+    DateValue,
+    DelayUntil,
+    If,
+    NamedDate,
+    Predicate,
+    RelativeDate,
+    Result,
+    Skip,
+    Statement,
+    StringValue,
+)
+from narval.errors import Fault
+
+_WORDS = {"predicate": "predicate", "date": "date function", "string": "string function"}
+
+Named = Predicate | NamedDate | StringValue
+
+
+def doubts(processes: Iterable[Process], library: Library) -> list[Fault]:
+    """What may not be meant in processes of a library."""
+    imported = _Imported(library)
+    return [fault for process in processes for fault in _doubts(process, library, imported)]
+
+
+def names_asked(statement: Statement) -> Iterator[tuple[str, Named]]:
+    """The names that a guard asks about, each with the kind of what it is: predicate, date or string."""
+    while isinstance(statement, If):
+        yield from (("predicate", each) for each in predicates(statement.condition))
+        yield from names_asked(statement.then)
+        statement = statement.otherwise
+    yield from _names_in(statement)
+
+
+def _names_in(result: Result) -> Iterator[tuple[str, Named]]:
+    match result:
+        case StringValue():
+            yield "string", result
+        case DelayUntil(RelativeDate(base=name)) | DateValue(RelativeDate(base=name)):
+            yield "date", name
+        case DelayUntil(NamedDate() as name) | DateValue(NamedDate() as name):
+            yield "date", name
+
+
+class _Imported:
+    """Which processes others import, and by which arcs the copies of their nodes are left."""
+
+    def __init__(self, library: Library) -> None:
+        self.arcs: dict[tuple[str, str], set[str]] = {}
+        for each in library.of(Process.kind).values():
+            if isinstance(each, Process):
+                for node in each.nodes.values():
+                    if node.origin:
+                        self.arcs.setdefault((node.origin, node.name), set()).update(node.outs_by_name)
+        self.processes = {process for process, _ in self.arcs}
+
+
+def _doubts(process: Process, library: Library, imported: _Imported) -> Iterator[Fault]:
+    def doubt(message: str, line: int, column: int = 1) -> Fault:
+        return Fault(process.path, line, column, message, warning=True)
+
+    if not process.start_nodes and process.full_name not in imported.processes:
+        yield doubt('no node has isStart="true": this process cannot be started', process.line)
+    for listening in process.listeners:
+        if library.get("listener", listening.name) is None:
+            hint = closest(listening.name, library.of("listener"))
+            yield doubt(f"there is no listener {listening.name!r} now{hint}", process.line)
+    for node in process.nodes.values():
+        if node.external:
+            continue  # told where it is defined
+        for message, line, column in _of_node(process, node, library, imported):
+            yield doubt(message, line, column)
+
+
+def _of_node(
+    process: Process, node: Node, library: Library, imported: _Imported
+) -> Iterator[tuple[str, int, int]]:
+    where = f"node {node.name!r}"
+    if node.type not in BUILT_IN and library.get("node", node.type) is None:
+        hint = closest(node.type, (*BUILT_IN, *library.of("node")))
+        yield f"{where}: no module has the node type {node.type!r}, so it does nothing{hint}", node.line, 1
+    if node.join == "class" and library.get("join", node.join_text) is None:
+        hint = closest(node.join_text, library.of("join"))
+        yield f"{where}: there is no join {node.join_text!r} now{hint}", node.line, 1
+    if node.type == "nested":
+        yield from _nested(process, node, library)
+    for kind, name in _names(node):
+        if library.get(kind, name.name) is None:
+            hint = closest(name.name, library.of(kind))
+            yield f"there is no {_WORDS[kind]} {name.name!r} now{hint}", name.line, name.column
+    left = {*node.outs_by_name, *imported.arcs.get((process.full_name, node.name), ())}
+    for skip in _skips(node):
+        if skip.arc not in left and (skip.arc or left):
+            shown = f"arc {skip.arc!r}" if skip.arc else "arc without a name"
+            hint = closest(skip.arc, filter(None, left))
+            yield f"{where} has no {shown} to skip to: the token ends here{hint}", skip.line, skip.column
+
+
+def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[str, int, int]]:
+    name = node.text_of("graphName")
+    called = library.called(Process.kind, name, process.group)
+    if not called:
+        names = [each.name for each in library.of(Process.kind).values()]
+        hint = closest(name, names)
+        yield f"node {node.name!r}: there is no process {name!r} now{hint}", node.line, 1
+    elif len(called) > 1:
+        listed = " and ".join(each.full_name for each in called)
+        yield f"node {node.name!r}: {listed} are of this name; write which is meant in full", node.line, 1
+
+
+def _names(node: Node) -> Iterator[tuple[str, Named]]:
+    statement = _statement(node)
+    if statement is not None:
+        yield from names_asked(statement)
+    for requirement in (each for some in node.joinlang for each in some):
+        if requirement.when is not None:
+            asked = predicates(requirement.when)
+            yield from (("predicate", each) for each in asked if each.name != "first")
+
+
+def _skips(node: Node) -> Iterator[Skip]:
+    statement = _statement(node)
+    found = () if statement is None else results(statement)
+    return (each for each in found if isinstance(each, Skip))
+
+
+def _statement(node: Node) -> Statement | None:
+    """What the guard of a node says in Rubric; of one that asks memory, what it says otherwise."""
+    return node.guard.otherwise if isinstance(node.guard, MemoryGuard) else node.guard
