@@ -55,7 +55,10 @@ def within(text: str) -> str:
         (within('<node name="a"><guard type="xpath">email[§</guard></node>'), "guard is no XPath"),
         (within('<node name="a"><guard type="xpath">a[@b=§$c]</guard></node>'), "$c: expected process or"),
         (within('<node name="a"><guard type="xpath" else="Skip §5">a</guard></node>'), "else: expected"),
-        (within('<node name="a"><guard type="xpath" else="§IF b THEN Skip ELSE 5">a</guard></node>'), " IF"),
+        (
+            within('<node name="a"><guard type="xpath" else="§IF b THEN Skip ELSE Skip">a</guard></node>'),
+            "else: expected Discard, Skip or DELAY UNTIL, found IF",
+        ),
         (within('<node name="a" type="task">§<condition><match>a</match></condition></node>'), "type wait"),
         (within('§<node name="a" type="nested"/>'), '<graph name="…"/>'),
         (within('§<node name="a" type="action"/>'), "<target>group.action</target>"),
