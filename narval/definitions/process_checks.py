@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from narval.definitions.conditions import predicates
-from narval.definitions.hint import closest
+from narval.definitions.hint import closest, nearest
 from narval.definitions.library import Library
 from narval.definitions.process import BUILT_IN, MemoryGuard, Node, Process
 from narval.definitions.rubric import results
@@ -80,20 +80,32 @@ def _doubts(process: Process, library: Library, imported: _Imported) -> Iterator
         if library.get("listener", listening.name) is None:
             hint = closest(listening.name, library.of("listener"))
             yield doubt(f"there is no listener {listening.name!r} now{hint}", process.line)
-    for node in process.nodes.values():
-        if node.external:
-            continue  # told where it is defined
+    own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
+    for message, line, column in _of_types(own, library):
+        yield doubt(message, line, column)
+    for node in own:
         for message, line, column in _of_node(process, node, library, imported):
             yield doubt(message, line, column)
+
+
+def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, int, int]]:
+    """Types of nodes that no module has, each once: such a node is complete as soon as it is begun."""
+    of: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.type not in BUILT_IN and library.get("node", node.type) is None:
+            of.setdefault(node.type, []).append(node)
+    for type, found in of.items():
+        near = nearest(type, (*BUILT_IN, *library.of("node")))
+        hint = f"; did you mean {near!r}?" if near is not None else ""
+        names = ", ".join(repr(node.name) for node in found[:5]) + ", …" * (len(found) > 5)
+        line = min(node.line for node in found)
+        yield f"no module has the node type {type!r}, so {names} will do nothing{hint}", line, 1
 
 
 def _of_node(
     process: Process, node: Node, library: Library, imported: _Imported
 ) -> Iterator[tuple[str, int, int]]:
     where = f"node {node.name!r}"
-    if node.type not in BUILT_IN and library.get("node", node.type) is None:
-        hint = closest(node.type, (*BUILT_IN, *library.of("node")))
-        yield f"{where}: no module has the node type {node.type!r}, so it does nothing{hint}", node.line, 1
     if node.join == "class" and library.get("join", node.join_text) is None:
         hint = closest(node.join_text, library.of("join"))
         yield f"{where}: there is no join {node.join_text!r} now{hint}", node.line, 1

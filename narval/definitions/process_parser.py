@@ -17,6 +17,7 @@ import msgspec
 from lxml import etree
 
 from narval.definitions import PROCESS, joinlang, rubric
+from narval.definitions.code import ALL_EVENTS, Code
 from narval.definitions.hint import closest
 from narval.definitions.library import Definition, Parsed, Reference
 from narval.definitions.process import (
@@ -32,7 +33,7 @@ from narval.definitions.process import (
 )
 from narval.definitions.process_composition import compose, pinned, reference_to
 from narval.definitions.process_custom import Custom, arcs_in_order, custom_id, custom_of, in_order
-from narval.definitions.process_words import EVERY_EVENT, WORDS
+from narval.definitions.process_words import WORDS
 from narval.definitions.reading import Entry, Reading, TooManyFaultsError
 from narval.definitions.recipe import TransitionCondition
 from narval.definitions.statements import DelayUntil, Discard, If, Join, Result, Skip
@@ -211,8 +212,7 @@ class _Builder:
         given = [(key, raw, *place) for key, raw, place in custom]
 
         def check(found: Definition) -> Iterable[Fault]:
-            faults = getattr(found, "faults", None)
-            return faults(path, given) if faults is not None else ()
+            return found.faults(path, given) if isinstance(found, Code) else ()
 
         line, column = entry.place("type")
         reference = Reference("node", type, f"node {entry.get('name')!r}", path, line, column, check)
@@ -341,7 +341,7 @@ class _Builder:
         masks: dict[str, int] = {}
         for each in self._entry.of("listener"):
             name = each.get("name", "")
-            masks[name] = masks.get(name, 0) | each.get("events", EVERY_EVENT)
+            masks[name] = masks.get(name, 0) | each.get("events", ALL_EVENTS)
         return tuple(Listening(name, mask) for name, mask in masks.items())
 
     def _alone(self) -> bytes | None:

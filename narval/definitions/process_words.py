@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from narval.definitions import reading
+from narval.definitions.code import EVENTS, mask_of
 from narval.definitions.hint import closest
 from narval.definitions.process import JoinType
 from narval.definitions.reading import COMMON, Attribute, Word, Words
@@ -17,17 +18,6 @@ JOINS: tuple[JoinType, ...] = (
 
 ALIASES: Mapping[str, JoinType] = {"tokenSetAnd": "tokenSet", "custom": "class"}
 """The names of joins in the manual that the source does not know (section 17)."""
-
-EVENTS: Mapping[str, int] = {
-    "PROCESS_CREATED": 0, "PROCESS_STARTED": 1, "PROCESS_PENDING_COMPLETE": 2, "PROCESS_COMPLETED": 3,
-    "PROCESS_PENDING_CANCEL": 4, "PROCESS_CANCELED": 5,
-    "NODE_TOKEN_CREATED": 6, "NODE_TOKEN_ACCEPTED": 7, "NODE_TOKEN_EXECUTED": 8, "NODE_TOKEN_DISCARDED": 9,
-    "NODE_TOKEN_SKIPPED": 10, "NODE_TOKEN_COMPLETED": 11, "NODE_TOKEN_BACKTRACKED": 12,
-    "ARC_TOKEN_CREATED": 13, "ARC_TOKEN_PROCESSED": 14, "ARC_TOKEN_COMPLETED": 15,
-    "ARC_TOKEN_BACKTRACKED": 16, "ARC_TOKEN_MERGED": 17,
-    "NODE_TOKEN_DELAYED": 18, "ARC_TOKEN_INCOMPLETE_JOIN": 19,
-}  # fmt: skip
-"""The events of a process, and the bit of each in a mask (section 3)."""
 
 
 def _label(text: str) -> str:
@@ -68,12 +58,11 @@ def _number(text: str) -> float:
 
 def _mask(text: str) -> int:
     """The bits of events, named with blanks or commas between them."""
-    mask = 0
-    for name in re.split(r"[\s,]+", text.strip()):
+    names = re.split(r"[\s,]+", text)
+    for name in names:
         if name not in EVENTS:
             raise ValueError("the names of events", closest(name, EVENTS))
-        mask |= 1 << EVENTS[name]
-    return mask
+    return mask_of(names)
 
 
 _PLACE = {"x": Attribute(_number), "y": Attribute(_number)}
@@ -123,4 +112,3 @@ WORDS: Words = {
     "custom": Word(children=None),
     "listener": Word({"name": Attribute(_label, required=True), "events": Attribute(_mask)}),
 }
-EVERY_EVENT = (1 << len(EVENTS)) - 1

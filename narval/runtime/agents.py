@@ -24,6 +24,9 @@ from narval.memory.tree import Memory
 from narval.runtime.deeds import Deed
 from narval.runtime.moments import Moments
 
+PROCESS = "process"
+"""The kind of runs, and of definitions, that may nest others of them (section 9)."""
+
 MOST_FAILURES = 100
 """So many of the runs that failed are known by when they did."""
 
@@ -191,10 +194,25 @@ class Agent:
         return command is None or not command.dated
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
-        """The version that counts for a run: that of its library, else the current one."""
+        """The version that counts for a run: that of its library, else the current one.
+
+        A process may be named without its group, and one that is nested in another is always current.
+        """
+        if kind == PROCESS:
+            return self._process(run, name)
         library = run.library if run is not None else None
         known = library.get(kind, name) if library is not None else None
         return known if known is not None else self.library.get(kind, name)
+
+    def _process(self, run: Run | None, name: str) -> Any:
+        """The process of a name, if it can be but one (section 9)."""
+        kept = run.library if run is not None and run.kind != PROCESS else None
+        group = run.definition.group if run is not None and run.kind == PROCESS else ""
+        for library in (kept, self.library):
+            called = library.called(PROCESS, name, group) if library is not None else ()
+            if len(called) == 1:
+                return called[0]
+        return None
 
     def enlist(self, run: Run, render: Callable[[], Element]) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""

@@ -37,7 +37,7 @@ from narval.memory.element import Element, Origin, canonical, children, local_na
 from narval.memory.match import Bound
 from narval.memory.trouble import make_error
 from narval.runtime import agents, codec
-from narval.runtime.agents import Agent, Run, WatchKey
+from narval.runtime.agents import PROCESS, Agent, Run, WatchKey
 from narval.runtime.deeds import Deed, encode_deed
 from narval.runtime.effects import AFTERWARDS, AT_ONCE
 from narval.runtime.recovery import as_far_as_readable, in_force, rebuild, render
@@ -470,7 +470,8 @@ class Turn:
         engine = ENGINES[definition.kind]
         run = Run(self.memory.next_eid, engine, name, definition.digest, self.at, caller, attempt)
         run.definition = definition
-        run.library = (parent.library if parent is not None else None) or agent.library
+        nested = parent is not None and parent.kind == definition.kind == PROCESS
+        run.library = (parent.library if parent is not None and not nested else None) or agent.library
         run.state = engine.begin(run.eid, definition)
         self.agent.enlist(run, partial(render, self.agent, self.store, run))
         self.batch.runs.append(row_of(run))

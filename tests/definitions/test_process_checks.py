@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from narval.definitions import parse
+from narval.definitions.code import Code
 from narval.definitions.library import Library, check_targets
 from narval.definitions.process import Process
 from narval.definitions.process_checks import doubts, names_asked
 from narval.definitions.process_composition import compose_all
 from narval.definitions.rubric import parse as parse_rubric
-from narval.errors import Fault
 from narval.source import Source
 
 
@@ -29,16 +29,12 @@ class Known:
     references: tuple = ()
     descriptions: dict = field(default_factory=dict)
 
-    def faults(self, path: str, given: list) -> list[Fault]:
-        """What a node says that this type of node has no property for."""
-        return [Fault(path, line, column, key) for key, _, line, column in given if key != "size"]
-
 
 MODULE = [
     Known("predicate", "isOdd"),
     Known("date", "now"),
     Known("join", "flow.majority"),
-    Known("node", "task"),
+    Code("node", "flow", "task", "Task", properties={"size": int}),
     Known("listener", "log"),
 ]
 
@@ -95,7 +91,7 @@ def test_names_that_nothing_has() -> None:
 <node name="a"><guard>IF §isOld or isOdd THEN DELAY UNTIL §later ELSE @§text</guard></node>
 <node name="b" joinType="joinlang"><join>require all arcs when §isEven</join></node>
 §<node name="c" joinType="class"><join>flow.minority</join></node>
-§<node name="d" type="taks"/>
+§<node name="d" type="taks"/><node name="f" type="taks"/>
 §<node name="e" type="nested"><custom><graph name="q"/></custom></node>"""
         )
     )
@@ -105,7 +101,7 @@ def test_names_that_nothing_has() -> None:
         "there is no string function 'text' now",
         "there is no predicate 'isEven' now",
         "node 'c': there is no join 'flow.minority' now",
-        "node 'd': no module has the node type 'taks', so it does nothing",
+        "no module has the node type 'taks', so 'd', 'f' will do nothing",
         "node 'e': there is no process 'q' now",
     ]
     assert "did you mean 'isOdd'?" in messages[0]
@@ -154,7 +150,8 @@ def test_what_custom_says_must_be_a_property_of_the_type_if_there_is_one() -> No
     )
     parsed = parse(Source("recipes/p.xml", text.encode()))
     (fault,) = check_targets(parsed.references, library_of(text))
-    assert (fault.message, fault.column) == ("sise", 1 + text.index("2</sise>"))
+    assert "there is no property 'sise'; did you mean 'size'?" in fault.message
+    assert fault.column == 1 + text.index("2</sise>")
 
 
 def test_the_names_that_a_guard_asks_about_come_in_the_order_of_its_text() -> None:
