@@ -22,6 +22,7 @@ import msgspec
 from narval.definitions import parse
 from narval.definitions.action import Action, Input, Output
 from narval.definitions.library import Library
+from narval.definitions.process_composition import compose_all
 from narval.definitions.prototype import Prototype
 from narval.engines import ENGINES, commands
 from narval.engines.commands import Call, Command, Finish, Wake, Watch
@@ -156,6 +157,9 @@ class Dialogue:
         """Actions, and the text of recipes, join the library, or take the place of what they replace."""
         for each in definitions:
             self.library = self.library.replace(recipes(each) if isinstance(each, str) else [each])
+        if self.library.of("process"):
+            self.library, faults = compose_all(self.library)
+            assert not faults, faults
 
     def add(self, xml: str) -> int:
         """An element from outside that nobody is told of; its eid."""
@@ -248,7 +252,9 @@ class Dialogue:
         self._signals += 1
         signal = f"s{self._signals}"
         self.tell(run, Signalled(self._next(), self.now, signal, name, arguments=arguments))
-        (answer,) = (each for each in self.wishes(commands.Answer) if each.signal == signal)
+        answer = next((each for each in self.wishes(commands.Answer) if each.signal == signal), None)
+        if answer is None:
+            raise Refusal("over", f"run {run} is {self.state(run)}")
         if answer.problem is not None:
             raise Refusal(answer.problem.kind, answer.problem.message)
         return dict(answer.value or {})

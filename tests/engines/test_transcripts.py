@@ -14,6 +14,18 @@ prototypes of their actions. Lines that begin with `#` are remarks.
     passes SECONDS              time passes, and moments come
     cancel RUN                  someone asks a run to end
     show RUN                    the states of a run and of its parts
+
+Of processes, with what happened by the names of the events, and:
+
+    process p [name=value …]    a process begins with these attributes
+    complete RUN NODE [arcs]    its token leaves on these arcs; a number is that of a token, `-` no arc
+    backtrack RUN NODE          the process goes back
+    says RUN OPERATION [json]   any operation
+    did STEP json               the code for a node is back, and wants this done; or `did CALL json`
+    asked FUNCTION json         what code of the user's own will answer
+    type NAME [hooks]           there is a class for this type of nodes
+    listener NAME [events]      there is a listener for all processes
+    tokens RUN                  the tokens of a process, the active ones with a *
     memory                      every element, with what is known of it
 
 A step is `a`, `4/a` where several runs have one of that name, or `a(3)` for the call that was given element
@@ -26,6 +38,7 @@ eyes of who commits it.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -38,8 +51,9 @@ from lxml import etree
 
 from narval.definitions.action import Action, Input, Output
 from narval.engines.commands import Add, Call, Watch
+from narval.engines.process.changes import EVENTS, mask_of
 from narval.memory.element import Element
-from tests.dialogue import Dialogue, action
+from tests.dialogue import Dialogue, Refusal, action
 
 FOLDER = Path(__file__).parent.parent / "transcripts"
 FILES = sorted(FOLDER.glob("*/*.txt"))
@@ -98,7 +112,10 @@ def follows(said: Dialogue, speech: str) -> Iterator[str]:
 def define(said: Dialogue, text: str) -> Iterator[str]:
     for root in etree.fromstring(f"<define>{text}</define>"):
         root.tail = None
-        if root.tag == "module":
+        if root.tag == "process-definition":
+            said.load(etree.tostring(root, encoding="unicode"))
+            yield f"process test.{root.get('name')}"
+        elif root.tag == "module":
             actions = [read_action(root.get("name"), each) for each in root]
             said.load(*actions)
             yield from (f"action {each.full_name}" for each in actions)
@@ -165,6 +182,83 @@ def memory(said: Dialogue, rest: str) -> Iterator[str]:
         yield ", ".join([f"{eid} {what}", *known])
 
 
+def process(said: Dialogue, rest: str) -> None:
+    name, *attributes = rest.split()
+    given = dict(each.split("=", 1) for each in attributes)
+    said.start(name, kind="process", environment=given)
+
+
+def says(said: Dialogue, run: str, operation: str, arguments: dict[str, Any]) -> Iterator[str]:
+    try:
+        answer = said.says(int(run), operation, **arguments)
+    except Refusal as refusal:
+        yield f"refused, {refusal.kind}: {refusal}"
+    else:
+        yield f"answered {', '.join(f'{name} {valued(value)}' for name, value in answer.items())}"
+
+
+def which(text: str) -> dict[str, Any]:
+    return {"token": int(text)} if text.isdigit() else {"node": text}
+
+
+def complete(said: Dialogue, rest: str) -> Iterator[str]:
+    run, token, *arcs = rest.split()
+    yield from says(said, run, "complete", {**which(token), "arcs": ["" if a == "-" else a for a in arcs]})
+
+
+def backtrack(said: Dialogue, rest: str) -> Iterator[str]:
+    run, token = rest.split()
+    yield from says(said, run, "backtrack", which(token))
+
+
+def operation(said: Dialogue, rest: str) -> Iterator[str]:
+    run, name, *arguments = rest.split(" ", 2)
+    yield from says(said, run, name, json.loads(arguments[0]) if arguments else {})
+
+
+def did(said: Dialogue, rest: str) -> None:
+    where, _, effects = rest.partition(" ")
+    step, given = call(where)
+    found = said.calls[where][1] if where in said.calls else said.call_of(step, **given)
+    said.answer(found, value={"effects": json.loads(effects or "[]")})
+
+
+def asked(said: Dialogue, rest: str) -> None:
+    function, _, answer = rest.partition(" ")
+    said.answers_to[function] = json.loads(answer)
+
+
+def node_type(said: Dialogue, rest: str) -> None:
+    name, *hooks = rest.split()
+    said.node_types[name] = frozenset(hooks or ["execute"])
+
+
+def listener(said: Dialogue, rest: str) -> None:
+    name, *events = rest.split()
+    said.listeners[name] = mask_of(tuple(events))
+
+
+def tokens(said: Dialogue, rest: str) -> Iterator[str]:
+    run = int(rest)
+    found = said.engines[run].parts(said.definitions[run], said.states[run])
+    yield f"process {run} is {said.state(run)}"
+    for row in found["tokens"]:
+        words = [f"{row['id']}{'' if row['complete'] else '*'} {row['node_id']}", str(row["guard_action"])]
+        yield "  " + token_line(row, words)
+    for row in found["arc_tokens"]:
+        name = f" {row['arc']}" if row["arc"] else ""
+        words = [f"{row['id']}{'' if row['complete'] else '*'} {row['from']}{name} → {row['to']}"]
+        words += [f"of {row['parent']}" + (f" into {row['child']}" if row["child"] else "")]
+        yield "  " + token_line(row, words)
+
+
+def token_line(row: dict[str, Any], words: list[str]) -> str:
+    words += [row["execution_type"]] if row["execution_type"] != "Forward" else []
+    words += [f"in {' '.join(row['sets'])}"] if row["sets"] else []
+    words += [f"{name}={value}" for name, value in row.get("environment", {}).items()]
+    return ", ".join(words)
+
+
 SAY: dict[str, Callable[[Dialogue, str], Any]] = {
     "start": start,
     "begins": at_call(Dialogue.begins, lambda text: []),
@@ -177,6 +271,15 @@ SAY: dict[str, Callable[[Dialogue, str], Any]] = {
     "passes": lambda said, rest: said.passes(float(rest)),
     "cancel": lambda said, rest: said.cancel(int(rest)),
     "show": show,
+    "process": process,
+    "complete": complete,
+    "backtrack": backtrack,
+    "says": operation,
+    "did": did,
+    "asked": asked,
+    "type": node_type,
+    "listener": listener,
+    "tokens": tokens,
     "memory": memory,
 }
 
@@ -189,10 +292,10 @@ def shown(fact: Any) -> str:
     special = SHOWN.get(type(fact))
     if special is not None:
         return special(fact)
-    words = [type(fact).__name__]
+    words = [EVENTS[type(fact)][0] if type(fact) in EVENTS else type(fact).__name__]
     for field in msgspec.structs.fields(fact):
         value = getattr(fact, field.name)
-        if value != field.default and value not in ((), "", None):
+        if value != field.default and value not in ((), "", None, {}):
             words.append(f"{field.name}={valued(value)}")
     return " ".join(words)
 

@@ -35,6 +35,8 @@ MOVED_AT_ONCE = 1_000
 """So many arc tokens are moved in one advance; then others have their turn, and it goes on."""
 LAPS = 100
 """A process that went on so often and never waited is in a loop that does not end."""
+PAUSE = 1.0
+"""Seconds at least until a guard is asked again that has said a moment in the past before."""
 DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
 
 # --- the queue ------------------------------------------------------------------------------------------
@@ -159,7 +161,8 @@ def _skip(run: Deciding, node: Node, token: NodeToken, response: Response) -> No
 def _delay(run: Deciding, node: Node, token: NodeToken, response: Response) -> None:
     run.stop_waiting(token)
     wake = run.record.identifier()
-    until = max(response.until, run.event.at)
+    soonest = run.event.at + (PAUSE if token.delays else 0.0)
+    until = max(response.until, soonest)
     run.happens(NodeTokenDelayed(token.id, until, wake))
     run.record.command(commands.Wake(wake, until))
 
