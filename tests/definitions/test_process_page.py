@@ -1,0 +1,42 @@
+"""What the page on processes shows is so: its examples load, its Rubric and JoinLang are read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from narval.definitions.joinlang import parse as parse_joinlang
+from narval.definitions.process import CALLS, Process
+from narval.definitions.process_words import ALIASES, JOINS
+from narval.definitions.rubric import parse as parse_rubric
+from narval.runtime.loader import Loader
+
+PAGE = (Path(__file__).parents[2] / "docs" / "process.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_definitions_of_the_page_make_a_home(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    texts = [text for text in blocks("xml") if text.startswith("<process-definition")]
+    for number, text in enumerate(texts):
+        (tmp_path / "recipes" / f"page{number}.wf.xml").write_text(text, encoding="utf-8")
+    loaded = Loader(tmp_path).load()
+    assert [str(fault) for fault in loaded.faults] == []
+    processes = {each.name: each for each in loaded.library if isinstance(each, Process)}
+    assert {"order", "answer", "hire", "sale", "shipping"} <= set(processes)
+    assert [node for node in processes["sale"].nodes if node.startswith("home")] == ["home:pick", "home:send"]
+
+
+def test_the_guard_and_the_join_of_the_page_are_read() -> None:
+    (guard,), (join,) = blocks("rubric"), blocks("joinlang")
+    assert parse_rubric(guard).slips == ()
+    assert parse_joinlang(join).slips == ()
+    assert len(parse_joinlang(join).join) == 2
+
+
+def test_each_join_and_each_type_of_node_is_on_the_page() -> None:
+    names = {*JOINS, *ALIASES, *CALLS, "wait", "script", "nested"}
+    assert [name for name in sorted(names) if f"`{name}`" not in PAGE] == []
