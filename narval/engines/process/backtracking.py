@@ -26,6 +26,8 @@ from narval.engines.process.changes import (
     NodeTokenCompleted,
     NodeTokenCreated,
     NodeTokenSkipped,
+    UndoingEnded,
+    UndoingQueued,
 )
 from narval.engines.process.deciding import Deciding, NodeFault, Refused
 from narval.engines.process.state import ProcessState
@@ -39,16 +41,36 @@ _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 def backtrack(run: Deciding, destination: NodeToken) -> NodeToken:
     """Go back to a token; the token that is on its node now, and has run. Raises Refused, NodeFault."""
     _check(run.state, destination)
-    if destination.children:
-        going = _Going(run, destination)
-        result = going.back()
-        touched = going.sets
+    if not destination.children:
+        result = _from_dead_end(run, destination)
+        moving.run_node(run, run.node(result), result)
+        return result
+    going = _Going(run, destination)
+    result = going.back()
+    if going.told:
+        run.record.change(UndoingQueued(tuple(going.told), result.id))
+        undo(run)
     else:
-        result, touched = _from_dead_end(run, destination), set(destination.sets)
-    moving.run_node(run, run.node(result), result)
-    for each in sorted(touched):
+        moving.run_node(run, run.node(result), result)
+    for each in sorted(going.sets):
         moving.retry_set(run, each)
     return result
+
+
+def undo(run: Deciding) -> None:
+    """Tell the next node that it was gone back from; once all have been told, the token gone back to runs.
+
+    What a node does again does not begin before it has undone what it did. Raises NodeFault.
+    """
+    state = run.state
+    while state.undoing and not state.hooks:
+        token = state.nodes[abs(state.undoing[0])]
+        if state.undoing[0] > 0:
+            calling.call_code(run, run.node(token), token, "backtrack")
+            continue
+        run.record.change(UndoingEnded(token.id))
+        if token.completed is None:
+            moving.run_node(run, run.node(token), token)
 
 
 def _check(state: ProcessState, token: NodeToken) -> None:
@@ -106,6 +128,8 @@ class _Going:
     def __init__(self, run: Deciding, destination: NodeToken) -> None:
         self.run, self.state, self.destination = run, run.state, destination
         self.sets: set[int] = set()
+        self.told: list[int] = []
+        """Tokens whose nodes are to be told that they were gone back from."""
         self._back: dict[int, int] = {}
         """Roots, and the arc tokens that come back for them."""
         self._queue: list[int] = []
@@ -187,7 +211,7 @@ class _Going:
     def _call_hook(self, token: NodeToken) -> None:
         node = self.run.node(token)
         if calling.has_hook(self.run, node, "backtrack"):
-            calling.call_code(self.run, node, token, "backtrack")
+            self.told.append(token.id)
 
     def _undo(self, token: NodeToken) -> None:
         behind = self._ended(token)

@@ -209,6 +209,19 @@ class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     produced: tuple[int, ...] = ()
 
 
+class UndoingQueued(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The nodes of these tokens are told in turn that they were gone back from; then `result` runs."""
+
+    tokens: tuple[int, ...]
+    result: int
+
+
+class UndoingEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """All that had to be undone is: the token that was gone back to runs."""
+
+    result: int
+
+
 class WatchSet(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A token waits for elements; with no `watch` it waits no more."""
 
@@ -276,6 +289,8 @@ ProcessChange = (
     | EnvironmentSet
     | CallMade
     | CallBack
+    | UndoingQueued
+    | UndoingEnded
     | WatchSet
     | DelayOver
     | Asked

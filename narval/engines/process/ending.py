@@ -22,7 +22,7 @@ def complete_if_done(run: Deciding) -> None:
     state = run.state
     if state.state != "executing" or state.active_nodes or state.active_arcs or state.calls:
         return
-    if state.queue.first is not None:
+    if state.queue.first is not None or state.undoing:
         return
     if DELAY_COMPLETE not in run.happens(ProcessPendingComplete()):
         finalize_complete(run)

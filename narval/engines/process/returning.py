@@ -10,7 +10,7 @@ from narval.engines import commands
 from narval.engines.events import Plain, Problem, Produced, Returned
 from narval.engines.inputs import Bindings
 from narval.engines.outputs import Accepted, judge
-from narval.engines.process import effects, memory, moving
+from narval.engines.process import backtracking, effects, memory, moving
 from narval.engines.process.calling import WITH_PROTOTYPE
 from narval.engines.process.changes import CallBack, NodeTokenExecuted
 from narval.engines.process.deciding import Deciding, NodeFault
@@ -45,6 +45,8 @@ def returned(run: Deciding, event: Returned) -> None:
         _goes_on(run, node, token, event.value)
     else:
         effects.take(run, token, event.value or {})
+    if hook:
+        backtracking.undo(run)
 
 
 def produced(run: Deciding, event: Produced) -> None:

@@ -49,6 +49,8 @@ from narval.engines.process.changes import (
     ProcessPendingComplete,
     ProcessStarted,
     TokenSetCreated,
+    UndoingEnded,
+    UndoingQueued,
     WatchSet,
 )
 from narval.engines.process.tokens import ArcToken, Line, NodeToken, TokenSet
@@ -95,6 +97,8 @@ class ProcessState(msgspec.Struct, omit_defaults=True, gc=False):
     """Calls under way, and their node tokens."""
     hooks: dict[str, None] = {}
     """Those of them that tell a node that it was gone back from."""
+    undoing: list[int] = []
+    """Tokens whose nodes are still to be told so, and, negated, those that run when that is done."""
     reserved: dict[str, tuple[int, ...]] = {}
     """What a call has reserved."""
     delayed: dict[str, int] = {}
@@ -416,6 +420,7 @@ def _call_made(state: ProcessState, change: CallMade) -> None:
     state.calls[change.call] = change.token
     if change.hook:
         state.hooks[change.call] = None
+        del state.undoing[0]
     else:
         state.nodes[change.token].call = change.call
     if change.reserved:
@@ -429,6 +434,14 @@ def _call_back(state: ProcessState, change: CallBack) -> None:
         token.call = ""
     token.produced += change.produced
     state.produced.extend(change.produced)
+
+
+def _undoing_queued(state: ProcessState, change: UndoingQueued) -> None:
+    state.undoing.extend((*change.tokens, -change.result))
+
+
+def _undoing_ended(state: ProcessState, change: UndoingEnded) -> None:
+    state.undoing.remove(-change.result)
 
 
 def _watch_set(state: ProcessState, change: WatchSet) -> None:
@@ -480,6 +493,8 @@ _APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     EnvironmentSet: _environment_set,
     CallMade: _call_made,
     CallBack: _call_back,
+    UndoingQueued: _undoing_queued,
+    UndoingEnded: _undoing_ended,
     WatchSet: _watch_set,
     DelayOver: _delay_over,
     Asked: _asked,
