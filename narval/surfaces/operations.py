@@ -204,8 +204,10 @@ class Operations:
         found = self.run_of(run)
         lines = journal_lines.lines(self.daemon.store, found.eid, after)
         while not lines and wait > 0 and found.active:
+            known = found.entries
             wait = await self.daemon.turned(wait)
-            lines = journal_lines.lines(self.daemon.store, found.eid, after)
+            if found.entries != known or not found.active:
+                lines = journal_lines.lines(self.daemon.store, found.eid, after)
         return lines
 
     async def why(self, run: int, id: str | None = None) -> dict[str, Any]:

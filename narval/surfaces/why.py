@@ -28,7 +28,7 @@ def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str
     What a part does not wait for any more is judged as if it did: that tells why it was not done.
     """
     waits = list(run.engine.waits(definition, state, run.watches)) if run.active else []
-    judged = list(run.engine.judged(definition, state, identifier, agent.memory.element))
+    judged = list(run.engine.judged(definition, state, identifier, agent.memory.element, agent.library.get))
     answer: dict[str, Any] = {"run": run.eid, "state": run.word}
     if identifier is not None:
         reason = run.engine.reason(definition, state, identifier)

@@ -123,7 +123,22 @@ def test_N24_a_step_to_come_says_what_leads_to_it_and_what_that_waits_for(agent:
     assert (waiting["id"], waiting["for"]) == ("sends", "condition")
     assert waiting["conditions"][0]["failed"] == "an element named answer"
     (waiting,) = agent.why(run, "sent")["waiting"]
-    assert (waiting["for"], waiting["text"]) == ("join", "steps send (todo)")
+    assert waiting["for"] == "join"
+    assert waiting["text"] == "steps send (todo: no transition has led to it yet: sends (wait-condition))"
+
+
+def test_N17_an_input_that_was_left_empty_says_what_comes_nearest_to_it_now(agent: Agent) -> None:
+    agent.add("<mail/>")
+    run = agent.start("w.mail")
+    agent.until_idle()
+    for waiting in (agent.why(run, "judge")["waiting"], agent.why(run)["waiting"][:1]):
+        (wait,) = waiting
+        assert (wait["id"], wait["for"]) == ("judge", "input")
+        (condition,) = wait["conditions"]
+        assert (condition["pattern"], condition["failed"]) == ("email", "an element named email")
+    agent.add("<email kind='ham'/>")
+    (wait,) = agent.why(run, "judge")["waiting"]
+    assert wait["conditions"][0]["met"]
 
 
 def test_N27_a_run_that_is_done_says_which_step_was_its_end(agent: Agent) -> None:

@@ -13,8 +13,8 @@ from narval.surfaces.cli.session import Session, asking
 from narval.surfaces.columns import RUNS, table
 from narval.surfaces.text import xml_text
 
-SLICE = 20.0
-"""Seconds for which a daemon is asked at a time to wait for something to happen."""
+SLICE = 3600.0
+"""Seconds for which a daemon is asked at a time to wait for something to happen: nothing is polled."""
 
 NOTHING_MORE = "no daemon runs: nothing more will come"
 
