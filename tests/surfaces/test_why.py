@@ -239,3 +239,26 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
 def _definition_and_state(agent: Agent, run: int) -> tuple[Any, Any]:
     found = agent.daemon.agent.runs[run]
     return found.definition, found.state
+
+
+def test_N28_a_failed_run_says_when_its_recipe_begins_again() -> None:
+    again = (
+        "<recipe group='w' name='again' start_step='s' end_step='s' restart='yes'>"
+        "<step id='s' type='action' target='basic.nothing'/></recipe>"
+    )
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.load(Path(__file__).parents[2] / "modules" / "basic.py")
+        agent.load(again)
+        agent.stub("basic.nothing", _fails)
+        first = agent.start("w.again")
+        agent.until_idle()
+        assert "w.again begins again at 2026-03-01" in agent.why(first)["reason"]
+        assert "after a failure" in agent.why(first)["reason"]
+        agent.elapse(seconds=2)
+        assert "begins again" not in agent.why(first)["reason"]
+        second = agent.runs(name="w.again")[-1]["eid"]
+        assert "after 2 failures in a row" in agent.why(second)["reason"]
+
+
+def _fails() -> None:
+    raise ValueError("never well")
