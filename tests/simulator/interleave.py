@@ -86,6 +86,11 @@ class Interleaving:
         return {}
 
     @property
+    def since(self) -> dict[str, float]:
+        """Nobody asks how long a call goes on."""
+        return {}
+
+    @property
     def counts(self) -> Counts:
         """How many calls are held."""
         return Counts(running=len(self.held), queued=0, given_up=0, worker_restarts=0)
