@@ -375,13 +375,16 @@ class Daemon:
             )
             self.hot = HotFiles(self.home.path, self.reload, self._ring, inbox)
 
-    async def reload(self) -> bool:
-        """Read the home again, and swap in what has changed in one turn; whether anything had."""
+    async def reload(self, counts: Callable[[], bool] = lambda: True) -> bool:
+        """Read the home again, and swap in what has changed in one turn; whether anything had.
+
+        `counts` is asked once all is read.
+        """
         if self.home is None:
             return False
         async with self._reading:
             seen = await asyncio.to_thread(look, self.home, self.loader, self.schemas)
-            if seen.same(self.seen):
+            if seen.same(self.seen) or not counts():
                 return False
             await self.submit(partial(self._adopt, seen))
             return True

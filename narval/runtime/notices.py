@@ -175,13 +175,20 @@ class Settling:
         """Something happened."""
         self._news.set()
 
-    async def quiet(self, within: float | None = None) -> None:
-        """Wait for something to happen, at most `within` seconds, and then until it has settled."""
+    @property
+    def settled(self) -> bool:
+        """Whether nothing was heard since the last wait."""
+        return not self._news.is_set()
+
+    async def quiet(self, within: float | None = None) -> bool:
+        """Wait for something to happen, at most `within` seconds, and then until it has settled; False when
+        it does not.
+        """
         try:
             async with asyncio.timeout(within):
                 await self._news.wait()
         except TimeoutError:
-            return
+            return True
         clock = asyncio.get_running_loop().time
         end = clock() + self._most
         while (left := end - clock()) > 0:
@@ -190,7 +197,10 @@ class Settling:
                 async with asyncio.timeout(min(self._settle, left)):
                     await self._news.wait()
             except TimeoutError:
-                return
+                if left > self._settle:
+                    return True
+        self._news.clear()
+        return False
 
 
 def _resolved(path: Path) -> Path:
