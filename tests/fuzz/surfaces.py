@@ -23,6 +23,7 @@ from narval.engines.events import Problem, Raw
 from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.element import Element, Tree, canonical, elements_of
 from narval.memory.match import condition
+from narval.runtime import inbox
 from narval.runtime.daemon import Daemon
 from narval.runtime.declared import read_memory
 from narval.runtime.executors import frames
@@ -110,6 +111,15 @@ def _memory_file(chance: Random) -> None:
         elements, faults = read_memory(path, Schemas(None))
     assert elements is not None or faults
     assert all_have_places(faults)
+
+
+def _dropped(chance: Random) -> None:
+    with _file("dropped.xml", spoilt(chance, ELEMENTS)) as path:
+        try:
+            for xml in inbox._read(inbox.Claim(1, path.name, path)):
+                assert canonical(xml) == xml
+        except inbox.Refused as refusal:
+            _has_place(refusal.line, refusal.column)
 
 
 SCHEMA = b"""<element name="mail" xmlns="http://relaxng.org/ns/structure/1.0">
@@ -371,6 +381,7 @@ SURFACES: dict[str, Surface] = {
     "module": Surface("the MODULE_XML of a module", _module),
     "settings": Surface("etc/narval.toml", _settings),
     "memory": Surface("data/memory.xml", _memory_file),
+    "inbox": Surface("a file dropped into inbox/", _dropped),
     "schema": Surface("a file in etc/schemas/", _schema),
     "pattern": Surface("an XPath pattern, tried on elements and explained", _pattern),
     "mail": Surface("a mail in a mailbox", _mail),
