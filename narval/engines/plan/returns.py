@@ -71,7 +71,7 @@ def _end_call(plan: Deciding, step: Step, back: CallBack) -> None:
         well = back.fault is None and not back.errors
         plan.record.command(commands.Outdate(reserved) if well else commands.Release(reserved))
     plan.record.change(back)
-    if run.later and run.fault is None:
+    if run.waiting and run.fault is None:
         call_more(plan, step)
     if not run.calls:
         finish(plan, step)
