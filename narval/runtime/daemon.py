@@ -346,7 +346,7 @@ class Daemon:
         """Let a function take the place of an action, for tests and dry runs."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.performer.stubs[name] = function
+        self.performer.stub(name, function)
 
     async def load(self, what: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
