@@ -58,8 +58,8 @@ CHUNK = 1 << 20
 
 MAILBOX = Input("mailbox", "mailbox[@path or @host]")
 MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@key")
-TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@sha256")
-"""Declared, so that one bad mail does not end the reading of the others."""
+TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
+"""Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
 IDENTITY = Input("identity", "identity[@address]")
 SIGNATURE = Input("signature", "signature", optional=True)
 DRAFT = Input("draft", "draft", use=True)
@@ -922,14 +922,15 @@ def _batches(box: Account, letters: Iterator[Letter], known: set[str]) -> Iterat
 def _element(box: Account, letter: Letter) -> bytes:
     """A letter as an `email`, or as an `error` that says why it is none; a full disk is another matter."""
     if letter.fault:
-        return _trouble(box, "bad-mail", f"{letter.where}: {letter.fault}")
+        key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
+        return _trouble(box, "bad-mail", f"{letter.where}: {letter.fault}", {"key": key})
     try:
         return read_mail(letter.raw, box)
     except OSError:
         raise
     except Exception as error:  # whatever a hostile mail provokes costs that mail alone
         kept = box.keep([letter.raw], "mail.eml")
-        return _trouble(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", kept)
+        return _trouble(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", kept | {"key": kept["sha256"]})
 
 
 def _trouble(box: Account, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:

@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What to keep; `fault` says what is wrong and `output` with which output."""
 
     accepted: tuple[Accepted, ...] = ()
-    errors: tuple[bytes, ...] = ()
+    errors: tuple[Accepted, ...] = ()
     fault: str = ""
     output: str = ""
 
@@ -48,12 +48,14 @@ def judge(
     """Each element fits exactly one output, none is missing, only a list has several (N20).
 
     `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
-    need no declaration and are never outputs (N26); when there is one nothing counts as missing.
+    need no declaration and are never outputs (N26); when there is one nothing counts as missing. Those of a
+    call that goes on may be declared all the same, and then have a key too: a source that begins again tells
+    of the same trouble again (N37). The error that ends a call has none, for it is always told.
     """
     if not raws and not prototype.outputs:
         return NOTHING
     bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
-    errors: list[bytes] = []
+    errors: list[Accepted] = []
     accepted: list[Accepted] = []
     counts: Counter[str] = Counter()
     for raw in raws:
@@ -62,18 +64,19 @@ def judge(
         if refusal is not None:
             fault = f"a {element.name} element is refused by its schema: {refusal}"
             return Verdict(fault=fault, output=raw.output or "")
-        if element.name == ERROR:
-            errors.append(raw.xml)
+        erred = element.name == ERROR
+        if erred and complete:
+            errors.append(Accepted(raw.xml))
             continue
         tree = Tree(element)
         fitting = [output for output, bound in bounds if bound.test(tree)]
-        fault, key = _misfit(prototype, raw, element, fitting), None
-        if not fault:
+        fault, key = "" if erred else _misfit(prototype, raw, element, fitting), None
+        if not fault and fitting:
             counts[fitting[0].id] += 1
             fault, key = _key(fitting[0], tree)
         if fault:
             return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
-        accepted.append(Accepted(raw.xml, key))
+        (errors if erred else accepted).append(Accepted(raw.xml, key))
     if complete:
         for output in prototype.outputs:
             fault = _miscount(output, counts[output.id], bool(errors))

@@ -159,6 +159,8 @@ def test_a_mail_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeypatch:
     assert subjects(found) == ["mail 0", "bad-mail"]
     assert "1793600005.5.host" in found[1].text
     assert "file" not in found[1].attributes
+    (again,) = [error for error in read(tmp_path, BOX) if error.name == "error"]
+    assert again.attributes["key"] == found[1].attributes["key"], "a source tells of it once (N37)"
 
 
 def test_a_full_disk_is_not_the_fault_of_a_mail(tmp_path: Path) -> None:
