@@ -930,7 +930,8 @@ def _element(box: Account, letter: Letter) -> bytes:
         raise
     except Exception as error:  # whatever a hostile mail provokes costs that mail alone
         kept = box.keep([letter.raw], "mail.eml")
-        return _trouble(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", kept | {"key": kept["sha256"]})
+        where = kept | {"key": kept["sha256"]}
+        return _trouble(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", where)
 
 
 def _trouble(box: Account, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:
