@@ -6,12 +6,10 @@ Every operation takes plain keyword arguments and gives plain data, in the forms
 from __future__ import annotations
 
 import difflib
-import inspect
 import types
-import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,7 +17,7 @@ from narval.definitions.action import Action
 from narval.definitions.library import Library
 from narval.engines import ENGINES, runnable
 from narval.engines.commands import Answer
-from narval.engines.events import Cancelled, Raw, Signalled
+from narval.engines.events import Cancelled, Raw
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.element import Element, elements_of
 from narval.memory.match import Bound, condition
@@ -30,15 +28,8 @@ from narval.runtime.past import given, past
 from narval.runtime.recovery import definition_of, state_of
 from narval.runtime.turn import Turn
 from narval.surfaces import forms, graph, journal_lines, status, why
-
-
-class Operation(NamedTuple):
-    """One thing that may be asked: its name, what it does, and its parameters with their types."""
-
-    name: str
-    doc: str
-    parameters: Mapping[str, inspect.Parameter]
-    types: Mapping[str, Any]
+from narval.surfaces.parameters import Operation, check, described
+from narval.surfaces.saying import attributes_of, say
 
 
 class Operations:
@@ -53,7 +44,7 @@ class Operations:
         operation = OPERATIONS.get(name)
         if operation is None:
             raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
-        _check(operation, arguments)
+        check(operation, arguments)
         await self.daemon.recorded()  # nobody is shown what is not recorded yet
         return await getattr(self, name)(**arguments)
 
@@ -247,14 +238,23 @@ class Operations:
 
         return forms.run(self.agent, await self.daemon.submit(work))
 
-    async def signal(self, run: int, name: str, elements: list[bytes] | None = None) -> dict[str, Any]:
-        """Say something by name to a run; the elements come with it. What it made of that, once recorded."""
+    async def signal(
+        self,
+        run: int,
+        name: str,
+        elements: list[bytes] | None = None,
+        arguments: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Say something by name to a run; elements and arguments come with it. What it made of that, once
+        recorded.
+        """
         found = self._active(run)
         if not (name.strip() and name.isprintable()):
             raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
+        attributes = attributes_of(arguments or {})
         raws = tuple(Raw(each) for document in elements or [] for each in _elements(document))
         answer: list[Answer] = []
-        await self.daemon.submit(lambda turn: answer.extend(_said(turn, found.eid, name, raws)))
+        await self.daemon.submit(lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes)))
         if not answer:
             raise RequestError(f"run {run} of {found.name} was not told: it is {found.word}")
         problem, value = answer[0].problem, answer[0].value
@@ -343,15 +343,6 @@ def _admitted(turn: Turn, elements: list[bytes]) -> list[int]:
     return [turn.add(each) for each in elements]
 
 
-def _said(turn: Turn, run: int, name: str, elements: tuple[Raw, ...]) -> Iterator[Answer]:
-    """Tell a run a signal; its answer, recorded with the turn."""
-    signal = str(turn.agent.sequence + 1)
-    turn.tell(run, Signalled(0, 0.0, signal, name, elements))
-    for _, command in turn.outer:
-        if isinstance(command, Answer) and command.signal == signal:
-            yield command
-
-
 def _nothing(turn: Turn) -> None:
     """A turn, so that what was posted before it has been told."""
 
@@ -397,43 +388,8 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _operation(name: str) -> Operation:
-    method: Callable[..., Any] = getattr(Operations, name)
-    parameters = dict(list(inspect.signature(method).parameters.items())[1:])
-    hints = typing.get_type_hints(method)
-    return Operation(name, inspect.getdoc(method) or "", parameters, {key: hints[key] for key in parameters})
-
-
-OPERATIONS: Mapping[str, Operation] = types.MappingProxyType({name: _operation(name) for name in _NAMES})
-
-
-def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
-    for name in arguments:
-        if name not in operation.parameters:
-            known = ", ".join(operation.parameters) or "none"
-            raise RequestError(f"{operation.name} takes no argument {name!r}; it takes {known}")
-    for name, parameter in operation.parameters.items():
-        if name not in arguments:
-            if parameter.default is inspect.Parameter.empty:
-                raise RequestError(f"{operation.name} needs the argument {name!r}")
-        elif not _is_a(arguments[name], operation.types[name]):
-            wanted = operation.types[name]
-            raise RequestError(
-                f"{operation.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
-            )
-
-
-def _is_a(value: Any, wanted: Any) -> bool:
-    if typing.get_origin(wanted) in (types.UnionType, typing.Union):
-        return any(_is_a(value, each) for each in typing.get_args(wanted))
-    if typing.get_origin(wanted) is list:
-        (item,) = typing.get_args(wanted)
-        return isinstance(value, list) and all(_is_a(each, item) for each in value)
-    if wanted is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, wanted)
-
+OPERATIONS: Mapping[str, Operation] = types.MappingProxyType(
+    {name: described(getattr(Operations, name)) for name in _NAMES}
+)
 
 __all__ = ["OPERATIONS", "Operation", "Operations", "PatternError"]
