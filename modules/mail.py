@@ -19,6 +19,7 @@ import socket
 import tempfile
 import threading
 import unicodedata
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -91,6 +92,13 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
         except Exception as error:
             tell(error)
 
+    bookmarks: deque[asyncio.TimerHandle] = deque()
+
+    def bookmark_later(idents: list[str]) -> None:
+        while bookmarks and bookmarks[0].when() <= loop.time():
+            bookmarks.popleft()
+        bookmarks.append(loop.call_later(SAFE_SECONDS, box.advance_bookmark, idents))
+
     threading.Thread(target=follow, name=f"mail.watch {box}", daemon=True).start()
     try:
         while True:
@@ -99,11 +107,13 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
                 raise batch
             if batch.elements:
                 yield batch.elements
-            loop.call_later(SAFE_SECONDS, box.advance_bookmark, batch.idents)
+            bookmark_later(batch.idents)
             if batch.is_last:
                 here.caught_up()
             room.release()
     finally:
+        for timer in bookmarks:  # it would hold the daemon that this call belongs to
+            timer.cancel()
         signal.stop()
         room.release()
 

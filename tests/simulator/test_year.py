@@ -29,6 +29,7 @@ def is_bounded(known: list[dict[str, Any]]) -> None:
         sent, answered = (after[each] - before[each] for each in ("sent", "answered"))
         assert answered == sent - sent // 10, after  # every tenth came through a list
         assert after["active"] == before["active"]
+        assert after["daemons"] == 1, "nothing holds those that ended"
     early, late = known[0], known[-1]
     assert late["runs"] <= early["runs"] + 8
     assert late["elements"] <= early["elements"] + 8

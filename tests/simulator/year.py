@@ -134,6 +134,7 @@ class Year:
             "store": self.home.store.stat().st_size,
             "resident": psutil.Process().memory_info().rss,
             "objects": len(gc.get_objects()),
+            "daemons": sum(isinstance(each, Daemon) for each in gc.get_objects()),
             "elements": len(agent.memory),
             "runs": len(agent.runs),
             "active": len(agent.active),
