@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from narval.errors import NarvalError as NarvalError
     from narval.memory.element import Element as Element
     from narval.runtime.calling import call as call
+    from narval.runtime.calling import sleep as sleep
     from narval.runtime.clock import SimulatedClock as SimulatedClock
     from narval.surfaces.embedded import open as open
 
@@ -31,6 +32,7 @@ _WHERE = {
     "NarvalError": "narval.errors",
     "SimulatedClock": "narval.runtime.clock",
     "call": "narval.runtime.calling",
+    "sleep": "narval.runtime.calling",
     "open": "narval.surfaces.embedded",
 }
 
@@ -44,6 +46,7 @@ __all__ = [
     "action",
     "call",
     "open",
+    "sleep",
 ]
 
 

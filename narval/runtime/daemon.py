@@ -102,7 +102,8 @@ class Daemon:
         files = home or model
         self.agent = Agent(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
-        self.executor = executor or Executor(settings.limits, lambda call: self._ring())
+        self.executor = executor or Executor(settings.limits, clock=clock)
+        self.executor.on_caught_up = lambda call: self._ring()
         self.performer = Performer(
             self.agent,
             self.executor,
@@ -304,11 +305,16 @@ class Daemon:
             raise RequestError("expected a home opened with a SimulatedClock, got one on real time")
         target = clock.now() + seconds
         await self.until_idle()
-        while (due := self.agent.next_moment()) is not None and due <= target:
+        while (due := self._next_moment()) is not None and due <= target:
             clock.set(max(due, clock.now()))
             await self.until_idle()
         clock.set(target)
         await self.until_idle()
+
+    def _next_moment(self) -> float | None:
+        """When something is due: to a run, or to a call that sleeps on this clock."""
+        due = (each for each in (self.agent.next_moment(), self.executor.next()) if each is not None)
+        return min(due, default=None)
 
     async def ended(self, run: Run, timeout: float | None = None) -> None:
         """Wait until a run is over, or for so many seconds."""
@@ -441,7 +447,10 @@ class Daemon:
         self._pumping = True
         breath = time.monotonic()
         try:
-            while not over():
+            while True:
+                self.executor.release()
+                if over():
+                    break
                 if self.loop.has_work():
                     await self._turn()
                     if time.monotonic() - breath < BREATH:

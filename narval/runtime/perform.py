@@ -73,7 +73,6 @@ class Performer:
         self.sources: Mapping[str, bytes] = {}
         self._code: WeakKeyDictionary[Library, Code] = WeakKeyDictionary()
         self.stubs: dict[str, Callable[..., Any]] = {}
-        self.answers: dict[str, Callable[[Any, Any], None]] = {}
         self._prepared: WeakKeyDictionary[Library, dict[tuple[str, str], _Prepared]] = WeakKeyDictionary()
         self._flying: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
@@ -298,7 +297,7 @@ class Performer:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
 
     def _answer(self, run: Run, command: Answer) -> None:
-        self.answers.pop(command.signal, _ignore)(command.value, command.problem)
+        """Whoever asked has it from the turn, and is told once that is recorded."""
 
 
 def _begin(run: Run, call: Call, turn: Turn) -> None:

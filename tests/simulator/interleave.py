@@ -80,6 +80,12 @@ class Interleaving:
         """Always: who waits until idle does not wait for chance."""
         return True
 
+    def next(self) -> None:
+        """No call sleeps: each is held until it is answered."""
+
+    def release(self) -> None:
+        """Nothing to wake."""
+
     @property
     def progress(self) -> dict[str, tuple[float, float | None]]:
         """Nobody says how far it is."""

@@ -36,7 +36,7 @@ class Coroutines:
 
     def start(self, work: Work) -> None:
         """Answer a call; it begins at the loop's next round."""
-        work.begin(self._loop, self._expire, partial(self._run, work))
+        work.begin(self._loop, self.expire, partial(self._run, work))
 
     def _run(self, work: Work) -> None:
         coroutine = self._answer(work)
@@ -92,7 +92,8 @@ class Coroutines:
         finally:
             await generator.aclose()
 
-    def _expire(self, work: Work) -> None:
+    def expire(self, work: Work) -> None:
+        """The time of a call is over."""
         self._stop(work, work.expired())
 
     def _stop(self, work: Work, verdict: Outcome) -> None:
