@@ -14,6 +14,7 @@ from narval.engines.engine import View
 from narval.engines.events import Raw
 from narval.engines.inputs import Bindings
 from narval.memory.element import Element, Tree
+from narval.memory.match import Bound
 
 ERROR = "error"
 
@@ -68,12 +69,12 @@ def judge(
         if erred and complete:
             errors.append(Accepted(raw.xml))
             continue
-        tree = Tree(element)
-        fitting = [output for output, bound in bounds if bound.test(tree)]
+        fitting, tree = _fitting(element, bounds)
         fault, key = "" if erred else _misfit(prototype, raw, element, fitting), None
         if not fault and fitting:
             counts[fitting[0].id] += 1
-            fault, key = _key(fitting[0], tree)
+            if fitting[0].unique is not None:
+                fault, key = _key(fitting[0], tree or Tree(element))
         if fault:
             return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
         (errors if erred else accepted).append(Accepted(raw.xml, key))
@@ -83,6 +84,19 @@ def judge(
             if fault:
                 return Verdict(fault=fault, output=output.id)
     return Verdict(accepted=tuple(accepted), errors=tuple(errors))
+
+
+def _fitting(element: Element, bounds: list[tuple[Output, Bound]]) -> tuple[list[Output], Tree | None]:
+    """The outputs that an element fits; and its tree, where its name alone did not tell."""
+    tree: Tree | None = None
+    found = []
+    for output, bound in bounds:
+        if element.name not in bound.sufficient:
+            tree = tree or Tree(element)
+            if not bound.test(tree):
+                continue
+        found.append(output)
+    return found, tree
 
 
 def _misfit(prototype: Prototype, raw: Raw, element: Element, fitting: list[Output]) -> str:
@@ -106,8 +120,7 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
 
 def _key(output: Output, tree: Tree) -> tuple[str, tuple[str, str, str] | None]:
     """What is wrong with `unique`, and the key it gives; an empty value is no key (N37)."""
-    if output.unique is None:
-        return "", None
+    assert output.unique is not None, output
     try:
         value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)
     except etree.XPathError as error:

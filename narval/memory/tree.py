@@ -86,10 +86,13 @@ class Memory:
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """Those of `eids` that fit and may be taken, in their order."""
-        names = _names(bound)
+        names, sufficient = _names(bound), bound.sufficient
         for eid in eids:
-            if self.may_take(eid, scope) and self._is_named(eid, names) and self._fits(eid, bound):
-                yield eid
+            if self.may_take(eid, scope):
+                element = self._elements.get(eid)
+                name = element.name if element is not None else None
+                if name in sufficient or (self._is_named(eid, names) and self._fits(eid, bound)):
+                    yield eid
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
         """All of memory that fits and may be taken, oldest first; lazily. What is said to one run is not."""
