@@ -96,7 +96,7 @@ class Memory:
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
         """All of memory that fits and may be taken, oldest first; lazily. What is said to one run is not."""
-        candidates = self._candidates(bound)
+        candidates = self.candidates(bound)
         extent = self._extent(bound, candidates)
         if extent is None:
             return self.among(self._for_all(candidates), bound, scope)
@@ -105,7 +105,7 @@ class Memory:
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All of memory that fits, replaced and reserved elements too, oldest first."""
-        return (eid for eid in self._candidates(bound) if self._fits(eid, bound))
+        return (eid for eid in self.candidates(bound) if self._fits(eid, bound))
 
     def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
         """Whether an element would fit if no call under way had reserved it (N18)."""
@@ -160,7 +160,8 @@ class Memory:
         element = self.element(eid)
         return element is not None and bound.test(self.tree(element))
 
-    def _candidates(self, bound: Bound) -> Iterable[int]:
+    def candidates(self, bound: Bound) -> Iterable[int]:
+        """The eids of elements that may satisfy a condition, as far as the indexes know; oldest first."""
         keys = bound.keys
         if keys is None:
             return self.named(bound.names)
@@ -182,7 +183,7 @@ class Memory:
 
     def _current(self, bound: Bound) -> Iterator[int]:
         """What satisfies a condition and has not been replaced."""
-        return (eid for eid in self._candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
+        return (eid for eid in self.candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
 
     def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
         """The smallest indexed set that holds every element of that name with these attribute values."""

@@ -5,9 +5,10 @@ Every operation takes plain keyword arguments and gives plain data, in the forms
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -22,6 +23,7 @@ from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.element import Element, elements_of
 from narval.memory.match import Bound, condition
 from narval.runtime.agents import Run
+from narval.runtime.breath import Breath
 from narval.runtime.daemon import Daemon
 from narval.runtime.loop import Delivery
 from narval.runtime.past import given, past
@@ -30,6 +32,12 @@ from narval.runtime.turn import Turn
 from narval.surfaces import forms, graph, journal_lines, status, why
 from narval.surfaces.parameters import Operation, check, described
 from narval.surfaces.saying import attributes_of, say
+
+LONG = 64 * 1024
+"""Bytes of a document that is taken apart in a thread."""
+
+SEVERAL = "Extra content at the end of the document"
+"""What the parser says of a document with two roots."""
 
 
 class Operations:
@@ -97,29 +105,62 @@ class Operations:
 
     async def add(self, elements: list[bytes]) -> dict[str, Any]:
         """Add elements: of each document the root, or each child of a root `memory`."""
-        found = [each for document in elements for each in _elements(document)]
+        found = [each for document in elements for each in await _taken_apart(document)]
+        schemas, breath = self.daemon.schemas, Breath()
+        for each in found:
+            _admit(schemas.refusal(each))
+            await breath.take()
 
-        return {"eids": await self.daemon.submit(lambda turn: _admitted(turn, found))}
+        def work(turn: Turn) -> list[int]:
+            if turn.schemas is schemas:
+                return [turn.add(each) for each in found]
+            return _admitted(turn, found)
+
+        return {"eids": await self.daemon.submit(work)}
 
     async def memory(
         self, xpath: str | None = None, context: int | None = None, current: bool = False
     ) -> list[dict[str, Any]]:
         """The elements that match a pattern (N9): all of memory, or the context of a run."""
-        return [forms.element(self.agent, each) for each in self.elements(xpath, context, current)]
+        breath, found = Breath(), []
+        for each in self._looked_through(xpath, context, current):
+            await breath.take()
+            if each is not None:
+                found.append(forms.element(self.agent, each))
+        await self.daemon.recorded()  # what changed meanwhile is recorded as well
+        return found
+
+    async def count(
+        self, xpath: str | None = None, context: int | None = None, current: bool = False
+    ) -> dict[str, Any]:
+        """How many elements match a pattern."""
+        breath, count = Breath(), 0
+        for each in self._looked_through(xpath, context, current):
+            await breath.take()
+            count += each is not None
+        return {"count": count}
 
     def elements(
         self, xpath: str | None = None, context: int | None = None, current: bool = False
     ) -> list[Element]:
         """The elements themselves; `current` leaves out those that have been replaced."""
+        found = self._looked_through(xpath, context, current)
+        return [element for element in found if element is not None]
+
+    def _looked_through(
+        self, xpath: str | None, context: int | None, current: bool
+    ) -> Iterator[Element | None]:
+        """What may match, one after another: the element if it does. Memory may change meanwhile."""
         memory = self.agent.memory
         bound = _bound(xpath) if xpath is not None else None
         if context is not None:
-            held = list(memory.contexts.of(self.run_of(context).eid))
-            eids = [eid for eid in held if bound is None or _fits(self.agent, eid, bound)]
+            eids = list(memory.contexts.of(self.run_of(context).eid))
         else:
-            eids = list(memory.select(bound) if bound is not None else memory)
-        found = (memory.element(eid) for eid in eids if not (current and eid in memory.outdated))
-        return [element for element in found if element is not None]
+            eids = list(memory.candidates(bound) if bound is not None else memory)
+        for eid in eids:
+            element = memory.element(eid)
+            fits = element is not None and (bound is None or memory.fits(element, bound))
+            yield element if fits and not (current and eid in memory.outdated) else None
 
     # --- runs -----------------------------------------------------------------------------------------
 
@@ -142,6 +183,8 @@ class Operations:
 
     async def _start(self, name: str, contexts: list[list[bytes]]) -> list[Run]:
         """A run for each context, in one turn."""
+        if runnable(self.agent.library, name) is None and self.daemon.hot is not None:
+            await self.daemon.reload()  # its file may have been saved a moment ago
 
         def work(turn: Turn) -> list[Run]:
             if runnable(turn.agent.library, name) is None:
@@ -322,11 +365,6 @@ class Operations:
             path = PurePath(fault.path)
             if path.parts[0] == home.recipes.name and path.stem in words:
                 return f"{path} did not load: line {fault.line}: {fault.message}"
-        loaded = {state.path for state in self.daemon.loaded.files}
-        for word in words:
-            path = PurePath(home.recipes.name, f"{word}.xml")
-            if str(path) not in loaded and home.path.joinpath(path).is_file():
-                return f"{path} is not loaded: it is read at the next start of the daemon"
         return None
 
     def _whole(self, run: Run) -> tuple[Any, Any]:
@@ -337,19 +375,17 @@ class Operations:
 def _admitted(turn: Turn, elements: list[bytes]) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7)."""
     for each in elements:
-        refusal = turn.schema_fault(each)
-        if refusal is not None:
-            raise ElementError("invalid", f"refused by its schema: {refusal}")
+        _admit(turn.schema_fault(each))
     return [turn.add(each) for each in elements]
+
+
+def _admit(refusal: str | None) -> None:
+    if refusal is not None:
+        raise ElementError("invalid", f"refused by its schema: {refusal}")
 
 
 def _nothing(turn: Turn) -> None:
     """A turn, so that what was posted before it has been told."""
-
-
-def _fits(agent: Any, eid: int, bound: Any) -> bool:
-    element = agent.memory.element(eid)
-    return element is not None and agent.memory.fits(element, bound)
 
 
 def _bound(xpath: str) -> Bound:
@@ -360,13 +396,20 @@ def _bound(xpath: str) -> Bound:
     return found.bind({})
 
 
+async def _taken_apart(document: bytes) -> list[bytes]:
+    """The elements of a document from outside: of a long one without holding up the loop."""
+    if len(document) < LONG:
+        return _elements(document)
+    return await asyncio.to_thread(_elements, document)
+
+
 def _elements(document: bytes) -> list[bytes]:
     try:
         return elements_of(document)
     except ElementError as error:
-        raise ElementError(
-            error.kind, f"{error.line}:{error.column}: {error}", error.line, error.column
-        ) from None
+        hint = "; put several elements within <memory>…</memory>" if SEVERAL in str(error) else ""
+        message = f"{error.line}:{error.column}: {error}{hint}"
+        raise ElementError(error.kind, message, error.line, error.column) from None
 
 
 def _unknown(name: str, library: Library) -> str:
@@ -383,7 +426,7 @@ def _unknown(name: str, library: Library) -> str:
 # --- the table ------------------------------------------------------------------------------------------
 
 _NAMES = (
-    "status", "stop", "reload", "log", "add", "memory", "start", "runs", "show", "xml", "graph",
+    "status", "stop", "reload", "log", "add", "memory", "count", "start", "runs", "show", "xml", "graph",
     "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
 )  # fmt: skip
 

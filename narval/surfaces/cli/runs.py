@@ -8,7 +8,7 @@ import click
 
 from narval.surfaces import render
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.memory import documents_of, naming
+from narval.surfaces.cli.documents import documents_of, naming
 from narval.surfaces.cli.session import Session, asking
 from narval.surfaces.columns import RUNS, table
 from narval.surfaces.text import xml_text
