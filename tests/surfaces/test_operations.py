@@ -58,7 +58,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 
 
 def test_count_says_how_many_and_memory_may_change_while_it_is_looked_through(agent: Agent) -> None:
-    agent.add("<memory>" + '<note n="1"/>' * 3 + "</memory>")
+    agent.add_all(['<note n="1"/>'] * 3)
     assert agent.ask("count", xpath="note") == {"count": 3}
     assert agent.ask("count", xpath="note[@n > 1]") == {"count": 0}
     assert agent.ask("count") == {"count": len(agent.ask("memory"))}
