@@ -140,9 +140,7 @@ class Database(Store):
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
         for eid, name, xml, added, origin, declared, outdated, _ in self._stream(_all(tables.elements)):
-            element = Element(eid, xml, added, decode_origin(origin))
-            element._name = name
-            yield KeptElement(element, declared, outdated)
+            yield KeptElement(Element(eid, xml, added, decode_origin(origin), name), declared, outdated)
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of elements and runs that are there."""
