@@ -32,16 +32,21 @@ Wanted = tuple[str, str, int]
 """`eq` and a subject; or `rng`, a sender and what the size lies above."""
 
 MODULE = """
-from narval import Input, action
+from narval import Input, Output, action
 
 @action(runs="inline")
 def nothing():
     pass
+
+@action(inputs=[Input("want", "want")], outputs=[Output("want", "want")], runs="inline")
+def take(want):
+    return want
 """
 RECIPES = """<cookbook group="w">{}</cookbook>"""
 RECIPE = """<recipe name="{name}" start_step="wait" end_step="got">
   <step id="wait" type="action" target="w.take"/><step id="got" type="action" target="w.nothing"/>
-  <transition id="t"><in idref="wait"/><out idref="got"/><condition><match>{match}</match></condition></transition>
+  <transition id="t"><in idref="wait"/><out idref="got"/>
+    <condition><match>{match}</match></condition></transition>
 </recipe>"""
 
 
@@ -144,21 +149,14 @@ def adding_and_knowing(
 
 EQUAL = "email[@subject = $wait/@subject]"
 RANGE = "email[@size &gt; $wait/@above and @sender = $wait/@sender]"
-TAKE = """
-@action(inputs=[Input("want", "want")], outputs=[Output("want", "want")], runs="inline")
-def take(want):
-    return want
-"""
 
 
 def with_the_turn(waiting: int, elements: int) -> dict[str, Any]:
-    """The same through `add`: plans wait, a turn for each element, and the plans it concerns go on to their end."""
+    """The same through `add`: a turn for each element, and the plans that waited for it go on to their end."""
     wants, hits = wanted(waiting), Hits()
     recipes = RECIPE.format(name="eq", match=EQUAL) + RECIPE.format(name="rng", match=RANGE)
     with scratch() as folder, narval.open() as agent:
-        made = home(
-            folder, module=MODULE.replace("Input,", "Input, Output,") + TAKE, recipes=RECIPES.format(recipes)
-        )
+        made = home(folder, module=MODULE, recipes=RECIPES.format(recipes))
         agent.load(made / "modules/w.py")
         agent.load(made / "recipes/w.xml")
         began, number_of = now(), {}

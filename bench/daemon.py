@@ -2,9 +2,9 @@
 
     python -m bench.daemon [SECONDS IDLE]
 
-The home is what `narval init --bare` makes: default settings, an empty store, nothing to run. It is ready when
-it has recorded a turn that was asked for over its socket. Memory and processor time are summed over the daemon
-and all it began; `wakes` is how often any of their threads woke up while nothing was due.
+The home is what `narval init --bare` makes: default settings, an empty store, nothing to run. It is ready
+when it has recorded an element that was added over its socket. Memory and processor time are summed over the
+daemon and all it began; `wakes` is how often any of their threads woke up while nothing was due.
 """
 
 from __future__ import annotations

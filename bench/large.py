@@ -2,10 +2,11 @@
 
     python -m bench.large [ELEMENTS] [MARKS]
 
-Elements of five attributes, each with an origin, are put into the store of a home on a disk; then the home is
-opened anew. Told are the time until it is ready; the bytes that are resident for each element with its eid, its
-origin and its name indexed, and once each of the five attributes has been asked for; what it costs to add the
-next element in a turn of its own; and to assign the oldest that a step has not used, when it has used MARKS.
+Elements of five attributes, each with an origin, are put into the store of a home on a disk; then the home
+is opened anew. Told are the time until it is ready; the bytes that are resident for each element with its
+eid, its origin and its name indexed, and once each of the five attributes has been asked for; what it costs
+to add the next element in a turn of its own; and to start a plan whose step is assigned the oldest that it
+has not used, when it has used MARKS.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def mail(number: int) -> bytes:
     """An element of five attributes, 177 bytes long: one value is its own, the others are shared."""
     xml = (
         f'<email id="m{number:07d}@example.com" from="person-{number % 1000:04d}@example.org" '
-        f'size="{number % 20_000:06d}" list="no" subject="What became of the matter, number {number % 20_000:06d}'
+        f'size="{number % 20_000:06d}" list="no" '
+        f'subject="What became of the matter, number {number % 20_000:06d}'
     )
     return f'{xml:.<174}"/>'.encode()
 
