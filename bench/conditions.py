@@ -152,7 +152,7 @@ RANGE = "email[@size &gt; $wait/@above and @sender = $wait/@sender]"
 
 
 def with_the_turn(waiting: int, elements: int) -> dict[str, Any]:
-    """The same through `add`: a turn for each element, and the plans that waited for it go on to their end."""
+    """The same through `add`: a turn for each element, and the plans it wakes go on to their end."""
     wants, hits = wanted(waiting), Hits()
     recipes = RECIPE.format(name="eq", match=EQUAL) + RECIPE.format(name="rng", match=RANGE)
     with scratch() as folder, narval.open() as agent:

@@ -4,8 +4,8 @@
 
 `moments`: 100,000 pending, 10,000 of them due in one second; late is from the second to the callback, and
 the next date of each is computed and armed. `dates`: from a `time` node to the armed date, texts seen before
-and new ones apart. `store`: moments that are rows of a store on a disk, a thousand in a commit. `plans`: plans
-that wait for one calendar text, from its moment until the last has fired; in memory, or with the store.
+and new ones apart. `store`: moments that are rows of a store on a disk, a thousand in a commit. `plans`:
+plans that wait for one calendar text, from its moment until the last fired; in memory, or with the store.
 """
 
 from __future__ import annotations
