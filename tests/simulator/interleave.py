@@ -76,6 +76,12 @@ class Interleaving:
         for task in self._tasks:
             task.cancel()
 
+    def renew(self) -> None:
+        """Modules have changed: nothing here has imported them."""
+
+    def limit(self, limits: Any) -> None:
+        """However many calls there are, all are held."""
+
     def caught_up(self, call: str) -> bool:
         """Always: who waits until idle does not wait for chance."""
         return True
