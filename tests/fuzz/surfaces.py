@@ -18,7 +18,7 @@ import msgpack
 import msgspec
 from lxml import etree
 
-from modules import feeds, mail
+from modules import feeds, mail_boxes
 from narval.engines.events import Problem, Raw
 from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.element import Element, Tree, canonical, elements_of
@@ -185,8 +185,8 @@ Content-Type: text/html
 
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        box = mail.Account({"name": "demo", "account": "you"}, Path(folder))
-        xml = mail._element(box, mail.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
+        box = mail_boxes.Account({"name": "demo", "account": "you"}, Path(folder))
+        xml = mail_boxes._element(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 
 
