@@ -37,6 +37,7 @@ from narval.runtime.inbox import Inbox
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
+from narval.runtime.losses import own_up
 from narval.runtime.perform import Code, Performer
 from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.renewal import Renewal
@@ -222,6 +223,7 @@ class Daemon:
         if at_start:
             for run in list(self.agent.unreadable):
                 turn.lose(self.agent.runs[run])
+            own_up(turn)
         declare_library(turn, self.agent.library, self.loaded.sources, self.faults)
         if declared is not None:
             declare_memory(turn, declared)

@@ -21,14 +21,17 @@ from narval.runtime import codec
 from narval.runtime.agents import Agent, Run, origin_of
 from narval.runtime.deeds import Forgetting, decode_deed
 from narval.runtime.loader import read_definition
+from narval.runtime.losses import LostDeed, LostEvent, LostOrigin
 from narval.runtime.store import Advance, RunRow, Store
 
 
 def restore(agent: Agent, store: Store) -> None:
     """Fill an empty agent from its store."""
     memory = agent.memory
-    for element, declared, outdated in store.elements():
+    for element, declared, outdated, fault in store.elements():
         memory.apply(changes.Added(element, declared))
+        if fault:
+            agent.losses.append(LostOrigin(fault, element.eid))
         if outdated:
             memory.outdated.add(element.eid)
         if agent.idle is not None:
@@ -58,9 +61,18 @@ def restore_runs(agent: Agent, store: Store) -> None:
     for run in agent.active.values():
         _nest(agent, run)
     for number, run_eid, data in store.queue():
-        agent.queue.append((number, run_eid, codec.decode_event(data)))
+        try:
+            agent.queue.append((number, run_eid, codec.decode_event(data)))
+        except UnreadableError as error:
+            agent.losses.append(LostEvent(str(error), number, run_eid))
+            if run_eid in agent.active:
+                agent.unreadable.setdefault(run_eid, str(error))
     for identifier, at, data in store.moments():
-        deed = decode_deed(data)
+        try:
+            deed = decode_deed(data)
+        except UnreadableError as error:
+            agent.losses.append(LostDeed(str(error), identifier, at))
+            continue
         agent.moments.push(at, (0, identifier), deed)
         if isinstance(deed, Forgetting) and deed.run in agent.runs:
             agent.runs[deed.run].decays = True
