@@ -71,7 +71,7 @@ def differences(before: Loaded, after: Loaded) -> Iterator[str]:
         if known == state or state.error is not None:
             continue
         names = [f"{each.kind} {each.full_name}" for each in after.library if each.path == path]
-        yield f"loaded {path}: {', '.join(names) or 'nothing in it'}"
+        yield f"loaded {path}: {', '.join(names) or 'no definitions'}"
     for path in old:
         if path not in new:
             yield f"{path} is gone, and so are its definitions; runs that began with them keep them"

@@ -27,6 +27,8 @@ _HEARD = (
 
 _OVERFLOW = "overflow"
 _WATCHDOG = "watchdog.observers.inotify_c"
+_UNHEARD = logging.NullHandler()
+"""Without one, Python writes what watchdog warns of to standard error, when it ends say."""
 
 
 class _Place(NamedTuple):
@@ -87,6 +89,7 @@ class Notices:
         events = importlib.import_module("watchdog.events")
         heard = [getattr(events, name) for name in _HEARD]
         logging.getLogger(_WATCHDOG).addHandler(self._overflows)
+        logging.getLogger("watchdog").addHandler(_UNHEARD)
         self._observer = importlib.import_module("watchdog.observers").Observer()
         self._observer.start()
         for place in places:
