@@ -49,7 +49,11 @@ class Elements:
             old = self._young.popleft()
             kept = self._kept.get(old)
             if isinstance(kept, Element):
-                self._kept[old] = self._packed(kept)
+                self.add_old(kept)
+
+    def add_old(self, element: Element) -> None:
+        """An element comes that was there before this memory was, or has grown old."""
+        self._kept[element.eid] = self._packed(element)
 
     def pop(self, eid: int) -> Element | None:
         """An element goes."""
@@ -81,11 +85,11 @@ class Elements:
         return len(self._kept)
 
     def _packed(self, element: Element) -> Element | bytes:
-        number = self._number(element.name)
-        origin = b"" if element.origin is None else _encode(msgspec.structs.astuple(element.origin))
-        if len(element.xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
+        made, xml, number = element.origin, element.xml, self._number(element.name)
+        origin = b"" if made is None else _encode((made.run, made.step, made.call, made.inputs))
+        if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
-        return b"".join((_HEAD.pack(element.added, number, len(origin)), origin, element.xml))
+        return _HEAD.pack(element.added, number, len(origin)) + origin + xml
 
     def _unpacked(self, eid: int, kept: bytes) -> Element:
         added, number, length = _HEAD.unpack_from(kept)

@@ -141,6 +141,22 @@ class Memory:
         """Take back the change that happened last; forgetting cannot be taken back."""
         _REVERT[type(change)](self, change)
 
+    def fill(self, kept: Iterable[tuple[Element, str, bool]]) -> None:
+        """Elements of before come into a memory that is empty, oldest first, each with what declares it and
+        whether it has been replaced."""
+        eid = 0
+        for element, declared, outdated in kept:
+            eid = element.eid
+            self._elements.add_old(element)
+            self._bear(element.name, eid)
+            if element.addressed:
+                self._addressed.add(eid)
+            if declared:
+                self.declared[eid] = declared
+            if outdated:
+                self.outdated.add(eid)
+        self.next_eid = max(self.next_eid, eid + 1)
+
     def show_run(self, eid: int, name: str, render: Callable[[], Element]) -> None:
         """A run begins to be seen as an element."""
         self._rendered[eid] = render
