@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format soak clean
+.PHONY: help demo test check format bench soak clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -34,8 +34,14 @@ format: $(STAMP)  ## put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# PEERS: the folder of the peers' scripts; 1 stands for ../shared/peers.
+PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))
+
+bench: $(STAMP)  ## what it costs (docs/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
+	@$(BIN)/python -m bench $(ONLY) $(if $(PEERS),--peers '$(PEERS_FOLDER)') $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
+
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
 
 clean:  ## remove what was set up
-	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

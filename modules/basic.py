@@ -6,15 +6,14 @@ which one by a `match` of its own (N14).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action
+from narval import ActionError, Element, Input, Output, action, sleep
 
-from .files import atomically, place
+from .files_places import atomically, place
 
 log_of_narval = logging.getLogger("narval.basic")
 
@@ -33,7 +32,9 @@ def nothing() -> None:
 
 
 @action(
-    inputs=[Input("pause", "pause[@seconds]")], description="Does nothing for so many seconds, then goes on."
+    inputs=[Input("pause", "pause[@seconds]")],
+    pure=True,
+    description="Does nothing for so many seconds, then goes on.",
 )
 async def pause(pause: Element) -> None:
     """Wait as long as `<pause seconds="…"/>` says: a moment of quiet, not a date. A restart waits anew."""
@@ -44,7 +45,7 @@ async def pause(pause: Element) -> None:
         seconds = -1.0
     if not 0.0 <= seconds <= LONGEST_PAUSE:
         raise ActionError(f"expected a pause of 0 to {LONGEST_PAUSE:g} seconds, got {text!r}", "bad-pause")
-    await asyncio.sleep(seconds)
+    await sleep(seconds)
 
 
 @action(

@@ -32,7 +32,8 @@ from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
 
-from .files import UNWANTED, WHOLE, Notices
+from .files_places import UNWANTED
+from .files_watching import WHOLE, Notices
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_TAGS = 500_000

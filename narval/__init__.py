@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from narval.errors import NarvalError as NarvalError
     from narval.memory.element import Element as Element
     from narval.runtime.calling import call as call
+    from narval.runtime.calling import sleep as sleep
     from narval.runtime.clock import SimulatedClock as SimulatedClock
     from narval.runtime.tokens import Delay as Delay
     from narval.runtime.tokens import Token as Token
@@ -53,6 +54,7 @@ _WHERE = {
     "NarvalError": "narval.errors",
     "SimulatedClock": "narval.runtime.clock",
     "call": "narval.runtime.calling",
+    "sleep": "narval.runtime.calling",
     "open": "narval.surfaces.embedded",
 }
 
@@ -76,6 +78,7 @@ __all__ = [
     "node_type",
     "open",
     "predicate",
+    "sleep",
     "string_function",
 ]
 

@@ -19,9 +19,9 @@ from xml.parsers import expat
 
 from narval.errors import DefinitionError, Fault
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 200
-MAX_NODES = 100_000
+MAX_NODES = 1_000_000
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

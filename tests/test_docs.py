@@ -66,7 +66,8 @@ def test_each_shipped_action_is_documented(module: str) -> None:
     pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
     text = pages.get(module, "") + pages["mail"]
     names = [each.name for each in loaded.library.of("action").values() if each.group == module]
-    assert names
+    whole = module.partition("_")[0]  # a module without actions is a part of one that has some
+    assert names or any(each.group == whole for each in loaded.library.of("action").values())
     assert [name for name in names if f"`{name}`" not in text and f"`{module}.{name}`" not in text] == []
 
 

@@ -105,6 +105,9 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
 Lookup = Callable[[int], Element | None]
 """The element of an eid, or None when it was forgotten."""
 
+Find = Callable[[str, str], Any]
+"""The current definition of that kind and name, or None."""
+
 State = TypeVar("State")
 Change = TypeVar("Change")
 
@@ -160,11 +163,11 @@ class Engine(Protocol):
         """
 
     def judged(
-        self, definition: Any, state: Any, identifier: str | None, element: Lookup, /
+        self, definition: Any, state: Any, identifier: str | None, element: Lookup, find: Find, /
     ) -> Iterator[Wait]:
         """What decides whether a part goes on, to be judged now, though it may not wait for it any more.
 
-        With no identifier, what kept a failed run from going on.
+        With no identifier, what kept a failed run from going on. `find` knows what steps call.
         """
 
     def resumption(

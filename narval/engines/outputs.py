@@ -14,6 +14,7 @@ from narval.engines.engine import View
 from narval.engines.events import Raw
 from narval.engines.inputs import Bindings
 from narval.memory.element import Element, Tree
+from narval.memory.match import Bound
 
 ERROR = "error"
 
@@ -29,7 +30,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What to keep; `fault` says what is wrong and `output` with which output."""
 
     accepted: tuple[Accepted, ...] = ()
-    errors: tuple[bytes, ...] = ()
+    errors: tuple[Accepted, ...] = ()
     fault: str = ""
     output: str = ""
 
@@ -48,12 +49,14 @@ def judge(
     """Each element fits exactly one output, none is missing, only a list has several (N20).
 
     `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
-    need no declaration and are never outputs (N26); when there is one nothing counts as missing.
+    need no declaration and are never outputs (N26); when there is one nothing counts as missing. Those of a
+    call that goes on may be declared all the same, and then have a key too: a source that begins again tells
+    of the same trouble again (N37). The error that ends a call has none, for it is always told.
     """
     if not raws and not prototype.outputs:
         return NOTHING
     bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
-    errors: list[bytes] = []
+    errors: list[Accepted] = []
     accepted: list[Accepted] = []
     counts: Counter[str] = Counter()
     for raw in raws:
@@ -62,24 +65,38 @@ def judge(
         if refusal is not None:
             fault = f"a {element.name} element is refused by its schema: {refusal}"
             return Verdict(fault=fault, output=raw.output or "")
-        if element.name == ERROR:
-            errors.append(raw.xml)
+        erred = element.name == ERROR
+        if erred and complete:
+            errors.append(Accepted(raw.xml))
             continue
-        tree = Tree(element)
-        fitting = [output for output, bound in bounds if bound.test(tree)]
-        fault, key = _misfit(prototype, raw, element, fitting), None
-        if not fault:
+        fitting, tree = _fitting(element, bounds)
+        fault, key = "" if erred else _misfit(prototype, raw, element, fitting), None
+        if not fault and fitting:
             counts[fitting[0].id] += 1
-            fault, key = _key(fitting[0], tree)
+            if fitting[0].unique is not None:
+                fault, key = _key(fitting[0], tree or Tree(element))
         if fault:
             return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
-        accepted.append(Accepted(raw.xml, key))
+        (errors if erred else accepted).append(Accepted(raw.xml, key))
     if complete:
         for output in prototype.outputs:
             fault = _miscount(output, counts[output.id], bool(errors))
             if fault:
                 return Verdict(fault=fault, output=output.id)
     return Verdict(accepted=tuple(accepted), errors=tuple(errors))
+
+
+def _fitting(element: Element, bounds: list[tuple[Output, Bound]]) -> tuple[list[Output], Tree | None]:
+    """The outputs that an element fits; and its tree, where its name alone did not tell."""
+    tree: Tree | None = None
+    found = []
+    for output, bound in bounds:
+        if element.name not in bound.sufficient:
+            tree = tree or Tree(element)
+            if not bound.test(tree):
+                continue
+        found.append(output)
+    return found, tree
 
 
 def _misfit(prototype: Prototype, raw: Raw, element: Element, fitting: list[Output]) -> str:
@@ -103,8 +120,7 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
 
 def _key(output: Output, tree: Tree) -> tuple[str, tuple[str, str, str] | None]:
     """What is wrong with `unique`, and the key it gives; an empty value is no key (N37)."""
-    if output.unique is None:
-        return "", None
+    assert output.unique is not None, output
     try:
         value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)
     except etree.XPathError as error:

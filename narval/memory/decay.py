@@ -7,12 +7,14 @@ much to look at, and goes on from there when it is asked again.
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from narval.memory.tree import Memory
+
+_WORTH_CUTTING = 1024
 
 
 class Portion(NamedTuple):
@@ -50,18 +52,20 @@ class Idle:
     memory.
     """
 
-    __slots__ = ("_added", "_after", "_eids", "_heap", "_touched")
+    __slots__ = ("_added", "_after", "_eids", "_first", "_heap", "_touched")
 
     def __init__(self, after: float) -> None:
         self._after = after
-        self._eids: deque[int] = deque()
-        self._added: deque[float] = deque()
+        self._eids = array("Q")
+        self._added = array("d")
+        self._first = 0
+        """Those before it have left the queue, and are cut off when they are most of it."""
         self._heap: list[tuple[float, int]] = []
         self._touched: dict[int, float] = {}
 
     def added(self, eid: int, at: float) -> None:
         """An element is there, or a run is over; idle since then."""
-        if self._added and at < self._added[-1]:
+        if self._first < len(self._added) and at < self._added[-1]:
             heapq.heappush(self._heap, (at + self._after, eid))
         else:
             self._eids.append(eid)
@@ -79,7 +83,7 @@ class Idle:
 
     def next(self) -> float | None:
         """The moment to look again."""
-        known = [self._added[0] + self._after] if self._added else []
+        known = [self._added[self._first] + self._after] if self._first < len(self._added) else []
         if self._heap:
             known.append(self._heap[0][0])
         return min(known, default=None)
@@ -117,8 +121,16 @@ class Idle:
             if self._heap and self._heap[0][0] == due:
                 yield heapq.heappop(self._heap)[1]
             else:
-                self._added.popleft()
-                yield self._eids.popleft()
+                yield self._taken()
+
+    def _taken(self) -> int:
+        """The first of the queue, out of it."""
+        eid = self._eids[self._first]
+        self._first += 1
+        if self._first >= _WORTH_CUTTING and 2 * self._first >= len(self._eids):
+            del self._eids[: self._first], self._added[: self._first]
+            self._first = 0
+        return eid
 
 
 def _needed(memory: Memory, eid: int, is_active: Callable[[int], bool]) -> bool:

@@ -43,7 +43,7 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
 
-class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where an element comes from (N8): the run, step and call that made it, the eids it was made from.
 
     Of what was dropped into the inbox `run` is 0, and `step` the path of the file.
@@ -55,21 +55,18 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: tuple[int, ...] = ()
 
 
-class Element:
+class Element(msgspec.Struct, eq=False, gc=False):
     """One element of memory: never altered; a new version is a new element that outdates this one (N1).
 
     `eid` is its number (0: not in memory yet), `xml` its bytes (UTF-8, no declaration, no eid attribute),
     `added` the moment it arrived (seconds since 1970, UTC), `origin` who made it (None: from outside).
     """
 
-    __slots__ = ("_name", "added", "eid", "origin", "xml")
-
-    def __init__(self, eid: int, xml: bytes, added: float = 0.0, origin: Origin | None = None) -> None:
-        self.eid = eid
-        self.xml = xml
-        self.added = added
-        self.origin = origin
-        self._name: str | None = None
+    eid: int
+    xml: bytes
+    added: float = 0.0
+    origin: Origin | None = None
+    _name: str | None = None
 
     @property
     def name(self) -> str:

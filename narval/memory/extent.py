@@ -17,14 +17,12 @@ from collections.abc import Callable, Hashable, Iterable
 from narval.memory.change import MarkScope
 from narval.memory.element import Element, Tree
 from narval.memory.match import Bound
+from narval.memory.numbers import Numbers
 
 MOST = 64
 """Extents kept at once."""
 ASKED = 3
 """So often a condition is asked for before it gets one."""
-
-Eids = OrderedDict[int, None]
-"""In order of age. This kind of dictionary finds its first key at once, however many were taken before."""
 
 
 class Extent:
@@ -34,10 +32,10 @@ class Extent:
 
     def __init__(self, bound: Bound, eids: Iterable[int]) -> None:
         self.bound = bound
-        self.all: Eids = OrderedDict.fromkeys(eids)
-        self._fresh: dict[MarkScope, Eids] = {}
+        self.all = Numbers(eids)
+        self._fresh: dict[MarkScope, Numbers] = {}
 
-    def unused(self, scope: MarkScope | None, used: Iterable[int]) -> Eids:
+    def unused(self, scope: MarkScope | None, used: Iterable[int]) -> Numbers:
         """Those a scope has not used; `used` are all that it has."""
         if scope is None:
             return self.all
@@ -45,25 +43,25 @@ class Extent:
         if fresh is None:
             fresh = self._fresh[scope] = self.all.copy()
             for eid in used:
-                fresh.pop(eid, None)
+                fresh.discard(eid)
         return fresh
 
     def enter(self, eid: int) -> None:
         """The youngest element of all satisfies the condition."""
         for eids in (self.all, *self._fresh.values()):
-            eids[eid] = None
+            eids.add(eid)
 
     def leave(self, eid: int) -> None:
         """An element is gone, or replaced."""
         for eids in (self.all, *self._fresh.values()):
-            eids.pop(eid, None)
+            eids.discard(eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
         """A scope has used these."""
         fresh = self._fresh.get(scope)
         if fresh is not None:
             for eid in eids:
-                fresh.pop(eid, None)
+                fresh.discard(eid)
 
     def unuse(self, scope: MarkScope) -> None:
         """A mark was taken back: what the scope has not used is found anew."""
@@ -78,12 +76,16 @@ class Extents:
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
         self._by_name: dict[str, list[Extent]] = {}
 
-    def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> Extent | None:
-        """The extent of a condition on elements of these names; None when it has not been asked for often."""
+    def get(self, bound: Bound) -> Extent | None:
+        """The extent of a condition, where there is one."""
         kept = self._kept.get(bound.identity)
-        if kept is not None:
-            self._kept.move_to_end(bound.identity)
-            return kept[0]
+        if kept is None:
+            return None
+        self._kept.move_to_end(bound.identity)
+        return kept[0]
+
+    def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> Extent | None:
+        """A new extent of a condition on elements of these names; None when it is not asked for often."""
         if not self._is_wanted(bound):
             return None
         extent = Extent(bound, fill())

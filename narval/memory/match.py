@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
-from types import MappingProxyType
+from types import EllipsisType, MappingProxyType
 from typing import Any
 
 from lxml import etree
@@ -124,15 +124,14 @@ _NO_NODES: Nodes = MappingProxyType({})
 class Condition:
     """Patterns that must all hold of the same element (N9)."""
 
-    __slots__ = ("patterns",)
+    __slots__ = ("_bound", "patterns", "variables")
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self.patterns = tuple(patterns)
-
-    @property
-    def variables(self) -> frozenset[str]:
+        self.variables: frozenset[str] = frozenset().union(*(each.variables for each in self.patterns))
         """The names its patterns use as `$name`."""
-        return frozenset().union(*(pattern.variables for pattern in self.patterns))
+        self._bound: Bound | None = None
+        """What it is without variables, once somebody has asked."""
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -147,10 +146,11 @@ class Condition:
 
     def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
         """The condition with its variables standing for these elements; one that is not given has none."""
-        variables = self.variables
-        if not variables:
-            return Bound(self.patterns)
-        named = tuple((name, tuple(bindings.get(name, ()))) for name in sorted(variables))
+        if not self.variables:
+            if self._bound is None:
+                self._bound = Bound(self.patterns)
+            return self._bound
+        named = tuple((name, tuple(bindings.get(name, ()))) for name in sorted(self.variables))
         return Bound(self.patterns, named)
 
     def __eq__(self, other: object) -> bool:
@@ -171,7 +171,7 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 class Bound:
     """A condition whose variables stand for elements. Equal by content, so a shared one is tested once."""
 
-    __slots__ = ("_nodes", "identity", "patterns", "variables")
+    __slots__ = ("_names", "_nodes", "_sufficient", "identity", "patterns", "variables")
 
     def __init__(
         self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
@@ -187,6 +187,8 @@ class Bound:
         else:
             self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
         self._nodes: Nodes | None = None if variables else _NO_NODES
+        self._names: frozenset[str] | EllipsisType | None = ...
+        self._sufficient: frozenset[str] | None = None
 
     @property
     def text(self) -> str:
@@ -202,8 +204,18 @@ class Bound:
     @property
     def names(self) -> frozenset[str] | None:
         """The root names it can match, as lxml writes them; None for any."""
-        tags = [key.tag for key in self.alternatives()]
-        return None if None in tags else frozenset(tag for tag in tags if tag is not None)
+        if self._names is ...:
+            tags = [key.tag for key in self.alternatives()]
+            self._names = None if None in tags else frozenset(tag for tag in tags if tag is not None)
+        return self._names
+
+    @property
+    def sufficient(self) -> frozenset[str]:
+        """The root names that decide alone: whatever an element of such a name holds, it matches."""
+        if self._sufficient is None:
+            keys = self.alternatives() if not self.variables else []
+            self._sufficient = frozenset(key.tag for key in keys if key.tag and key.exact and not key.tests)
+        return self._sufficient
 
     def alternatives(self) -> list[Key]:
         """The keys, those that demand nothing included."""

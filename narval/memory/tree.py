@@ -7,18 +7,25 @@ pattern first asks for them. A run is an element too, rendered from its state wh
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from types import MappingProxyType
 from typing import Any
 
 from narval.memory import change as changes
+from narval.memory.attributes import Values
 from narval.memory.change import Change, MarkScope
 from narval.memory.context import Contexts
 from narval.memory.element import Element, Tree, Trees
+from narval.memory.elements import Elements
 from narval.memory.extent import Extent, Extents
 from narval.memory.match import Bound
+from narval.memory.numbers import Numbers, Span
 
 _WORTH_INDEXING = 32
 """With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
+
+_NONE = Numbers()
+_NO_INDEXES: Mapping[str, Values] = MappingProxyType({})
 
 
 class Memory:
@@ -32,13 +39,13 @@ class Memory:
         self.marks: dict[MarkScope, set[int]] = {}
         self.outdated: set[int] = set()
         self.reserved: set[int] = set()
-        self._elements: dict[int, Element] = {}
+        self._elements = Elements()
         self._rendered: dict[int, Callable[[], Element]] = {}
         self._run_names: set[str] = set()
         """Runs change, so the attributes of elements of these names are not indexed."""
-        self._by_name: dict[str, dict[int, None]] = {}
-        self._by_value: dict[str, dict[str, dict[str, dict[int, None]]]] = {}
-        """Root name to attribute to value to eids: of attributes that a pattern has asked for."""
+        self._by_name: dict[str, Numbers] = {}
+        self._by_value: dict[str, dict[str, Values]] = {}
+        """By root name and attribute: of attributes that a pattern has asked for."""
         self._addressed: set[int] = set()
         """What was said to one run: found in its context alone."""
         self._extents = Extents()
@@ -86,23 +93,27 @@ class Memory:
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """Those of `eids` that fit and may be taken, in their order."""
-        names = _names(bound)
+        names, sufficient = _names(bound), bound.sufficient
         for eid in eids:
-            if self.may_take(eid, scope) and self._is_named(eid, names) and self._fits(eid, bound):
-                yield eid
+            if self.may_take(eid, scope):
+                name = self._elements.name(eid)
+                if name in sufficient or (_is_among(name, names) and self._fits(eid, bound)):
+                    yield eid
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
         """All of memory that fits and may be taken, oldest first; lazily. What is said to one run is not."""
-        candidates = self._candidates(bound)
-        extent = self._extent(bound, candidates)
+        extent = self._extents.get(bound)
         if extent is None:
-            return self.among(self._for_all(candidates), bound, scope)
+            candidates = self.candidates(bound)
+            extent = self._extent(bound, candidates)
+            if extent is None:
+                return self.among(self._for_all(candidates), bound, scope)
         used = self.marks.get(scope, ()) if scope is not None else ()
         return (eid for eid in self._for_all(extent.unused(scope, used)) if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All of memory that fits, replaced and reserved elements too, oldest first."""
-        return (eid for eid in self._candidates(bound) if self._fits(eid, bound))
+        return (eid for eid in self.candidates(bound) if self._fits(eid, bound))
 
     def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
         """Whether an element would fit if no call under way had reserved it (N18)."""
@@ -130,24 +141,37 @@ class Memory:
         """Take back the change that happened last; forgetting cannot be taken back."""
         _REVERT[type(change)](self, change)
 
+    def fill(self, kept: Iterable[tuple[Element, str, bool]]) -> None:
+        """Elements of before come into a memory that is empty, oldest first, each with what declares it and
+        whether it has been replaced."""
+        eid = 0
+        for element, declared, outdated in kept:
+            eid = element.eid
+            self._elements.add_old(element)
+            self._bear(element.name, eid)
+            if element.addressed:
+                self._addressed.add(eid)
+            if declared:
+                self.declared[eid] = declared
+            if outdated:
+                self.outdated.add(eid)
+        self.next_eid = max(self.next_eid, eid + 1)
+
     def show_run(self, eid: int, name: str, render: Callable[[], Element]) -> None:
         """A run begins to be seen as an element."""
         self._rendered[eid] = render
-        self._run_names.add(name)
-        self._by_name.setdefault(name, {})[eid] = None
+        if name not in self._run_names:
+            self._run_names.add(name)
+            self._extents.drop_named(name)
+        self._bear(name, eid)
         self.next_eid = max(self.next_eid, eid + 1)
 
     def hide_run(self, eid: int, name: str) -> None:
         """A run is not seen any more."""
         self._rendered.pop(eid, None)
-        self._by_name.get(name, {}).pop(eid, None)
+        self._by_name.get(name, _NONE).discard(eid)
 
     # --- inside ---------------------------------------------------------------------------------------
-
-    def _is_named(self, eid: int, names: frozenset[str] | None) -> bool:
-        """Whether the element has one of these names, so that it is worth being parsed."""
-        element = self._elements.get(eid)
-        return names is None or element is None or element.name in names
 
     def _for_all(self, eids: Iterable[int]) -> Iterable[int]:
         """Those that are not addressed to one run."""
@@ -157,7 +181,8 @@ class Memory:
         element = self.element(eid)
         return element is not None and bound.test(self.tree(element))
 
-    def _candidates(self, bound: Bound) -> Iterable[int]:
+    def candidates(self, bound: Bound) -> Iterable[int]:
+        """The eids of elements that may satisfy a condition, as far as the indexes know; oldest first."""
         keys = bound.keys
         if keys is None:
             return self.named(bound.names)
@@ -179,43 +204,40 @@ class Memory:
 
     def _current(self, bound: Bound) -> Iterator[int]:
         """What satisfies a condition and has not been replaced."""
-        return (eid for eid in self._candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
+        return (eid for eid in self.candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
 
     def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
         """The smallest indexed set that holds every element of that name with these attribute values."""
-        best = self._by_name.get(name, {})
-        if len(best) < _WORTH_INDEXING or name in self._run_names:
+        best: Numbers | Span = self._by_name.get(name, _NONE)
+        if name in self._run_names or (least := len(best)) < _WORTH_INDEXING:
             return best
         for attribute, value in equalities:
-            bucket = self._values(name, attribute).get(value, {})
-            if len(bucket) < len(best):
-                best = bucket
+            bucket = self._values(name, attribute).of(value)
+            if (size := len(bucket)) < least:
+                best, least = bucket, size
         return best
 
-    def _values(self, name: str, attribute: str) -> dict[str, dict[int, None]]:
+    def _values(self, name: str, attribute: str) -> Values:
         indexes = self._by_value.setdefault(name, {})
         index = indexes.get(attribute)
         if index is None:
-            index = indexes[attribute] = {}
-            for eid in self._by_name.get(name, ()):
-                value = self._trees.of(self._elements[eid]).root.get(attribute)
-                if value is not None:
-                    index.setdefault(str(value), {})[eid] = None
+            bearers = map(self._elements.get, self._by_name.get(name, ()))
+            index = indexes[attribute] = Values(attribute, filter(None, bearers))
         return index
 
-    def _indexed(self, element: Element) -> Iterator[tuple[dict[str, dict[int, None]], str]]:
-        """The indexes an element belongs into, each with its value there."""
-        for attribute, index in self._by_value.get(element.name, {}).items():
-            value = self._trees.of(element).root.get(attribute)
-            if value is not None:
-                yield index, str(value)
+    def _bear(self, name: str, eid: int) -> None:
+        """An element of that name comes."""
+        bearers = self._by_name.get(name)
+        if bearers is None:
+            bearers = self._by_name[name] = Numbers()
+        bearers.add(eid)
 
     def _add(self, change: changes.Added) -> None:
         element = change.element
-        self._elements[element.eid] = element
-        self._by_name.setdefault(element.name, {})[element.eid] = None
-        for index, value in self._indexed(element):
-            index.setdefault(value, {})[element.eid] = None
+        self._elements.add(element)
+        self._bear(element.name, element.eid)
+        for index in self._by_value.get(element.name, _NO_INDEXES).values():
+            index.add(element)
         self._extents.enter(element, self._trees.of)
         if element.addressed:
             self._addressed.add(element.eid)
@@ -224,15 +246,12 @@ class Memory:
         self.next_eid = max(self.next_eid, element.eid + 1)
 
     def _remove(self, eid: int) -> None:
-        element = self._elements.pop(eid, None)
+        element = self._elements.pop(eid)
         if element is None:
             return
-        for index, value in self._indexed(element):
-            bucket = index[value]
-            del bucket[eid]
-            if not bucket:
-                del index[value]
-        self._by_name[element.name].pop(eid, None)
+        for index in self._by_value.get(element.name, _NO_INDEXES).values():
+            index.discard(element)
+        self._by_name[element.name].discard(eid)
         self._extents.leave(element)
         self._addressed.discard(eid)
         self._trees.drop(eid)
@@ -283,6 +302,11 @@ def _names(bound: Bound) -> frozenset[str] | None:
     """The root names that the patterns admit, whatever their variables stand for; None for any."""
     known = [names for pattern in bound.patterns if (names := pattern.names) is not None]
     return frozenset.intersection(*known) if known else None
+
+
+def _is_among(name: str | None, names: frozenset[str] | None) -> bool:
+    """Whether it has one of these names, so that it is worth being parsed; a run (None) is looked at."""
+    return name is None or names is None or name in names
 
 
 def _distinct(eids: Iterable[int]) -> Iterator[int]:

@@ -22,6 +22,7 @@ from narval.memory.element import Element, Origin
 from narval.memory.index import Index
 from narval.memory.tree import Memory
 from narval.runtime.deeds import Deed
+from narval.runtime.losses import Loss
 from narval.runtime.moments import Moments
 
 PROCESS = "process"
@@ -130,6 +131,8 @@ class Agent:
         self.children: dict[int, dict[int, None]] = {}
         self.unreadable: dict[int, str] = {}
         """Active runs that the store could not give back, and why: they fail in the next turn."""
+        self.losses: list[Loss] = []
+        """What else the store could not give back."""
         self.index: Index[WatchKey] = Index()
         self.moments: Moments[tuple[int, str], Deed | None] = Moments()
         """By run and wake; those of no run (0) have a deed."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from narval.errors import RequestError
@@ -24,6 +25,7 @@ class CurrentCall:
     __slots__ = (
         "_is_source",
         "_listener",
+        "_nap",
         "attempt",
         "deadline",
         "has_caught_up",
@@ -45,12 +47,13 @@ class CurrentCall:
         attempt: int = 1,
         is_source: bool = False,
         listener: Callable[[CurrentCall], None] | None = None,
+        nap: Callable[[CurrentCall, float], Awaitable[None]] | None = None,
     ) -> None:
         self.id, self.run, self.step = id, run, step
         self.home, self.deadline, self.attempt = home, deadline, attempt
         self.progressed: tuple[float, float | None] | None = None
         self.has_caught_up = False
-        self._is_source, self._listener = is_source, listener
+        self._is_source, self._listener, self._nap = is_source, listener, nap
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Say how far the work is; surfaces show the last that was said."""
@@ -66,6 +69,10 @@ class CurrentCall:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
         self.has_caught_up = True
         self._tell()
+
+    async def sleep(self, seconds: float) -> None:
+        """What `sleep` does within this call."""
+        await (asyncio.sleep(seconds) if self._nap is None else self._nap(self, seconds))
 
     def context(self) -> contextvars.Context:
         """A context of one's own in which `call()` gives this call."""
@@ -89,6 +96,22 @@ def call() -> CurrentCall:
             "call() is for actions while they run; a thread that an action starts gets it as an argument"
         )
     return current
+
+
+async def sleep(seconds: float) -> None:
+    """Let time pass within an `async` action or a source, on the daemon's clock.
+
+    That is the machine's; a test or a simulation moves one of its own, and then nothing really waits. Outside
+    of a call it is the machine's as well.
+    """
+    current = _current.get(None)
+    _check(seconds)
+    await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
+
+
+def _check(seconds: float) -> None:
+    if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+        raise RequestError(f"expected to sleep for a number of seconds, got {seconds!r}")
 
 
 def current_call() -> CurrentCall | None:

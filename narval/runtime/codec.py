@@ -104,8 +104,8 @@ def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> Entry:
 
     Raises UnreadableError.
     """
-    stored = _read("an entry of the journal", _decode_entry, data)
-    changes = _read("an entry of the journal", _changes_decoder(changes_type), stored.changes)
+    stored = read("an entry of the journal", _decode_entry, data)
+    changes = read("an entry of the journal", _changes_decoder(changes_type), stored.changes)
     lines = 1 + len(changes) + len(stored.commands)
     return Entry(stored.event, changes, list(_tracked(stored.commands, lookup)), lines)
 
@@ -119,7 +119,7 @@ def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[di
     Raises UnreadableError.
     """
     try:
-        event, changes, commands = _read("an entry of the journal", _decode_any, data)[:3]
+        event, changes, commands = read("an entry of the journal", _decode_any, data)[:3]
         head = {"at": event.pop("at")} if run is None else {"at": event.pop("at"), "run": run}
         lines = [{"seq": seq + number, **head} for number in range(1 + len(changes) + len(commands))]
         for line, fact in zip(lines, [event, *changes, *commands], strict=True):
@@ -156,7 +156,7 @@ def encode_event(event: Event) -> bytes:
 
 def decode_event(data: bytes) -> Event:
     """An event that waited. Raises UnreadableError."""
-    event: Event = _read("a waiting event", _decode_event, data)
+    event: Event = read("a waiting event", _decode_event, data)
     return event
 
 
@@ -167,8 +167,8 @@ def encode_snapshot(state: Any, commands: Iterable[Tracked]) -> bytes:
 
 def decode_snapshot(data: bytes, state_type: Any, lookup: Lookup) -> Snapshot:
     """A snapshot read back; `state_type` is the engine's own. Raises UnreadableError."""
-    stored = _read("a snapshot", _decode_snapshot, data)
-    state = _read("a snapshot", _state_decoder(state_type), stored.state)
+    stored = read("a snapshot", _decode_snapshot, data)
+    state = read("a snapshot", _state_decoder(state_type), stored.state)
     return Snapshot(state, list(_tracked(stored.commands, lookup)))
 
 
@@ -181,7 +181,7 @@ def decode_origin(data: bytes | None) -> Origin | None:
     """Where an element comes from. Raises UnreadableError."""
     if data is None:
         return None
-    origin: Origin = _read("the origin of an element", _decode_origin, data)
+    origin: Origin = read("the origin of an element", _decode_origin, data)
     return origin
 
 
@@ -211,7 +211,7 @@ def _tracked(commands: Iterable[dict[str, Any]], lookup: Lookup) -> Iterator[Tra
         if tracked is Watch:
             yield _watch(plain, lookup)
         elif tracked is not None:
-            yield _read(f"a {name} of the journal", partial(msgspec.convert, type=tracked), plain)
+            yield read(f"a {name} of the journal", partial(msgspec.convert, type=tracked), plain)
         elif name not in _KNOWN:
             raise _unreadable("an entry of the journal", f"no command is called {name!r}")
 
@@ -225,7 +225,8 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
         raise _unreadable("a Watch of the journal", error) from None
 
 
-def _read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
+def read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
+    """Something that was stored; `what` it is, for people. Raises UnreadableError."""
     try:
         return decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

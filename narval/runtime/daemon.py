@@ -8,16 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from narval.errors import (
     DaemonGoneError,
-    DefinitionError,
     Fault,
     InternalError,
     NarvalError,
@@ -29,21 +26,24 @@ from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
 from narval.runtime.alarm import Alarm, alarm
 from narval.runtime.asking import Asking
+from narval.runtime.awaited import Awaited, future, settle
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.declared import declare_library, declare_memory, read_memory, start_declared
 from narval.runtime.deeds import Deed, Forgetting
 from narval.runtime.executor import Executor
 from narval.runtime.executors.printing import capture_output
 from narval.runtime.home import Home
-from narval.runtime.hot import HotFiles, Seen, differences, look
+from narval.runtime.hot import HotFiles, Seen, differences
 from narval.runtime.inbox import Inbox
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
+from narval.runtime.losses import own_up
 from narval.runtime.perform import Modules, Performer
 from narval.runtime.recovery import restore, restore_runs
+from narval.runtime.renewal import Renewal
 from narval.runtime.schemas import Schemas
-from narval.runtime.settings import AT_START, FILE, Settings
+from narval.runtime.settings import Settings
 from narval.runtime.store import Store
 from narval.runtime.stores import open_store
 from narval.runtime.turn import ACTED, Turn
@@ -99,11 +99,13 @@ class Daemon:
         self.loader = Loader(home.path if home is not None else None)
         self.hot: HotFiles | None = None
         self._memory_faults: list[Fault] = []
-        self._given: list[str | Path] = []
+        self.given: list[str | Path] = []
+        """What was loaded besides the files of the home."""
         files = home or model
         self.agent = Agent(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
-        self.executor = executor or Executor(settings.limits, lambda call: self._ring())
+        self.executor = executor or Executor(settings.limits, clock=clock)
+        self.executor.on_caught_up = lambda call: self._ring()
         self.performer = Performer(
             self.agent,
             self.executor,
@@ -129,7 +131,7 @@ class Daemon:
         )
         self._bell = asyncio.Event()
         self._alarm: Alarm | None = None
-        self._reading = asyncio.Lock()
+        self._renewal = Renewal(self)
         self._pumping = False
         self._stopping: asyncio.Task[None] | None = None
         self.on_stop: Callable[[], None] = lambda: None
@@ -138,8 +140,7 @@ class Daemon:
         self._writer = ThreadPoolExecutor(1, "narval-writer") if settings.durability == "power" else None
         self._commit: asyncio.Future[None] | None = None
         self._failed: deque[Run] = deque(maxlen=FAILED_KEPT)
-        self._over: dict[int, set[asyncio.Future[None]]] = {}
-        self._turned: set[asyncio.Future[None]] = set()
+        self._awaited = Awaited()
         self._ends = ExitStack()
 
     # --- opening and closing --------------------------------------------------------------------------
@@ -188,13 +189,13 @@ class Daemon:
         restore_runs(self.agent, self.store)
         if not self.quiet and self.store.meta.get("zone", self.agent.zone) != self.agent.zone:
             self.agent.work_dates_out_anew()
-        self._use(self.loaded)
+        self.use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:
             declared, self._memory_faults = read_memory(self.home.memory, self.schemas)
         if not self.quiet:
             self.performer.resume()
-        await self.submit(lambda turn: self._declare(turn, declared, at_start=not self.quiet))
+        await self.submit(lambda turn: self.declare(turn, declared, at_start=not self.quiet))
         if not self.quiet:
             self._log_start()
 
@@ -206,8 +207,8 @@ class Daemon:
         self.logbook.attach()
         self._ends.callback(self.logbook.detach)
         self._ends.callback(capture_output())
-        self._use(self.loaded)
-        await self.submit(lambda turn: self._declare(turn, declared, at_start=False))
+        self.use(self.loaded)
+        await self.submit(lambda turn: self.declare(turn, declared, at_start=False))
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
@@ -217,19 +218,22 @@ class Daemon:
         for fault in self.faults:
             log.info("did not load: %s", fault)
 
-    def _declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
+    def declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
+        """Bring memory in line with the library, its faults, and what `data/memory.xml` declares."""
         acted = frozenset(turn.memory.marks.get(ACTED, ())) if at_start else frozenset()
         if at_start and self.store.meta.get("zone") != self.agent.zone:
             turn.batch.meta.append(("zone", self.agent.zone))
         if at_start:
             for run in list(self.agent.unreadable):
                 turn.lose(self.agent.runs[run])
+            own_up(turn)
         declare_library(turn, self.agent.library, self.loaded.sources, self.faults)
         if declared is not None:
             declare_memory(turn, declared)
         start_declared(turn, acted)
 
-    def _use(self, loaded: Loaded) -> None:
+    def use(self, loaded: Loaded) -> None:
+        """From now on these are the definitions."""
         self.loaded = loaded
         self.agent.library = loaded.library
         self.performer.use(loaded.library, Modules(loaded.functions, loaded.sources, loaded.leases))
@@ -256,11 +260,11 @@ class Daemon:
 
     async def submit(self, work: Callable[[Turn], Any]) -> Any:
         """Do something within a turn; its result once the turn is recorded."""
-        future = _future()
-        self.post(Request(work, partial(_settle, future)))
+        answer = future()
+        self.post(Request(work, partial(settle, answer)))
         if not self._pumping:
-            await self._pump(future.done)
-        return await future
+            await self._pump(answer.done)
+        return await answer
 
     def request_stop(self) -> None:
         """Stop in good order: calls under way have `stop_grace` seconds, then recovery has them (N34).
@@ -308,35 +312,36 @@ class Daemon:
             raise RequestError("expected a home opened with a SimulatedClock, got one on real time")
         target = clock.now() + seconds
         await self.until_idle()
-        while (due := self.agent.next_moment()) is not None and due <= target:
+        while (due := self._next_moment()) is not None and due <= target:
             clock.set(max(due, clock.now()))
             await self.until_idle()
         clock.set(target)
         await self.until_idle()
 
+    def _next_moment(self) -> float | None:
+        """When something is due: to a run, or to a call that sleeps on this clock."""
+        due = (each for each in (self.agent.next_moment(), self.executor.next()) if each is not None)
+        return min(due, default=None)
+
     async def ended(self, run: Run, timeout: float | None = None) -> None:
         """Wait until a run is over, or for so many seconds."""
         if not run.active:
             return
-        future = _future()
-        self._over.setdefault(run.eid, set()).add(future)
+        end = self._awaited.end_of(run.eid)
         if self._pumping:
-            await asyncio.wait([future], timeout=timeout)
+            await asyncio.wait([end], timeout=timeout)
         else:
             deadline = time.monotonic() + timeout if timeout is not None else None
-            await self._pump(lambda: future.done() or self._stopped() or _past(deadline), deadline=deadline)
-        if future.done():
-            future.result()
+            await self._pump(lambda: end.done() or self._stopped() or _past(deadline), deadline=deadline)
+        if end.done():
+            end.result()
         else:
-            self._over[run.eid].discard(future)
+            self._awaited.no_longer(run.eid, end)
 
     async def turned(self, wait: float) -> float:
         """Wait for the next turn; the seconds that are left of `wait`."""
         began = time.monotonic()
-        future = _future()
-        self._turned.add(future)
-        await asyncio.wait([future], timeout=wait)
-        self._turned.discard(future)
+        await self._awaited.turn(wait)
         return max(0.0, wait - (time.monotonic() - began))
 
     async def recorded(self) -> None:
@@ -350,14 +355,14 @@ class Daemon:
         """Let a function take the place of an action, for tests and dry runs."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.performer.stubs[name] = function
+        self.performer.stub(name, function)
 
     async def load(self, what: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
         loaded = self.loaded.with_definitions(what)
-        self._given.append(what)
-        self._use(loaded)
-        await self.submit(lambda turn: self._declare(turn, None, at_start=False))
+        self.given.append(what)
+        self.use(loaded)
+        await self.submit(lambda turn: self.declare(turn, None, at_start=False))
 
     # --- hot files ------------------------------------------------------------------------------------
 
@@ -379,57 +384,12 @@ class Daemon:
             )
             self.hot = HotFiles(self.home.path, self.reload, self._ring, inbox)
 
-    async def reload(self) -> bool:
-        """Read the home again, and swap in what has changed in one turn; whether anything had."""
-        if self.home is None:
-            return False
-        async with self._reading:
-            seen = await asyncio.to_thread(look, self.home, self.loader, self.schemas)
-            if seen.same(self.seen):
-                return False
-            await self.submit(partial(self._adopt, seen))
-            return True
+    async def reload(self, counts: Callable[[], bool] = lambda: True) -> bool:
+        """Read the home again, and swap in what has changed in one turn; whether anything had.
 
-    def _adopt(self, seen: Seen, turn: Turn) -> None:
-        """From now on what was read counts."""
-        before, self.seen = self.seen, seen
-        known = self.loaded
-        loaded = seen.loaded
-        for what in self._given:
-            with suppress(DefinitionError):
-                loaded = loaded.with_definitions(what)
-        self._use(loaded)
-        if seen.loaded.sources != before.loaded.sources:
-            self.executor.renew()
-        self.schemas = self.loop.schemas = turn.schemas = seen.schemas
-        if seen.settings is not None and seen.settings != before.settings:
-            self._set(seen.settings)
-        for line in differences(known, loaded):
-            log.info("%s", line)
-        for fault in sorted({*seen.faults} - {*before.faults}):
-            log.warning("did not load: %s", fault)
-        for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in seen.faults}):
-            log.info("%s has no faults any more", path)
-        self._declare(turn, None, at_start=False)
-
-    def _set(self, settings: Settings) -> None:
-        """Take over other settings, as far as that is possible now."""
-        kept = {name: getattr(self.settings, name) for name in AT_START}
-        later = [name for name in AT_START if getattr(settings, name) != kept[name]]
-        now = msgspec.structs.replace(settings, **kept)
-        changed = [
-            name for name in now.__struct_fields__ if getattr(now, name) != getattr(self.settings, name)
-        ]
-        self.settings = now
-        self.performer.timeout = now.call_timeout
-        self.loop.limit = now.turn_limit
-        self.agent.history_entries = now.history_entries
-        self.executor.limit(now.limits)
-        self.logbook.set_level(now.log_level)
-        if changed:
-            log.info("%s: %s took effect", FILE, ", ".join(changed))
-        if later:
-            log.warning("%s: %s will take effect at the next start", FILE, ", ".join(later))
+        `counts` is asked once all is read.
+        """
+        return await self._renewal.renew(counts)
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -442,7 +402,10 @@ class Daemon:
         self._pumping = True
         breath = time.monotonic()
         try:
-            while not over():
+            while True:
+                self.executor.release()
+                if over():
+                    break
                 if self.loop.has_work():
                     await self._turn()
                     if time.monotonic() - breath < BREATH:
@@ -478,9 +441,8 @@ class Daemon:
             if run.phase == "failed":
                 self._failed.append(run)
                 self._log_failure(run)
-            for future in self._over.pop(run.eid, ()):
-                _settle(future)
-        self._tell_turned()
+            self._awaited.over(run.eid)
+        self._awaited.turned()
         if turn.quit:
             self.request_stop()
 
@@ -507,16 +469,7 @@ class Daemon:
 
     def _tell_all(self, error: NarvalError) -> None:
         self.loop.give_up(error)
-        for futures in self._over.values():
-            for future in futures:
-                _settle(future, None, error)
-        self._over.clear()
-        self._tell_turned()
-
-    def _tell_turned(self) -> None:
-        turned, self._turned = self._turned, set()
-        for future in turned:
-            _settle(future)
+        self._awaited.give_up(error)
 
     async def _sleep(self, deadline: float | None) -> None:
         """Until the bell rings, or the next moment, or the deadline comes."""
@@ -536,22 +489,6 @@ class Daemon:
 
     def _ring(self) -> None:
         self._bell.set()
-
-
-def _future() -> asyncio.Future[Any]:
-    """A future whose error may go unheard: who waits for it may be gone."""
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return future
-
-
-def _settle(future: asyncio.Future[Any], result: Any = None, error: BaseException | None = None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 def _past(deadline: float | None) -> bool:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from narval import __version__
-from narval.errors import SettingsError, StoreError
+from narval.errors import SettingsError, StoreError, UnreadableError
 from narval.memory.element import Element
 from narval.runtime import sqlite, tables
 from narval.runtime.codec import decode_origin
@@ -140,9 +140,12 @@ class Database(Store):
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
         for eid, name, xml, added, origin, declared, outdated, _ in self._stream(_all(tables.elements)):
-            element = Element(eid, xml, added, decode_origin(origin))
-            element._name = name
-            yield KeptElement(element, declared, outdated)
+            known, fault = None, ""
+            try:
+                known = decode_origin(origin)
+            except UnreadableError as error:
+                fault = str(error)
+            yield KeptElement(Element(eid, xml, added, known, name), declared, outdated, fault)
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of elements and runs that are there."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from narval.runtime.codec import read
+
 
 class Forgetting(msgspec.Struct, frozen=True, tag=True):
     """A run that has ended is to be forgotten, with what it alone holds (N5)."""
@@ -30,6 +32,6 @@ def encode_deed(deed: Deed) -> bytes:
 
 
 def decode_deed(data: bytes) -> Deed:
-    """A deed from the store."""
-    deed: Deed = _decode(data)
+    """A deed from the store. Raises UnreadableError."""
+    deed: Deed = read("what is to be done at a moment", _decode, data)
     return deed

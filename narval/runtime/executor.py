@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
 from narval.errors import InternalError
 from narval.runtime.calling import CurrentCall
+from narval.runtime.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.executors.contract import Announce, Counts, Limits, Outcome, Place, Produced, Task, Work
 from narval.runtime.executors.coroutines import Coroutines
 from narval.runtime.executors.inline import answer_at_once
+from narval.runtime.executors.naps import Naps
 from narval.runtime.executors.threads import Threads
 from narval.runtime.executors.workers import Workers
 
@@ -21,11 +24,15 @@ Done = Callable[[Outcome], None]
 class Executor:
     """Answers calls. It is made and used on the thread of a running loop, and so is whatever it calls back.
 
-    `on_caught_up` is told the id of a source's call when the source says that it has caught up.
+    `on_caught_up` is told the id of a call that from now on waits for the world: a source that says that it
+    has caught up, or a call that sleeps on a clock that somebody moves.
     """
 
     def __init__(
-        self, limits: Limits | None = None, on_caught_up: Callable[[str], None] | None = None
+        self,
+        limits: Limits | None = None,
+        on_caught_up: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         limits = limits or Limits()
         loop = asyncio.get_running_loop()
@@ -41,7 +48,9 @@ class Executor:
             "source": self._coroutines,
         }
         self._loop = loop
-        self._on_caught_up = on_caught_up
+        self.on_caught_up = on_caught_up or _nobody
+        self._clock = clock or SystemClock()
+        self._naps = Naps(self._clock) if isinstance(clock, SimulatedClock) else None
         self._calls: dict[str, tuple[Work, Done]] = {}
         self._is_closing = False
         self._ended = asyncio.Event()
@@ -71,8 +80,9 @@ class Executor:
             attempt=task.attempt,
             is_source=task.where == "source",
             listener=self._heard if task.where == "source" else None,
+            nap=self._nap if self._naps is not None else None,
         )
-        work = Work(task, current, self._done, produced, announce)
+        work = Work(task, current, self._done, produced, announce, since=self._clock.now())
         self._calls[task.call] = (work, done)
         self._places[task.where].start(work)
 
@@ -138,9 +148,44 @@ class Executor:
         return {id: work.since for id, (work, _) in self._calls.items()}
 
     def caught_up(self, call: str) -> bool:
-        """Whether a call is a source's that has caught up."""
+        """Whether a call waits for the world: it is a source's that has caught up, or sleeps until somebody
+        moves the clock.
+        """
+        if self._naps is not None and call in self._naps:
+            return True
         found = self._calls.get(call)
         return found is not None and found[0].call.has_caught_up
+
+    # --- what whoever moves the clock asks ------------------------------------------------------------
+
+    def next(self) -> float | None:
+        """When the next call wants to be woken, of those that sleep on a clock that somebody moves."""
+        return self._naps.next() if self._naps is not None else None
+
+    def release(self) -> None:
+        """Wake the calls whose moment has come."""
+        if self._naps is not None:
+            self._naps.wake()
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    async def _nap(self, current: CurrentCall, seconds: float) -> None:
+        """A call sleeps; one whose time limit comes first is over then."""
+        naps, found = self._naps, self._calls.get(current.id)
+        if naps is None or found is None:
+            raise asyncio.CancelledError  # it is over, and was told so once
+        work, _ = found
+        until = self._clock.now() + seconds
+        limit = math.inf if work.task.timeout is None else work.since + work.task.timeout
+        nap = naps.begin(current.id, min(until, limit))
+        self.on_caught_up(current.id)
+        try:
+            await nap
+        finally:
+            naps.end(current.id)
+        if limit < until:
+            self._coroutines.expire(work)
+            await asyncio.sleep(0)  # it ends here: it was cancelled
 
     async def _idle(self, grace: float) -> None:
         """Wait until nothing runs that could end by itself."""
@@ -163,5 +208,9 @@ class Executor:
             self._places[work.task.where].abandon(work)
 
     def _heard(self, current: CurrentCall) -> None:
-        if current.has_caught_up and self._on_caught_up is not None:
-            self._on_caught_up(current.id)
+        if current.has_caught_up:
+            self.on_caught_up(current.id)
+
+
+def _nobody(call: str) -> None:
+    """Nobody asked to be told."""

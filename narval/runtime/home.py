@@ -186,6 +186,21 @@ class Home:
         finally:
             os.close(handle)
 
+    def may_be_copied(self) -> bool:
+        """Whether the store is a file one may read, and nobody is at work on it."""
+        from narval.runtime.settings import Settings
+
+        return os.access(self.store, os.R_OK) and self.holder() is None and not Settings.load(self.path).store
+
+    def copied(self, folder: Path) -> Home:
+        """This home with a copy of its store and log in another folder: to be looked at, and then dropped."""
+        other = Home(self.path)
+        other.var, other.store, other.log = folder, folder / self.store.name, folder / self.log.name
+        for each in (self.store, self.store.with_name(self.store.name + "-wal"), self.log):
+            if each.is_file():
+                shutil.copyfile(each, folder / each.name)
+        return other
+
     def holder(self) -> Holder | None:
         """Who holds the home now; None when nobody does."""
         try:

@@ -71,7 +71,7 @@ def differences(before: Loaded, after: Loaded) -> Iterator[str]:
         if known == state or state.error is not None:
             continue
         names = [f"{each.kind} {each.full_name}" for each in after.library if each.path == path]
-        yield f"loaded {path}: {', '.join(names) or 'nothing in it'}"
+        yield f"loaded {path}: {', '.join(names) or 'no definitions'}"
     for path in old:
         if path not in new:
             yield f"{path} is gone, and so are its definitions; runs that began with them keep them"
@@ -81,7 +81,11 @@ class HotFiles:
     """Watches the files of a home, and has them read when they have been left alone for a moment."""
 
     def __init__(
-        self, home: Path, read: Callable[[], Awaitable[object]], rest: Callable[[], None], inbox: Inbox
+        self,
+        home: Path,
+        read: Callable[[Callable[[], bool]], Awaitable[object]],
+        rest: Callable[[], None],
+        inbox: Inbox,
     ) -> None:
         self._read, self._rest, self._inbox = read, rest, inbox
         self._settling = Settling(SETTLE, MOST)
@@ -110,13 +114,16 @@ class HotFiles:
             self._settling.hear()
 
     async def _follow(self) -> None:
+        at_rest = True
         while True:
-            await self._look()
-            await self._settling.quiet(RESCAN if self._degraded else None)
+            await self._look(at_rest)
+            at_rest = await self._settling.quiet(RESCAN if self._degraded else None)
             self._unread = True
 
-    async def _look(self) -> None:
-        """First listen, then read: so nothing that changes in between is missed."""
+    async def _look(self, at_rest: bool) -> None:
+        """First listen, then read: so nothing that changes in between is missed. What was read while files
+        changed may be half of something: it counts only where they never rest.
+        """
         try:
             await asyncio.to_thread(self._notices.arm)
             self._degraded = False
@@ -124,12 +131,12 @@ class HotFiles:
             self._cannot_watch(error)
         self._inbox.hear()
         try:
-            await self._read()
+            await self._read(lambda: not at_rest or self._settling.settled)
         except NarvalError as error:
             log.error("the files of the home were not read again: %s", error)
         except Exception:
             log.exception("the files of the home were not read again")
-        self._unread = False
+        self._unread = not self._settling.settled
         self._rest()
 
     def _cannot_watch(self, error: Exception) -> None:

@@ -18,13 +18,13 @@ import os
 import re
 import signal
 import stat
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval.errors import ElementError, NarvalError, SurroundingsError
 from narval.memory.element import MAX_BYTES, Origin, elements_of
+from narval.runtime.breath import Breath
 from narval.runtime.loader import BACKUPS
 from narval.runtime.notices import Settling
 from narval.runtime.schemas import Schemas
@@ -38,9 +38,6 @@ RECORDED = "inbox"
 """The fact of the store that says how far the inbox has been taken."""
 
 SETTLE, MOST = 0.05, 0.5
-BREATH = 0.005
-"""Seconds for which elements are checked before the loop does something else."""
-
 UNFINISHED = (*BACKUPS, ".part", ".partial", ".crdownload")
 """Names under which programs write what they will rename."""
 
@@ -155,14 +152,12 @@ class Inbox:
 
     async def _check(self, elements: list[bytes]) -> None:
         """Raise Refused for the first element that its schema refuses (N7)."""
-        schemas, breath = self._schemas(), time.monotonic()
+        schemas, breath = self._schemas(), Breath()
         for each in elements:
             refusal = schemas.refusal(each)
             if refusal is not None:
                 raise Refused(f"refused by its schema: {refusal}")
-            if time.monotonic() - breath > BREATH:
-                await asyncio.sleep(0)
-                breath = time.monotonic()
+            await breath.take()
 
     # --- in a thread ----------------------------------------------------------------------------------
 

@@ -37,6 +37,9 @@ SLICE = 0.005
 DUE_SLICE = 0.02
 """The same for moments that have come: they were promised for now, what follows from them was not."""
 
+UNNOTICED = 0.25
+"""Seconds the clock may have gone on since it was last asked whether it was set: no jump is that short."""
+
 Answer = Callable[[BaseException | None], None]
 """Told None once a turn is recorded, and else why it was not."""
 
@@ -75,6 +78,7 @@ class Loop:
         self.asleep = asleep
         """Asleep, a loop records what it is asked and tells no run: that is left to the next daemon."""
         self.turns = 0
+        self._looked = float("-inf")
         self.gone: NarvalError | None = None
         """Why there will be no more turns."""
         self._perform = perform
@@ -187,9 +191,12 @@ class Loop:
 
     def _has_jumped(self) -> bool:
         """Whether the clock was set, or the machine slept, and nobody has reckoned with it yet."""
-        jump = self.clock.jump()
-        if jump is not None:
-            self._jumps.append(jump)
+        now = self.clock.now()
+        if not 0.0 <= now - self._looked < UNNOTICED:
+            self._looked = now
+            jump = self.clock.jump()
+            if jump is not None:
+                self._jumps.append(jump)
         return bool(self._jumps)
 
     def _reckon(self, turn: Turn) -> None:

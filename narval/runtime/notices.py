@@ -27,6 +27,8 @@ _HEARD = (
 
 _OVERFLOW = "overflow"
 _WATCHDOG = "watchdog.observers.inotify_c"
+_UNHEARD = logging.NullHandler()
+"""Without one, Python writes what watchdog warns of to standard error, when it ends say."""
 
 
 class _Place(NamedTuple):
@@ -87,6 +89,7 @@ class Notices:
         events = importlib.import_module("watchdog.events")
         heard = [getattr(events, name) for name in _HEARD]
         logging.getLogger(_WATCHDOG).addHandler(self._overflows)
+        logging.getLogger("watchdog").addHandler(_UNHEARD)
         self._observer = importlib.import_module("watchdog.observers").Observer()
         self._observer.start()
         for place in places:
@@ -175,13 +178,20 @@ class Settling:
         """Something happened."""
         self._news.set()
 
-    async def quiet(self, within: float | None = None) -> None:
-        """Wait for something to happen, at most `within` seconds, and then until it has settled."""
+    @property
+    def settled(self) -> bool:
+        """Whether nothing was heard since the last wait."""
+        return not self._news.is_set()
+
+    async def quiet(self, within: float | None = None) -> bool:
+        """Wait for something to happen, at most `within` seconds, and then until it has settled; False when
+        it does not.
+        """
         try:
             async with asyncio.timeout(within):
                 await self._news.wait()
         except TimeoutError:
-            return
+            return True
         clock = asyncio.get_running_loop().time
         end = clock() + self._most
         while (left := end - clock()) > 0:
@@ -190,7 +200,10 @@ class Settling:
                 async with asyncio.timeout(min(self._settle, left)):
                     await self._news.wait()
             except TimeoutError:
-                return
+                if left > self._settle:
+                    return True
+        self._news.clear()
+        return False
 
 
 def _resolved(path: Path) -> Path:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from narval.definitions.action import Action
 from narval.definitions.code import Code
 from narval.definitions.library import Definition, Library
@@ -45,6 +47,14 @@ class Modules(NamedTuple):
     leases: frozenset[Lease] = frozenset()
 
 
+class _Prepared(NamedTuple):
+    """A task but for what differs from call to call; the ids of the inputs, and those that take a list."""
+
+    task: Task
+    inputs: tuple[str, ...]
+    lists: frozenset[str]
+
+
 class Performer:
     """Performs the commands of one agent.
 
@@ -67,8 +77,7 @@ class Performer:
         self.sources: Mapping[str, bytes] = {}
         self._code: WeakKeyDictionary[Library, Modules] = WeakKeyDictionary()
         self.stubs: dict[str, Callable[..., Any]] = {}
-        self.answers: dict[str, Callable[[Any, Any], None]] = {}
-        self._files: dict[str, str] = {}
+        self._prepared: WeakKeyDictionary[Library, dict[tuple[str, str], _Prepared]] = WeakKeyDictionary()
         self._flying: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
         self.stopping = False
@@ -129,6 +138,7 @@ class Performer:
         """From now on this is the code of the library's actions; older code is kept while runs need it."""
         self.functions, self.sources = code.functions, code.sources
         self._code[library] = code
+        self._prepared.clear()
 
     def _code_of(self, run: Run, definition: Definition) -> Modules:
         """The modules that belong to a version of an action, or of other code."""
@@ -153,14 +163,14 @@ class Performer:
         if call.kind == "node":
             (self._script if call.name == SCRIPT else self._node)(run, call)
             return
-        definition = self.agent.definition(run, call.kind, call.name)
-        inputs, gone = self._inputs(call, definition)
-        if gone or not isinstance(definition, Action | Transform):
+        prepared = self._prepare(run, call)
+        inputs, gone = self._inputs(call, prepared) if prepared is not None else ({}, 0)
+        if gone or prepared is None:
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
             kind = "forgotten" if gone else "unknown-target"
             self._refuse(run, call, Problem(kind, what, final=bool(gone)))
             return
-        self._begin_task(run, call, self._task(run, call, definition, inputs))
+        self._begin_task(run, call, self._task(run, call, prepared, inputs))
 
     def _node(self, run: Run, call: Call) -> None:
         """A node of a process is executed, or backtracked, by the user's class for its type."""
@@ -181,7 +191,7 @@ class Performer:
             self._refuse(run, call, Problem(error.kind, str(error), final=error.final))
             return
         source = self._code_of(run, definition).sources.get(definition.path)
-        self._begin_node(run, call, node, self._file(definition.path), definition.function, source)
+        self._begin_node(run, call, node, self._path_of(definition), definition.function, source)
 
     def _script(self, run: Run, call: Call) -> None:
         """The script of a node is run."""
@@ -215,6 +225,10 @@ class Performer:
         )
         self._begin_task(run, call, task, node.finished)
 
+    def _path_of(self, definition: Definition) -> str:
+        """Where the module of some code is."""
+        return str(self._home / definition.path) if self._home is not None else definition.path
+
     def _begin_task(
         self, run: Run, call: Call, task: Task, finished: Callable[[Outcome], Outcome] | None = None
     ) -> None:
@@ -229,55 +243,72 @@ class Performer:
             self._flying.discard(task.call)
             raise
 
-    def _task(
-        self,
-        run: Run,
-        call: Call,
-        definition: Action | Transform,
-        inputs: dict[str, Element | list[Element] | None],
-    ) -> Task:
+    def stub(self, name: str, function: Callable[..., Any]) -> None:
+        """Let a function take the place of an action, in tests and dry runs."""
+        self.stubs[name] = function
+        self._prepared.clear()
+
+    def _prepare(self, run: Run, call: Call) -> _Prepared | None:
+        """What all calls of one target have in common, found once for each library; None: there is none."""
+        library = run.library if run.library is not None else self.agent.library
+        targets = self._prepared.get(library)
+        if targets is None:
+            targets = self._prepared[library] = {}
+        found = targets.get((call.kind, call.name))
+        if found is None:
+            definition = self.agent.definition(run, call.kind, call.name)
+            if not isinstance(definition, Action | Transform):
+                return None
+            found = targets[call.kind, call.name] = self._prepared_for(run, definition)
+        return found
+
+    def _prepared_for(self, run: Run, definition: Action | Transform) -> _Prepared:
         where: Where = "transform"
         function, source, function_name = None, definition.xml, ""
         if isinstance(definition, Action):
             code = self._code_of(run, definition)
-            function, function_name = code.functions.get(call.name), definition.function
+            function, function_name = code.functions.get(definition.full_name), definition.function
             where, source = definition.where, code.sources.get(definition.path, b"")
-        stub = self.stubs.get(call.name)
+        stub = self.stubs.get(definition.full_name)
         if stub is not None:
             function, where = stub, _where_of(stub)
+        task = Task(
+            call="",
+            run=0,
+            step="",
+            action=definition.full_name,
+            where=where,
+            function=function,
+            module_path=self._path_of(definition),
+            function_name=function_name,
+            source=source,
+            home=self._home,
+        )
+        lists = frozenset(each.id for each in definition.prototype.inputs if each.list)
+        return _Prepared(task, tuple(each.id for each in definition.prototype.inputs), lists)
+
+    def _task(
+        self, run: Run, call: Call, prepared: _Prepared, inputs: dict[str, Element | list[Element] | None]
+    ) -> Task:
         timeout = call.timeout if call.timeout is not None else self.timeout
-        return Task(
+        return replace(
+            prepared.task,
             call=self.outside_id(call.call),
             run=run.eid,
             step=call.step,
             attempt=call.attempt,
-            family=self.agent.top(run),
-            action=call.name,
-            where=where,
-            function=function,
-            module_path=self._file(definition.path),
-            function_name=function_name,
-            source=source,
+            family=run.eid if run.caller is None else self.agent.top(run),
             inputs=inputs,
-            timeout=None if where == "source" and call.timeout is None else timeout,
-            home=self._home,
+            timeout=None if prepared.task.where == "source" and call.timeout is None else timeout,
         )
 
-    def _file(self, path: str) -> str:
-        """The whole path of a file of the home: made once, for it takes longer than most calls."""
-        found = self._files.get(path)
-        if found is None:
-            found = self._files[path] = str(self._home / path) if self._home is not None else path
-        return found
-
     def _inputs(
-        self, call: Call, definition: Definition | None
+        self, call: Call, prepared: _Prepared
     ) -> tuple[dict[str, Element | list[Element] | None], int]:
         """The elements a call is given, by input id; and the eid of one that is not there any more, or 0."""
-        given: dict[str, Element | list[Element] | None] = {}
-        if isinstance(definition, Action | Transform):
-            for each in definition.prototype.inputs:
-                given[each.id] = [] if each.list else None
+        given: dict[str, Element | list[Element] | None] = {
+            each: [] if each in prepared.lists else None for each in prepared.inputs
+        }
         for slot, eids in call.inputs:
             elements = []
             for eid in eids:
@@ -286,9 +317,7 @@ class Performer:
                     return given, eid
                 elements.append(element)
             # A step may have tightened a list to one element (N14): the function still gets a list.
-            given[slot] = (
-                elements if slot in call.listed or isinstance(given.get(slot), list) else elements[0]
-            )
+            given[slot] = elements if slot in call.listed or slot in prepared.lists else elements[0]
         return given, 0
 
     def _announce(self, run: Run, call: str, go: Callable[[], None]) -> None:
@@ -345,7 +374,7 @@ class Performer:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
 
     def _answer(self, run: Run, command: Answer) -> None:
-        self.answers.pop(command.signal, _ignore)(command.value, command.problem)
+        """Whoever asked has it from the turn, and is told once that is recorded."""
 
 
 def _begin(run: Run, call: Call, turn: Turn) -> None:

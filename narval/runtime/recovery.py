@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -15,24 +15,19 @@ from narval.engines import RUN_KINDS
 from narval.engines.commands import Abandon, Call, Release, Reserve, Unwake, Unwatch, Wake, Watch
 from narval.engines.events import Caller
 from narval.errors import NarvalError, StoreError, UnreadableError
-from narval.memory import change as changes
 from narval.memory.element import Element
 from narval.runtime import codec
 from narval.runtime.agents import Agent, Run, origin_of
 from narval.runtime.deeds import Forgetting, decode_deed
 from narval.runtime.loader import read_definition
-from narval.runtime.store import Advance, RunRow, Store
+from narval.runtime.losses import LostDeed, LostEvent, LostOrigin
+from narval.runtime.store import Advance, KeptElement, RunRow, Store
 
 
 def restore(agent: Agent, store: Store) -> None:
     """Fill an empty agent from its store."""
     memory = agent.memory
-    for element, declared, outdated in store.elements():
-        memory.apply(changes.Added(element, declared))
-        if outdated:
-            memory.outdated.add(element.eid)
-        if agent.idle is not None:
-            agent.idle.added(element.eid, element.added)
+    memory.fill(_noted(agent, store.elements()))
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
         memory.contexts.join(run, [eid for _, eid in held])
     for definition, place, slot, eid in store.marks():
@@ -40,6 +35,16 @@ def restore(agent: Agent, store: Store) -> None:
     memory.keys.update(store.keys())
     memory.next_eid = max(memory.next_eid, int(store.meta.get("next_eid", "1")))
     agent.sequence = int(store.meta.get("sequence", "0"))
+
+
+def _noted(agent: Agent, kept: Iterable[KeptElement]) -> Iterator[tuple[Element, str, bool]]:
+    """What memory is filled with, while the agent learns what else there is to know of each."""
+    for element, declared, outdated, fault in kept:
+        if fault:
+            agent.losses.append(LostOrigin(fault, element.eid))
+        if agent.idle is not None:
+            agent.idle.added(element.eid, element.added)
+        yield element, declared, outdated
 
 
 def restore_runs(agent: Agent, store: Store) -> None:
@@ -58,9 +63,18 @@ def restore_runs(agent: Agent, store: Store) -> None:
     for run in agent.active.values():
         _nest(agent, run)
     for number, run_eid, data in store.queue():
-        agent.queue.append((number, run_eid, codec.decode_event(data)))
+        try:
+            agent.queue.append((number, run_eid, codec.decode_event(data)))
+        except UnreadableError as error:
+            agent.losses.append(LostEvent(str(error), number, run_eid))
+            if run_eid in agent.active:
+                agent.unreadable.setdefault(run_eid, str(error))
     for identifier, at, data in store.moments():
-        deed = decode_deed(data)
+        try:
+            deed = decode_deed(data)
+        except UnreadableError as error:
+            agent.losses.append(LostDeed(str(error), identifier, at))
+            continue
         agent.moments.push(at, (0, identifier), deed)
         if isinstance(deed, Forgetting) and deed.run in agent.runs:
             agent.runs[deed.run].decays = True

@@ -36,11 +36,12 @@ command. A store that writes it down encodes it; a store in memory need not.
 
 
 class KeptElement(NamedTuple):
-    """An element as the store has it."""
+    """An element as the store has it; `fault` says why its origin is not known, though it has one."""
 
     element: Element
     declared: str
     outdated: bool
+    fault: str = ""
 
 
 class RunRow(NamedTuple):

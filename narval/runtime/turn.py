@@ -260,7 +260,7 @@ class Turn:
     def _changed(self, run: Run) -> None:
         """A run looks different now: those who wait for such an element see it (N2)."""
         run.version += 1
-        word = run.engine.word(run.state)
+        word = run.engine.word(run.state) if run.state is not None else run.word
         if word != run.word or not run.active:
             run.word = word
             self.batch.runs.append(row_of(run))
@@ -297,7 +297,6 @@ class Turn:
             make_error("unreadable", why, plan=run.eid, recipe=run.name), Origin(run.eid), held=run
         )
         self._record(run, event, [], [commands.Finish("failed", "failed", (eid,), eid)])
-        self.batch.runs.append(row_of(run))
 
     def _break(self, run: Run, event: Event, kind: str, message: str) -> None:
         """The run fails where it stands; the others go on."""

@@ -149,10 +149,10 @@ class Agent:
         """Begin a run again from a step, or from that which failed; the eid of the new run."""
         return int(self._runner.run(self._operations.retry(run, step))["eid"])
 
-    def signal(self, run: int, name: str, *elements: Given) -> dict[str, Any]:
-        """Say something by name to a run; what it made of that."""
+    def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
+        """Say something by name to a run, with elements and attributes; what it made of that."""
         given = [_bytes(each) for each in elements]
-        return dict(self._runner.run(self._operations.signal(run, name, given)))
+        return dict(self._runner.run(self._operations.signal(run, name, given, arguments)))
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""

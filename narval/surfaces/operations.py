@@ -5,13 +5,12 @@ Every operation takes plain keyword arguments and gives plain data, in the forms
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-import inspect
 import types
-import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,26 +18,26 @@ from narval.definitions.action import Action
 from narval.definitions.library import Library
 from narval.engines import ENGINES, runnable
 from narval.engines.commands import Answer
-from narval.engines.events import Cancelled, Raw, Signalled
+from narval.engines.events import Cancelled, Raw
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.element import Element, elements_of
 from narval.memory.match import Bound, condition
 from narval.runtime.agents import Run
+from narval.runtime.breath import Breath
 from narval.runtime.daemon import Daemon
 from narval.runtime.loop import Delivery
 from narval.runtime.past import given, past
 from narval.runtime.recovery import definition_of, state_of
 from narval.runtime.turn import Turn
 from narval.surfaces import forms, graph, journal_lines, status, why
+from narval.surfaces.parameters import Operation, check, described
+from narval.surfaces.saying import attributes_of, say
 
+LONG = 64 * 1024
+"""Bytes of a document that is taken apart in a thread."""
 
-class Operation(NamedTuple):
-    """One thing that may be asked: its name, what it does, and its parameters with their types."""
-
-    name: str
-    doc: str
-    parameters: Mapping[str, inspect.Parameter]
-    types: Mapping[str, Any]
+SEVERAL = "Extra content at the end of the document"
+"""What the parser says of a document with two roots."""
 
 
 class Operations:
@@ -53,7 +52,7 @@ class Operations:
         operation = OPERATIONS.get(name)
         if operation is None:
             raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
-        _check(operation, arguments)
+        check(operation, arguments)
         await self.daemon.recorded()  # nobody is shown what is not recorded yet
         return await getattr(self, name)(**arguments)
 
@@ -106,29 +105,62 @@ class Operations:
 
     async def add(self, elements: list[bytes]) -> dict[str, Any]:
         """Add elements: of each document the root, or each child of a root `memory`."""
-        found = [each for document in elements for each in _elements(document)]
+        found = [each for document in elements for each in await _taken_apart(document)]
+        schemas, breath = self.daemon.schemas, Breath()
+        for each in found:
+            _admit(schemas.refusal(each))
+            await breath.take()
 
-        return {"eids": await self.daemon.submit(lambda turn: _admitted(turn, found))}
+        def work(turn: Turn) -> list[int]:
+            if turn.schemas is schemas:
+                return [turn.add(each) for each in found]
+            return _admitted(turn, found)
+
+        return {"eids": await self.daemon.submit(work)}
 
     async def memory(
         self, xpath: str | None = None, context: int | None = None, current: bool = False
     ) -> list[dict[str, Any]]:
         """The elements that match a pattern (N9): all of memory, or the context of a run."""
-        return [forms.element(self.agent, each) for each in self.elements(xpath, context, current)]
+        breath, found = Breath(), []
+        for each in self._looked_through(xpath, context, current):
+            await breath.take()
+            if each is not None:
+                found.append(forms.element(self.agent, each))
+        await self.daemon.recorded()  # what changed meanwhile is recorded as well
+        return found
+
+    async def count(
+        self, xpath: str | None = None, context: int | None = None, current: bool = False
+    ) -> dict[str, Any]:
+        """How many elements match a pattern."""
+        breath, count = Breath(), 0
+        for each in self._looked_through(xpath, context, current):
+            await breath.take()
+            count += each is not None
+        return {"count": count}
 
     def elements(
         self, xpath: str | None = None, context: int | None = None, current: bool = False
     ) -> list[Element]:
         """The elements themselves; `current` leaves out those that have been replaced."""
+        found = self._looked_through(xpath, context, current)
+        return [element for element in found if element is not None]
+
+    def _looked_through(
+        self, xpath: str | None, context: int | None, current: bool
+    ) -> Iterator[Element | None]:
+        """What may match, one after another: the element if it does. Memory may change meanwhile."""
         memory = self.agent.memory
         bound = _bound(xpath) if xpath is not None else None
         if context is not None:
-            held = list(memory.contexts.of(self.run_of(context).eid))
-            eids = [eid for eid in held if bound is None or _fits(self.agent, eid, bound)]
+            eids = list(memory.contexts.of(self.run_of(context).eid))
         else:
-            eids = list(memory.select(bound) if bound is not None else memory)
-        found = (memory.element(eid) for eid in eids if not (current and eid in memory.outdated))
-        return [element for element in found if element is not None]
+            eids = list(memory.candidates(bound) if bound is not None else memory)
+        for eid in eids:
+            element = memory.element(eid)
+            fits = element is not None and (bound is None or memory.fits(element, bound))
+            yield element if fits and not (current and eid in memory.outdated) else None
 
     # --- runs -----------------------------------------------------------------------------------------
 
@@ -151,6 +183,8 @@ class Operations:
 
     async def _start(self, name: str, contexts: list[list[bytes]]) -> list[Run]:
         """A run for each context, in one turn."""
+        if runnable(self.agent.library, name) is None and self.daemon.hot is not None:
+            await self.daemon.reload()  # its file may have been saved a moment ago
 
         def work(turn: Turn) -> list[Run]:
             if runnable(turn.agent.library, name) is None:
@@ -204,8 +238,10 @@ class Operations:
         found = self.run_of(run)
         lines = journal_lines.lines(self.daemon.store, found.eid, after)
         while not lines and wait > 0 and found.active:
+            known = found.entries
             wait = await self.daemon.turned(wait)
-            lines = journal_lines.lines(self.daemon.store, found.eid, after)
+            if found.entries != known or not found.active:
+                lines = journal_lines.lines(self.daemon.store, found.eid, after)
         return lines
 
     async def why(self, run: int, id: str | None = None) -> dict[str, Any]:
@@ -245,14 +281,23 @@ class Operations:
 
         return forms.run(self.agent, await self.daemon.submit(work))
 
-    async def signal(self, run: int, name: str, elements: list[bytes] | None = None) -> dict[str, Any]:
-        """Say something by name to a run; the elements come with it. What it made of that, once recorded."""
+    async def signal(
+        self,
+        run: int,
+        name: str,
+        elements: list[bytes] | None = None,
+        arguments: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Say something by name to a run; elements and arguments come with it. What it made of that, once
+        recorded.
+        """
         found = self._active(run)
         if not (name.strip() and name.isprintable()):
             raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
+        attributes = attributes_of(arguments or {})
         raws = tuple(Raw(each) for document in elements or [] for each in _elements(document))
         answer: list[Answer] = []
-        await self.daemon.submit(lambda turn: answer.extend(_said(turn, found.eid, name, raws)))
+        await self.daemon.submit(lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes)))
         if not answer:
             raise RequestError(f"run {run} of {found.name} was not told: it is {found.word}")
         problem, value = answer[0].problem, answer[0].value
@@ -320,11 +365,6 @@ class Operations:
             path = PurePath(fault.path)
             if path.parts[0] == home.recipes.name and path.stem in words:
                 return f"{path} did not load: line {fault.line}: {fault.message}"
-        loaded = {state.path for state in self.daemon.loaded.files}
-        for word in words:
-            path = PurePath(home.recipes.name, f"{word}.xml")
-            if str(path) not in loaded and home.path.joinpath(path).is_file():
-                return f"{path} is not loaded: it is read at the next start of the daemon"
         return None
 
     def _whole(self, run: Run) -> tuple[Any, Any]:
@@ -335,28 +375,17 @@ class Operations:
 def _admitted(turn: Turn, elements: list[bytes]) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7)."""
     for each in elements:
-        refusal = turn.schema_fault(each)
-        if refusal is not None:
-            raise ElementError("invalid", f"refused by its schema: {refusal}")
+        _admit(turn.schema_fault(each))
     return [turn.add(each) for each in elements]
 
 
-def _said(turn: Turn, run: int, name: str, elements: tuple[Raw, ...]) -> Iterator[Answer]:
-    """Tell a run a signal; its answer, recorded with the turn."""
-    signal = str(turn.agent.sequence + 1)
-    turn.tell(run, Signalled(0, 0.0, signal, name, elements))
-    for _, command in turn.outer:
-        if isinstance(command, Answer) and command.signal == signal:
-            yield command
+def _admit(refusal: str | None) -> None:
+    if refusal is not None:
+        raise ElementError("invalid", f"refused by its schema: {refusal}")
 
 
 def _nothing(turn: Turn) -> None:
     """A turn, so that what was posted before it has been told."""
-
-
-def _fits(agent: Any, eid: int, bound: Any) -> bool:
-    element = agent.memory.element(eid)
-    return element is not None and agent.memory.fits(element, bound)
 
 
 def _bound(xpath: str) -> Bound:
@@ -367,13 +396,20 @@ def _bound(xpath: str) -> Bound:
     return found.bind({})
 
 
+async def _taken_apart(document: bytes) -> list[bytes]:
+    """The elements of a document from outside: of a long one without holding up the loop."""
+    if len(document) < LONG:
+        return _elements(document)
+    return await asyncio.to_thread(_elements, document)
+
+
 def _elements(document: bytes) -> list[bytes]:
     try:
         return elements_of(document)
     except ElementError as error:
-        raise ElementError(
-            error.kind, f"{error.line}:{error.column}: {error}", error.line, error.column
-        ) from None
+        hint = "; put several elements within <memory>…</memory>" if SEVERAL in str(error) else ""
+        message = f"{error.line}:{error.column}: {error}{hint}"
+        raise ElementError(error.kind, message, error.line, error.column) from None
 
 
 def _unknown(name: str, library: Library) -> str:
@@ -390,48 +426,13 @@ def _unknown(name: str, library: Library) -> str:
 # --- the table ------------------------------------------------------------------------------------------
 
 _NAMES = (
-    "status", "stop", "reload", "log", "add", "memory", "start", "runs", "show", "xml", "graph",
+    "status", "stop", "reload", "log", "add", "memory", "count", "start", "runs", "show", "xml", "graph",
     "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
 )  # fmt: skip
 
 
-def _operation(name: str) -> Operation:
-    method: Callable[..., Any] = getattr(Operations, name)
-    parameters = dict(list(inspect.signature(method).parameters.items())[1:])
-    hints = typing.get_type_hints(method)
-    return Operation(name, inspect.getdoc(method) or "", parameters, {key: hints[key] for key in parameters})
-
-
-OPERATIONS: Mapping[str, Operation] = types.MappingProxyType({name: _operation(name) for name in _NAMES})
-
-
-def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
-    for name in arguments:
-        if name not in operation.parameters:
-            known = ", ".join(operation.parameters) or "none"
-            raise RequestError(f"{operation.name} takes no argument {name!r}; it takes {known}")
-    for name, parameter in operation.parameters.items():
-        if name not in arguments:
-            if parameter.default is inspect.Parameter.empty:
-                raise RequestError(f"{operation.name} needs the argument {name!r}")
-        elif not _is_a(arguments[name], operation.types[name]):
-            wanted = operation.types[name]
-            raise RequestError(
-                f"{operation.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
-            )
-
-
-def _is_a(value: Any, wanted: Any) -> bool:
-    if typing.get_origin(wanted) in (types.UnionType, typing.Union):
-        return any(_is_a(value, each) for each in typing.get_args(wanted))
-    if typing.get_origin(wanted) is list:
-        (item,) = typing.get_args(wanted)
-        return isinstance(value, list) and all(_is_a(each, item) for each in value)
-    if wanted is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, wanted)
-
+OPERATIONS: Mapping[str, Operation] = types.MappingProxyType(
+    {name: described(getattr(Operations, name)) for name in _NAMES}
+)
 
 __all__ = ["OPERATIONS", "Operation", "Operations", "PatternError"]

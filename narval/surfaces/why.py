@@ -14,6 +14,7 @@ from narval.memory.match import Bound
 from narval.memory.tree import Memory
 from narval.memory.trouble import read_error
 from narval.runtime.agents import Agent, Run
+from narval.runtime.deeds import Starting
 from narval.surfaces.forms import moment
 
 STUCK = "stuck"
@@ -28,7 +29,7 @@ def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str
     What a part does not wait for any more is judged as if it did: that tells why it was not done.
     """
     waits = list(run.engine.waits(definition, state, run.watches)) if run.active else []
-    judged = list(run.engine.judged(definition, state, identifier, agent.memory.element))
+    judged = list(run.engine.judged(definition, state, identifier, agent.memory.element, agent.library.get))
     answer: dict[str, Any] = {"run": run.eid, "state": run.word}
     if identifier is not None:
         reason = run.engine.reason(definition, state, identifier)
@@ -41,11 +42,23 @@ def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str
     else:
         known_by_now = {wait.id for wait in waits}
         waits += [wait for wait in judged if wait.id not in known_by_now]
-        outcome = _outcome(agent.memory, run, run.engine.reason(definition, state, None))
+        told = [run.engine.reason(definition, state, None), _again(agent, run)]
+        outcome = _outcome(agent.memory, run, "; ".join(filter(None, told)))
         if outcome:
             answer["reason"] = outcome
     answer["waiting"] = [_waiting(agent, run, wait) for wait in waits]
     return answer
+
+
+def _again(agent: Agent, run: Run) -> str:
+    """When what failed begins again, while that is still to come (N28)."""
+    if run.phase != "failed":
+        return ""
+    for at, _, deed in agent.moments.waiting():
+        if isinstance(deed, Starting) and (deed.name, deed.attempt) == (run.name, run.attempt + 1):
+            failures = f"{deed.attempt} failures in a row" if deed.attempt > 1 else "a failure"
+            return f"{run.name} begins again at {moment(at)}, after {failures}"
+    return ""
 
 
 def _outcome(memory: Memory, run: Run, told: str | None) -> str:

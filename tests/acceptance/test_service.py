@@ -119,6 +119,8 @@ def test_a_second_interruption_ends_it_at_once_and_loses_nothing(narval: Narval)
     narval.write("modules/w.py", MODULE.replace('runs="inline"', 'runs="thread"'))
     run = narval.ask("start", "w.hang")["eid"]
     daemon = narval.daemon()
+    assert daemon.stdout is not None
+    assert b"is ready" in daemon.stdout.readline()
     while not (narval.home / "modules" / "hanging").exists():
         time.sleep(0.01)
     daemon.send_signal(signal.SIGINT)

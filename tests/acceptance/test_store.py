@@ -1,4 +1,4 @@
-"""A full disk stops the daemon and loses nothing confirmed; a store from an interrupted write opens."""
+"""Faults of the store stop the daemon with a message and lose nothing confirmed; set right, it goes on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import resource
 import shutil
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,52 @@ def test_N35_a_store_from_an_interrupted_write_opens(tmp_path: Path) -> None:
     assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
     assert {run["state"] for run in narval.ask("runs") if run["eid"] in confirmed} == {"done"}
     assert len(narval.ask("memory", "ack")) == len(confirmed)
+
+
+def test_N35_a_store_that_another_program_holds_locked_stops_the_daemon_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
+    narval("status")
+    daemon = narval.daemon()
+    assert daemon.stdout is not None
+    assert b"is ready" in daemon.stdout.readline()
+    first = json.loads(narval("start", "w.answer", "-", "--json", given=b"<mail n='1'/>").stdout)["eid"]
+    other = sqlite3.connect(narval.home / "var/store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    refused = narval("start", "w.answer", "-", given=b"<mail n='2'/>")
+    _, errors = daemon.communicate(timeout=PATIENCE)
+    assert refused.returncode != 0
+    assert daemon.returncode == 1
+    assert "another program holds the store locked" in errors.decode()
+    assert "nothing of this turn was performed" in errors.decode()
+    assert "Traceback" not in errors.decode()
+    assert (narval.home / "answered").read_text().split() == ["1"]
+    other.rollback()
+    other.close()
+    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert [(run["eid"], run["state"]) for run in narval.ask("runs")] == [(first, "done")]
+    assert narval("start", "w.answer", "-", given=b"<mail n='3'/>").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert (narval.home / "answered").read_text().split() == ["1", "3"]
+
+
+def test_N35_a_damaged_page_is_refused_by_name_and_a_backup_goes_on(tmp_path: Path) -> None:
+    narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
+    assert narval("start", "w.answer", "-", given=b"<mail n='1'/>").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    store = narval.home / "var/store.db"
+    whole = store.read_bytes()
+    broken = bytearray(whole)
+    for page in range(1, len(whole) // 2048):
+        broken[page * 2048 : page * 2048 + 64] = b"\xff" * 64
+    store.write_bytes(broken)
+    done = narval("run", "--until-idle", "--timeout", "30")
+    assert done.returncode == 1
+    assert b"the store is damaged" in done.stderr
+    assert b"put back a backup" in done.stderr
+    assert b"Traceback" not in done.stderr
+    store.write_bytes(whole)
+    assert narval("start", "w.answer", "-", given=b"<mail n='2'/>").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert (narval.home / "answered").read_text().split() == ["1", "2"]

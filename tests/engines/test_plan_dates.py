@@ -326,6 +326,6 @@ def test_N25_a_plan_says_what_date_it_waits_for() -> None:
     [wait] = engine.waits(definition, state, {})
     assert (wait.id, wait.what, wait.until) == ("t", "time", moment("2026-03-01T07:00:00Z"))
     assert "its date has not come" in engine.reason(definition, state, "t")
-    [judged] = engine.judged(definition, state, "t", said.element)
+    [judged] = engine.judged(definition, state, "t", said.element, said.definition)
     assert (judged.what, judged.until, len(judged.conditions)) == ("time", wait.until, 1)
     assert 'state="wait-time"' in said.memory.element(run).xml.decode()

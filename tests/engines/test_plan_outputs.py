@@ -244,6 +244,36 @@ def test_N36_an_error_that_a_source_yields_is_told_and_the_source_goes_on() -> N
     assert (len(said.errors()), len(said.named("mail"))) == (1, 1)
 
 
+TELLS = action(
+    "m.a",
+    (),
+    [
+        Output("mail", "mail", list=True, optional=True),
+        Output("troubles", "error[@box]", list=True, optional=True, unique="@id"),
+    ],
+    source=True,
+)
+
+
+def test_N37_a_source_that_begins_again_tells_of_the_same_trouble_once() -> None:
+    said = Dialogue(ONE, TELLS)
+    for _ in range(2):
+        run = said.start("g.r")
+        said.produced("a", "<error box='b' id='1'/>", "<error box='b' id='2'/>", "<error box='b'/>", run=run)
+    assert said.steps(run) == {"a": "running"}
+    told = [error.attributes.get("id") for error in said.errors()]
+    assert told == ["1", "2", None, None], "what has no key is told each time"
+
+
+def test_N26_N37_the_error_that_ends_a_call_is_told_each_time() -> None:
+    said = Dialogue(ONE, action("m.a", (), [Output("troubles", "error", optional=True, unique="@id")]))
+    for _ in range(2):
+        run = said.start("g.r")
+        said.returned("a", "<error id='1'/>")
+        assert said.steps(run) == {"a": "error"}
+    assert len(said.errors()) == 2
+
+
 def test_N36_a_source_that_ends_is_done_and_nothing_is_missing() -> None:
     for yields in (["<mail id='1'/>"], []):
         said = Dialogue(ONE, WATCHES)

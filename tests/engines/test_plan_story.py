@@ -138,7 +138,8 @@ def test_N24_a_plan_says_which_calls_conditions_and_joins_it_waits_for() -> None
     assert (condition.id, condition.what) == ("t", "condition")
     assert [bound.text for bound in condition.conditions] == ["mail[@x]"]
     assert condition.scopes == (None,)
-    assert (join.id, join.what, join.text) == ("join", "join", "steps c (running)")
+    assert (join.id, join.what) == ("join", "join")
+    assert join.text == "steps c (running: 1 of its calls of action m.c have not come back)"
 
 
 def test_N18_a_step_that_is_held_back_says_so() -> None:
@@ -262,7 +263,8 @@ def chosen(page: str) -> tuple[Dialogue, int]:
 
 
 def judged(said: Dialogue, run: int, part: str | None) -> list[Wait]:
-    return list(plan.judged(said.definitions[run], said.states[run], part, said.memory.element))
+    view = (said.memory.element, said.definition)
+    return list(plan.judged(said.definitions[run], said.states[run], part, *view))
 
 
 def test_N22_what_was_not_taken_names_the_rival_that_was() -> None:
@@ -299,7 +301,8 @@ def test_N24_a_sleeping_transition_is_judged_by_what_its_watch_waits_for() -> No
         assert [each.text for each in now.conditions] == [each.text for each in wait.conditions]
     assert [wait.id for wait in judged(said, run, "b")] == ["leave"]
     (join,) = judged(said, run, "z")[:1]
-    assert (join.id, join.what, join.text) == ("short", "join", "steps b (todo)")
+    assert (join.id, join.what) == ("short", "join")
+    assert join.text == "steps b (todo: no transition has led to it yet: leave (wait-condition))"
 
 
 def test_of_what_was_taken_or_does_not_exist_nothing_is_judged() -> None:

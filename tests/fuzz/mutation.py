@@ -49,10 +49,12 @@ TOKENS = (
 
 
 def spoilt(chance: Random, corpus: tuple[bytes, ...]) -> bytes:
-    """A good input with pieces cut, doubled, exchanged or overwritten; now and then, bytes at random."""
+    """A good input with pieces cut, doubled, exchanged or overwritten; now and then whole, or none at all."""
     if chance.random() < 0.05:
         return chance.randbytes(chance.randrange(300))
     data = chance.choice(corpus)
+    if chance.random() < 0.1:
+        return data
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         data = _piece(chance, data, corpus)
     return data

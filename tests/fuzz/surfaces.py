@@ -18,11 +18,12 @@ import msgpack
 import msgspec
 from lxml import etree
 
-from modules import feeds, mail
+from modules import feeds, mail_boxes
 from narval.engines.events import Problem, Raw
 from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.element import Element, Tree, canonical, elements_of
 from narval.memory.match import condition
+from narval.runtime import inbox
 from narval.runtime.daemon import Daemon
 from narval.runtime.declared import read_memory
 from narval.runtime.executors import frames
@@ -112,6 +113,15 @@ def _memory_file(chance: Random) -> None:
     assert all_have_places(faults)
 
 
+def _dropped(chance: Random) -> None:
+    with _file("dropped.xml", spoilt(chance, ELEMENTS)) as path:
+        try:
+            for xml in inbox._read(inbox.Claim(1, path.name, path)):
+                assert canonical(xml) == xml
+        except inbox.Refused as refusal:
+            _has_place(refusal.line, refusal.column)
+
+
 SCHEMA = b"""<element name="mail" xmlns="http://relaxng.org/ns/structure/1.0">
  <zeroOrMore><attribute><anyName/><text/></attribute></zeroOrMore><text/></element>"""
 DTD = b"<!ELEMENT mail (#PCDATA|part)*><!ATTLIST mail n CDATA #REQUIRED><!ELEMENT part EMPTY>"
@@ -175,8 +185,8 @@ Content-Type: text/html
 
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        box = mail.Account({"name": "demo", "account": "you"}, Path(folder))
-        xml = mail._element(box, mail.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
+        box = mail_boxes.Account({"name": "demo", "account": "you"}, Path(folder))
+        xml = mail_boxes._element(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 
 
@@ -306,6 +316,10 @@ WAITER = """<recipe group="w" name="note" start_step="a" end_step="b">
 </recipe>"""
 
 
+_ASKED = ("run", "name")
+"""What most operations cannot do without."""
+
+
 class _Asked:
     """Any operation with any arguments, asked of one daemon in memory that must outlive them all."""
 
@@ -320,22 +334,31 @@ class _Asked:
         names = [name for name in OPERATIONS if name not in ("stop", "log", "wait", "reload")]
         name = chance.choice(names) if chance.random() < 0.95 else text(chance)
         known = OPERATIONS[name].parameters if name in OPERATIONS else {}
-        arguments = {key: self._argument(chance) for key in known if chance.random() < 0.8}
+        arguments = {
+            key: self._argument(chance, key) for key in known if key in _ASKED or chance.random() < 0.3
+        }
         if chance.random() < 0.1:
             arguments[text(chance)] = value(chance)
         for slow in ("wait", "timeout"):
             arguments.pop(slow, None)
         self.runner.run(self._ask(name, arguments))
 
-    def _argument(self, chance: Random) -> Any:
-        kind = chance.random()
-        if kind < 0.3:
-            return value(chance)
-        if kind < 0.5:
-            return chance.choice((1, 5, 10, 0, -1, 2**70))
-        if kind < 0.7:
-            return [spoilt(chance, ELEMENTS) for _ in range(chance.choice((0, 1, 1, 3)))]
-        return spoilt(chance, PATTERNS).decode("utf-8", "replace") if kind < 0.9 else text(chance)
+    def _argument(self, chance: Random, key: str) -> Any:
+        """Mostly what might do for a parameter of that name, else anything."""
+        runs = [*self.daemon.agent.runs, 1]
+        likely: dict[str, Callable[[], Any]] = {
+            "run": lambda: chance.choice(runs[-8:]),
+            "context": lambda: chance.choice(runs[-8:]),
+            "elements": lambda: [spoilt(chance, ELEMENTS) for _ in range(chance.choice((0, 1, 1, 2)))],
+            "name": lambda: chance.choice(("w.note", "w.note", "go", text(chance))),
+            "xpath": lambda: spoilt(chance, PATTERNS).decode("utf-8", "replace"),
+            "state": lambda: chance.choice(("running", "done", text(chance))),
+            "id": lambda: chance.choice(("a", "t", text(chance))),
+            "step": lambda: chance.choice(("a", "b", text(chance))),
+        }
+        if key in likely and chance.random() < 0.8:
+            return likely[key]()
+        return value(chance)
 
     async def _ask(self, name: str, arguments: dict[str, Any]) -> None:
         try:
@@ -371,6 +394,7 @@ SURFACES: dict[str, Surface] = {
     "module": Surface("the MODULE_XML of a module", _module),
     "settings": Surface("etc/narval.toml", _settings),
     "memory": Surface("data/memory.xml", _memory_file),
+    "inbox": Surface("a file dropped into inbox/", _dropped),
     "schema": Surface("a file in etc/schemas/", _schema),
     "pattern": Surface("an XPath pattern, tried on elements and explained", _pattern),
     "mail": Surface("a mail in a mailbox", _mail),

@@ -108,3 +108,11 @@ def test_an_extent_never_differs_from_looking_through_memory(steps) -> None:
                     if memory.may_take(eid, each) and bound.test(memory.tree(memory.element(eid)))
                 ]
                 assert list(memory.matching(bound, each)) == plain
+
+
+def test_once_runs_bear_a_name_what_satisfied_a_condition_is_not_kept() -> None:
+    memory = filled(40)
+    for _ in range(ASKED + 1):
+        assert len(list(memory.matching(MAIL, None))) == 40
+    memory.show_run(41, "mail", lambda: Element(41, b"<mail to='x'/>"))
+    assert list(memory.matching(MAIL, None)) == list(range(1, 42))

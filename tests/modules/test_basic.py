@@ -263,7 +263,7 @@ def home(tmp_path: Path) -> Path:
     for folder in ("recipes", "modules"):
         (tmp_path / folder).mkdir()
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "files.py"):
+    for name in ("basic.py", "files.py", "files_places.py", "files_watching.py"):
         shutil.copy(Path(basic.__file__).parent / name, tmp_path / "modules")
     return tmp_path
 

@@ -305,7 +305,7 @@ def test_N32_in_a_plan_the_mails_are_consulted_and_the_page_is_saved(tmp_path: P
         (tmp_path / part).mkdir()
     (tmp_path / "recipes" / SHEET.name).write_bytes(SHEET.read_bytes())
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "files.py"):
+    for name in ("basic.py", "files.py", "files_places.py", "files_watching.py"):
         (tmp_path / "modules" / name).write_bytes((ROOT / "modules" / name).read_bytes())
     with narval.open(tmp_path) as agent:
         agent.add(mail(0, {"subject": "First"}))

@@ -837,7 +837,7 @@ def test_N37_each_item_enters_memory_once_across_passes_and_restarts(tmp_path: P
     for folder in ("recipes", "modules", "data"):
         (tmp_path / folder).mkdir()
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "feeds.py", "files.py"):
+    for name in ("basic.py", "feeds.py", "files.py", "files_places.py", "files_watching.py"):
         shutil.copy(ROOT / "modules" / name, tmp_path / "modules")
     (tmp_path / "data" / "a.rss").write_bytes(RSS)
     with narval.open(tmp_path) as agent:
@@ -861,7 +861,7 @@ def test_N36_a_trouble_enters_memory_and_the_source_goes_on(tmp_path: Path) -> N
     for folder in ("recipes", "modules"):
         (tmp_path / folder).mkdir()
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "feeds.py", "files.py"):
+    for name in ("basic.py", "feeds.py", "files.py", "files_places.py", "files_watching.py"):
         shutil.copy(ROOT / "modules" / name, tmp_path / "modules")
     (tmp_path / "a.rss").write_bytes(b"<html>no feed</html>")
     with narval.open(tmp_path) as agent:

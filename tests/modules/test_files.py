@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 import narval
-from modules import files
+from modules import files, files_places, files_watching
 from narval import Element
 from narval.errors import ActionError
 from narval.memory.element import canonical
@@ -555,8 +555,9 @@ def test_what_is_kept_stays_small_and_survives_being_cut_short(home: Path) -> No
 
 
 def test_a_burst_is_looked_through_as_a_whole(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "BURST", 20)
+    monkeypatch.setattr(files_watching, "BURST", 20)
     monkeypatch.setattr(files, "BATCH", 64)
+    monkeypatch.setattr(files_watching, "BATCH", 64)
 
     async def story(watched: Watched) -> None:
         await watched.caught_up()
@@ -580,11 +581,11 @@ def test_whatever_happens_the_changes_told_add_up_to_what_is_there(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step], looks: set[int], whole: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("folder")
-    wanted = files.Folder(folder, None, ("*",), True, 0.0, False)
-    told, believed, dirty = files.Told(None), dict[str, int](), dict[str, bool]()
+    wanted = files_watching.Folder(folder, None, ("*",), True, 0.0, False)
+    told, believed, dirty = files_watching.Told(None), dict[str, int](), dict[str, bool]()
 
     def look() -> None:
-        changes = files.look(wanted, told.known, {files.WHOLE: True} if whole else dirty)
+        changes = files_watching.look(wanted, told.known, {files_watching.WHOLE: True} if whole else dirty)
         for change in changes:
             if change.event in ("moved", "deleted"):
                 del believed[change.origin or change.path]
@@ -748,7 +749,7 @@ def test_N37_move_may_be_tried_again_at_any_point(
     source, target = home / "in" / "a", home / "data" / "b"
     source.write_text("content")
     now = source.stat()
-    file = element("file", path="in/a", size=str(now.st_size), modified=files._moment(now.st_mtime_ns))
+    file = element("file", path="in/a", size=str(now.st_size), modified=files_places.moment(now.st_mtime_ns))
     to = element("to", path="data/b")
     for attempt in range(3):
         moved = do(home, files.move, file, to)
@@ -871,7 +872,7 @@ def test_N37_each_file_is_told_of_once_across_restarts_and_can_be_acted_on(home:
     for folder in ("recipes", "modules"):
         (home / folder).mkdir()
     (home / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "files.py"):
+    for name in ("basic.py", "files.py", "files_places.py", "files_watching.py"):
         shutil.copy(Path(files.__file__).parent / name, home / "modules")
     (home / "in" / "a.txt").write_text("a")
     with narval.open(home) as agent:

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import mail
+from modules import mail, mail_boxes, mail_reading, mail_texts
+from modules.mail_boxes import Account
 from narval.memory.element import Element, canonical
 
 DEMO = Path(__file__).parents[2] / "data" / "demo" / "Maildir" / "new"
@@ -24,13 +25,13 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> mail.Account:
-    return mail.Account({"name": "demo", "account": "you"}, tmp_path)
+def box(tmp_path: Path) -> Account:
+    return Account({"name": "demo", "account": "you"}, tmp_path)
 
 
-def read(box: mail.Account, raw: bytes | str) -> etree._Element:
+def read(box: Account, raw: bytes | str) -> etree._Element:
     """The element made of a mail, after it was shown to be one that memory accepts."""
-    xml = mail.read_mail(raw.encode() if isinstance(raw, str) else raw, box)
+    xml = mail_reading.read_mail(raw.encode() if isinstance(raw, str) else raw, box)
     assert canonical(xml) == xml
     return etree.fromstring(xml)
 
@@ -241,7 +242,7 @@ def test_every_demo_mail_has_its_expectation() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_a_demo_mail_becomes_the_element_it_should(box: mail.Account, name: str) -> None:
+def test_a_demo_mail_becomes_the_element_it_should(box: Account, name: str) -> None:
     raw = FILES[name].read_bytes()
     element = read(box, raw)
     wanted = EXPECTED[name]
@@ -254,7 +255,7 @@ def test_a_demo_mail_becomes_the_element_it_should(box: mail.Account, name: str)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_files_are_kept_under_the_home_and_are_what_the_element_says(box: mail.Account, name: str) -> None:
+def test_files_are_kept_under_the_home_and_are_what_the_element_says(box: Account, name: str) -> None:
     raw = FILES[name].read_bytes()
     element = read(box, raw)
     assert box.home
@@ -271,7 +272,7 @@ def test_files_are_kept_under_the_home_and_are_what_the_element_says(box: mail.A
     assert list((box.home / "var").rglob(".new-*")) == []
 
 
-def test_an_attachment_is_decoded_and_the_attached_mail_is_kept_whole(box: mail.Account) -> None:
+def test_an_attachment_is_decoded_and_the_attached_mail_is_kept_whole(box: Account) -> None:
     assert box.home
     drawing = read(box, FILES["nested"].read_bytes()).findall("attachment")[1]
     assert (box.home / drawing.get("file", "")).read_bytes().startswith(b"%PDF-1.4")
@@ -282,23 +283,25 @@ def test_an_attachment_is_decoded_and_the_attached_mail_is_kept_whole(box: mail.
     assert names(inner) == ["dot.png"]
 
 
-def test_what_is_no_mail_is_refused(box: mail.Account) -> None:
+def test_what_is_no_mail_is_refused(box: Account) -> None:
     for raw in (FILES["no-mail"].read_bytes(), b"", b"\n\n", b"hello\n"):
         with pytest.raises(ValueError, match="no header"):
-            mail.read_mail(raw, box)
+            mail_reading.read_mail(raw, box)
 
 
 # --- who a mail is (N37) --------------------------------------------------------------------------------
 
 
-def test_N37_copies_of_a_mail_have_one_key_and_mails_that_share_an_id_have_two(box: mail.Account) -> None:
+def test_N37_copies_of_a_mail_have_one_key_and_mails_that_share_an_id_have_two(
+    box: Account,
+) -> None:
     keys = {name: read(box, FILES[name].read_bytes()).get("key") for name in EXPECTED}
     assert keys["plain"] == keys["copy"]
     assert keys["same-id-1"] != keys["same-id-2"]
     assert len(set(keys.values())) == len(keys) - 1
 
 
-def test_N37_line_ends_and_mailbox_formats_do_not_change_the_key(box: mail.Account) -> None:
+def test_N37_line_ends_and_mailbox_formats_do_not_change_the_key(box: Account) -> None:
     raw = FILES["nested"].read_bytes()
     travelled = [
         raw,
@@ -308,7 +311,7 @@ def test_N37_line_ends_and_mailbox_formats_do_not_change_the_key(box: mail.Accou
     assert len({read(box, each).get("key") for each in travelled}) == 1
 
 
-def test_a_mail_without_id_is_its_own_thread(box: mail.Account) -> None:
+def test_a_mail_without_id_is_its_own_thread(box: Account) -> None:
     element = read(box, FILES["no-message-id"].read_bytes())
     assert element.get("thread") == element.get("key")
 
@@ -316,24 +319,24 @@ def test_a_mail_without_id_is_its_own_thread(box: mail.Account) -> None:
 # --- bounds -----------------------------------------------------------------------------------------------
 
 
-def test_long_headers_are_bounded_and_keep_both_ends_of_the_thread(box: mail.Account) -> None:
+def test_long_headers_are_bounded_and_keep_both_ends_of_the_thread(box: Account) -> None:
     element = read(box, FILES["long-header"].read_bytes())
     references = element.get("references", "").split()
     assert len(references) == 20
     assert references[0].startswith("000.")
     assert references[-1].startswith("059.")
-    assert len(element.get("to", "").split()) == mail.MAX_ADDRESSES
-    assert len(element.get("subject", "")) == mail.MAX_VALUE
+    assert len(element.get("to", "").split()) == mail_texts.MAX_ADDRESSES
+    assert len(element.get("subject", "")) == mail_texts.MAX_VALUE
     assert element.get("subject", "").endswith("…")
 
 
-def test_a_long_text_is_cut_and_says_so(box: mail.Account) -> None:
+def test_a_long_text_is_cut_and_says_so(box: Account) -> None:
     for kind in ("plain", "html"):
         element = read(box, f"From: a@example.org\nContent-Type: text/{kind}\n\n" + "long text\n" * 100_000)
         body = element.find("body")
         assert body is not None
         assert body.text
-        assert len(body.text) == mail.MAX_BODY
+        assert len(body.text) == mail_reading.MAX_BODY
         assert body.get("truncated") == "yes"
 
 
@@ -356,7 +359,7 @@ def _measured(work: Callable[[], etree._Element]) -> tuple[etree._Element, int]:
         tracemalloc.stop()
 
 
-def test_a_mail_of_25_MB_is_read_in_little_memory(box: mail.Account) -> None:
+def test_a_mail_of_25_MB_is_read_in_little_memory(box: Account) -> None:
     raw = _attachment(25 * MEGABYTE)
     element, peak = _measured(lambda: read(box, raw))
     assert len(raw) > 24 * MEGABYTE
@@ -395,7 +398,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_mail_costs_little_and_says_what_is_wrong(box: mail.Account, name: str) -> None:
+def test_a_hostile_mail_costs_little_and_says_what_is_wrong(box: Account, name: str) -> None:
     make, wrong = HOSTILE[name]
     raw = make()
     element, peak = _measured(lambda: read(box, raw))
@@ -404,7 +407,7 @@ def test_a_hostile_mail_costs_little_and_says_what_is_wrong(box: mail.Account, n
     assert element.get("from") == "a@example.org"
 
 
-def test_parts_nested_ten_thousand_deep_end_at_the_bound(box: mail.Account) -> None:
+def test_parts_nested_ten_thousand_deep_end_at_the_bound(box: Account) -> None:
     opening = "".join(
         f"--{depth}\nContent-Type: multipart/mixed; boundary={depth + 1}\n\n" for depth in range(10_000)
     )
@@ -413,7 +416,7 @@ def test_parts_nested_ten_thousand_deep_end_at_the_bound(box: mail.Account) -> N
     assert len(names(element)) == 1
 
 
-def test_addresses_nested_ten_thousand_deep_are_no_addresses(box: mail.Account) -> None:
+def test_addresses_nested_ten_thousand_deep_are_no_addresses(box: Account) -> None:
     element = read(box, "Subject: x\nFrom: " + "(" * 10_000 + "a@example.org\n\ntext")
     assert element.get("from") is None
     assert "bad-address" in problems(element)
@@ -443,8 +446,8 @@ def mutated(draw: st.DrawFn) -> bytes:
     return raw
 
 
-def _is_told(box: mail.Account, raw: bytes) -> None:
-    xml = mail._element(box, mail.Letter("ident", "somewhere", raw))
+def _is_told(box: Account, raw: bytes) -> None:
+    xml = mail_boxes._element(box, mail_boxes.Letter("ident", "somewhere", raw))
     assert canonical(xml) == xml
     element = Element(0, xml)
     fitting = [output.id for output in (mail.MAILS, mail.TROUBLES) if all(map(element.xpath, output.match))]
@@ -453,13 +456,13 @@ def _is_told(box: mail.Account, raw: bytes) -> None:
 
 @FUZZ
 @given(raw=st.binary(max_size=2_000))
-def test_random_bytes_become_an_element_or_an_error(box: mail.Account, raw: bytes) -> None:
+def test_random_bytes_become_an_element_or_an_error(box: Account, raw: bytes) -> None:
     _is_told(box, raw)
 
 
 @FUZZ
 @given(raw=mutated())
-def test_a_damaged_mail_becomes_an_element_or_an_error(box: mail.Account, raw: bytes) -> None:
+def test_a_damaged_mail_becomes_an_element_or_an_error(box: Account, raw: bytes) -> None:
     _is_told(box, raw)
 
 
@@ -483,7 +486,7 @@ LABELS = [
 @FUZZ
 @given(data=st.binary(max_size=300), label=st.one_of(st.sampled_from(LABELS), st.text(max_size=20)))
 def test_every_bytes_are_some_text(data: bytes, label: str) -> None:
-    assert isinstance(mail._decode(data, label, {}), str)
+    assert isinstance(mail_texts.decode(data, label, {}), str)
 
 
 @FUZZ
@@ -491,7 +494,7 @@ def test_every_bytes_are_some_text(data: bytes, label: str) -> None:
 def test_text_in_a_charset_is_read_back(text: str) -> None:
     found: dict[str, str] = {}
     assert (
-        mail._decode(text.encode("utf-8", "replace"), "utf-8", found)
+        mail_texts.decode(text.encode("utf-8", "replace"), "utf-8", found)
         == text.encode("utf-8", "replace").decode()
     )
     assert not found
@@ -500,19 +503,19 @@ def test_text_in_a_charset_is_read_back(text: str) -> None:
 @FUZZ
 @given(asked=st.text(max_size=400), kind=st.sampled_from(("text/plain", "image/png", "x/y", "")))
 def test_a_file_name_is_one_harmless_component(asked: str, kind: str) -> None:
-    name = mail._file_name(asked, kind)
+    name = mail_reading.file_name(asked, kind)
     assert name == os.path.basename(name)
     assert name.isprintable() or not name.isascii()
     assert not name.startswith((".", "-"))
     assert 0 < len(name.encode()) <= 200
-    assert not mail._RESERVED.fullmatch(name)
-    assert mail._file_name(name, kind) == name
+    assert not mail_reading._RESERVED.fullmatch(name)
+    assert mail_reading.file_name(name, kind) == name
 
 
 @FUZZ
 @given(html=st.text(alphabet="<>/abpdivtl&;#x0\"'= \n", max_size=300))
 def test_any_html_is_some_text(html: str) -> None:
-    assert isinstance(mail._readable(html), str)
+    assert isinstance(mail_texts.readable(html), str)
 
 
 # --- signs ------------------------------------------------------------------------------------------------
@@ -533,7 +536,7 @@ def test_any_html_is_some_text(html: str) -> None:
         ("Sender: mailer-daemon@example.org", None),
     ],
 )
-def test_the_signs_of_an_automaton(box: mail.Account, field: str, auto: str | None) -> None:
+def test_the_signs_of_an_automaton(box: Account, field: str, auto: str | None) -> None:
     assert read(box, f"From: a@example.org\n{field}\n\ntext").get("auto") == auto
 
 
@@ -549,24 +552,24 @@ def test_the_signs_of_an_automaton(box: mail.Account, field: str, auto: str | No
         ("bouncer@example.org", None),
     ],
 )
-def test_addresses_that_nobody_reads(box: mail.Account, sender: str, auto: str | None) -> None:
+def test_addresses_that_nobody_reads(box: Account, sender: str, auto: str | None) -> None:
     assert read(box, f"From: {sender}\n\ntext").get("auto") == auto
 
 
-def test_an_html_footer_does_not_hide_the_plain_text_and_the_other_way_round(box: mail.Account) -> None:
+def test_an_html_footer_does_not_hide_the_plain_text_and_the_other_way_round(box: Account) -> None:
     parts = [("html", "<p>one</p>"), ("plain", "two"), ("html", "<b>three</b>")]
     raw = "From: a@example.org\nContent-Type: multipart/mixed; boundary=b\n\n"
     raw += "".join(f"--b\nContent-Type: text/{kind}\n\n{text}\n" for kind, text in parts) + "--b--\n"
     assert read(box, raw).findtext("body") == "one\n\ntwo\n\nthree"
 
 
-def test_text_after_the_padding_is_not_part_of_what_was_encoded(box: mail.Account) -> None:
+def test_text_after_the_padding_is_not_part_of_what_was_encoded(box: Account) -> None:
     raw = b"From: a@example.org\nContent-Transfer-Encoding: base64\n\naGVsbG8=\n-- \nfooter of a list\n"
     assert read(box, raw).findtext("body") == "hello"
 
 
 @pytest.fixture(autouse=True)
-def _no_file_outside(box: mail.Account) -> Iterator[None]:
+def _no_file_outside(box: Account) -> Iterator[None]:
     """Whatever a mail says, only var/mail of the home is written to."""
     yield
     assert box.home

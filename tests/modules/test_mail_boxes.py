@@ -18,7 +18,8 @@ from typing import Any
 import imap_tools
 import pytest
 
-from modules import mail
+from modules import mail, mail_boxes
+from modules.mail_boxes import Account
 from narval.errors import ActionError
 from narval.memory.element import Element
 from narval.runtime.calling import CurrentCall
@@ -154,11 +155,13 @@ def test_read_tells_of_a_bad_mail_and_gives_the_others(tmp_path: Path) -> None:
 def test_a_mail_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = maildir(tmp_path / "Maildir", 1)
     (folder / "new" / "1793600005.5.host").write_bytes(letter(5, "x" * 2_000))
-    monkeypatch.setattr(mail, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
     found = read(tmp_path, BOX)
     assert subjects(found) == ["mail 0", "bad-mail"]
     assert "1793600005.5.host" in found[1].text
     assert "file" not in found[1].attributes
+    (again,) = [error for error in read(tmp_path, BOX) if error.name == "error"]
+    assert again.attributes["key"] == found[1].attributes["key"], "a source tells of it once (N37)"
 
 
 def test_a_full_disk_is_not_the_fault_of_a_mail(tmp_path: Path) -> None:
@@ -220,7 +223,7 @@ def test_a_thousand_mails_come_in_few_batches(tmp_path: Path) -> None:
             yields += 1
 
     assert len(watched(tmp_path, BOX, scenario)) == 1_000
-    assert yields == 1_000 // mail.BATCH
+    assert yields == 1_000 // mail_boxes.BATCH
 
 
 def test_N35_a_restart_reads_what_was_not_recorded_and_nothing_else(
@@ -326,7 +329,7 @@ def test_an_mbox_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
 
 def test_one_mail_of_an_mbox_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mbox").write_bytes(FROM + letter(1, "x\n" * 2_000) + b"\n" + FROM + letter(2))
-    monkeypatch.setattr(mail, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
     assert subjects(read(tmp_path, MBOX)) == ["bad-mail", "mail 2"]
 
 
@@ -560,7 +563,7 @@ def test_a_mail_that_comes_while_another_is_fetched_is_not_left_for_later(home: 
 def test_a_mail_too_large_for_imap_is_told_and_the_next_is_read(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mail, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
 
     async def scenario() -> None:
         async with (
@@ -596,7 +599,7 @@ def test_an_imap_account_that_cannot_be_used_ends_the_step(
 
 
 def test_a_secret_that_others_may_read_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    account = mail.Account({"name": "x", "secret": "imap-secret"}, home)
+    account = Account({"name": "x", "secret": "imap-secret"}, home)
     assert account.secret() == "pass word"
     (home / "etc" / "imap-secret").chmod(0o640)
     with pytest.raises(ActionError, match="chmod 600"):
@@ -618,8 +621,8 @@ def test_imap_checks_the_certificate_of_the_server(
         raise ConnectionRefusedError
 
     monkeypatch.setattr(imap_tools, opener, connect)
-    account = mail.Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
-    with pytest.raises(mail.UnreachableError), mail._imap(account, mail.Signal()):
+    account = Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
+    with pytest.raises(mail_boxes.UnreachableError), mail_boxes._imap(account, mail_boxes.Signal()):
         pass
     assert (asked["host"], asked["port"]) == ("imap.example.org", port)
     assert asked["ssl_context"].verify_mode is ssl.CERT_REQUIRED

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import mail
+from modules import mail, mail_reading, mail_writing
+from modules.mail_boxes import Account
 from narval.errors import ActionError
 from narval.memory.element import Element, canonical
 from narval.runtime.calling import CurrentCall
@@ -186,14 +187,14 @@ def test_what_is_no_address_is_not_written_to(address: str) -> None:
 # --- what goes out ----------------------------------------------------------------------------------------
 
 
-def outgoing(**facts: str) -> mail.Outgoing:
+def outgoing(**facts: str) -> mail_writing.Outgoing:
     given = {
         "kind": "new",
         "from": "assistant@example.org",
         "to": "a@example.com",
         "message-id": "m1@example.org",
     } | facts
-    return mail._outgoing(element("email", given.pop("body", "text"), **given), "call-1")
+    return mail_writing.outgoing(element("email", given.pop("body", "text"), **given), "call-1")
 
 
 def test_a_mail_as_others_read_it() -> None:
@@ -228,8 +229,8 @@ def test_a_mail_as_others_read_it() -> None:
 
 def test_our_own_answer_is_recognised_when_it_comes_back(tmp_path: Path) -> None:
     answer = called(mail.acknowledge, ASKED, IDENTITY)
-    raw = mail._outgoing(answer, "call-1").data
-    back = Element(0, mail.read_mail(raw, mail.Account({}, tmp_path))).attributes
+    raw = mail_writing.outgoing(answer, "call-1").data
+    back = Element(0, mail_reading.read_mail(raw, Account({}, tmp_path))).attributes
     assert back["auto"] == "auto-replied"
     assert back["references"] == answer.attributes["references"]
     assert (back["message-id"], back["thread"]) == (answer.attributes["message-id"], "q0@example.com")
@@ -339,7 +340,7 @@ def test_N35_a_delivery_cut_short_is_made_whole_and_only_once(
             *{"fsync": (os, "fsync"), "replace": (Path, "replace"), "after": (os, "open")}[at], kill
         )
         with pytest.raises(KilledError):
-            mail._put(tmp_path / "Outbox", mail._outgoing(answer, "call-1"))
+            mail_writing._put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
     assert len(delivered(tmp_path)) == (1 if at == "after" else 0)
     called(mail.send, answer, OUTBOX, home=tmp_path)
     (file,) = delivered(tmp_path)

@@ -142,7 +142,9 @@ def portrait(agent: Agent, *, over: bool = True) -> dict[str, Any]:
         "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.moments.waiting()),
         "queue": [(run, event) for _, run, event in agent.queue],
         "rendered": {eid: _of(memory.element(eid)) for eid in (agent.runs if over else agent.active)},
-        "children": {run: set(children) for run, children in agent.children.items() if children},
+        "children": {
+            run: set(called) for run, called in agent.children.items() if called and run in agent.runs
+        },
         "by_call": dict(agent.by_call),
     }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -413,3 +415,61 @@ def test_a_home_is_held_by_one_daemon(scene: Scene) -> None:
         await scene.end()
 
     asyncio.run(story())
+
+
+# --- daemons of one program, one after the other ----------------------------------------------------------
+
+BUSY = """
+import asyncio, time
+import narval
+from narval import Output, action
+
+@action(source=True, outputs=[Output("drop", "drop", list=True)])
+async def drops():
+    yield "<drop/>"
+    narval.call().caught_up()
+    await asyncio.sleep(3600)
+
+@action()
+async def sleeps():
+    await asyncio.sleep(3600)
+
+@action()
+def thread():
+    pass
+
+@action(runs="worker")
+def worker():
+    raise ValueError("in a program of its own")
+"""
+BUSY_STEPS = "\n".join(
+    f'<recipe group="busy" name="{name}" start_step="s" end_step="s">'
+    f'<step id="s" type="action" target="busy.{name}" {limit}/></recipe>'
+    for name, limit in (("drops", ""), ("sleeps", 'timeout="0.05"'), ("thread", ""), ("worker", ""))
+)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_nothing_holds_a_daemon_that_has_ended(tmp_path: Path, is_killed: bool) -> None:
+    scene = scene_in(tmp_path)
+    scene.write("modules/busy.py", BUSY)
+    scene.write("recipes/busy.xml", f"<cookbook>{BUSY_STEPS}</cookbook>")
+
+    async def work() -> weakref.ref[Daemon]:
+        daemon = await scene.open()
+        daemon.follow_files()
+        for name in ("drops", "sleeps", "thread", "worker"):
+            await daemon.submit(lambda turn, name=name: turn.start(f"busy.{name}").eid)
+        await daemon.until_idle()
+        assert {run.name for run in daemon.agent.active.values()} == {"busy.drops"}
+        if is_killed:
+            scene.kill(daemon)
+        await scene.end()
+        return weakref.ref(daemon)
+
+    async def one_after_the_other() -> list[Daemon | None]:
+        ended = [await work() for _ in range(2)]
+        gc.collect()
+        return [each() for each in ended]
+
+    assert asyncio.run(one_after_the_other()) == [None, None]

@@ -117,9 +117,9 @@ def test_a_link_within_the_home_is_followed(home: Path) -> None:
 
 def test_what_cannot_be_read_is_a_fault(home: Path) -> None:
     (home / "recipes/gone.xml").symlink_to(home / "nowhere.xml")
-    put(home, {"recipes/big.xml": b"<recipe>" + b" " * 5_000_000 + b"</recipe>"})
+    put(home, {"recipes/big.xml": b"<recipe>" + b" " * 17_000_000 + b"</recipe>"})
     faults = told(Loader(home).load())
-    assert faults[0].startswith("recipes/big.xml:1:1: expected at most 4,194,304 bytes, found 5,0")
+    assert faults[0].startswith("recipes/big.xml:1:1: expected at most 16,777,216 bytes, found 17,0")
     assert faults[1] == "recipes/gone.xml:1:1: cannot be read: No such file or directory"
 
 

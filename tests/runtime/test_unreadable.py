@@ -155,3 +155,113 @@ async def test_a_run_that_is_over_and_cannot_be_read_is_seen_in_outline(scene: S
     (shown,) = Operations(daemon).elements("plan[@state='done']")
     assert shown.attributes["unreadable"] == "yes"
     await scene.end()
+
+
+# --- what belongs to no run alone -------------------------------------------------------------------------
+
+
+def told(daemon: Daemon) -> list[str]:
+    """What the errors of that type say."""
+    errors = map(daemon.agent.memory.element, daemon.agent.memory.named(["error"]))
+    return [
+        read_error(each)[1] for each in errors if each is not None and read_error(each)[0] == "unreadable"
+    ]
+
+
+@in_a_loop
+async def test_N35_an_element_whose_origin_cannot_be_read_stays_and_that_is_told_once(scene: Scene) -> None:
+    eids = await begun(scene, "good")
+    altered(scene, ("UPDATE elements SET origin = x'c1' WHERE name = 'ack'", ()))
+    for _ in range(3):
+        daemon = await scene.open()
+        (ack,) = daemon.agent.memory.named(["ack"])
+        element = daemon.agent.memory.element(ack)
+        assert element is not None
+        assert element.origin is None
+        (why,) = told(daemon)
+        assert why.startswith(f"where element {ack} comes from is not known any more")
+        assert daemon.agent.runs[eids["good"]].phase == "active"
+        await scene.end()
+    daemon = await gone_on(scene, "good")
+    assert daemon.agent.runs[eids["good"]].phase == "done"
+    await scene.end()
+
+
+async def left_in_the_queue(scene: Scene, run: int = 0) -> dict[str, int]:
+    """A run that waits for what has come, and is to be told of it by the next daemon."""
+    eids = await begun(scene, "good", "bad")
+    quiet = await scene.open(quiet=True)
+    await Operations(quiet).add([b"<go for='good'/>"])
+    await scene.end()
+    altered(scene, ("UPDATE queue SET data = x'c1', run = ?", (run,)))
+    return eids
+
+
+@in_a_loop
+async def test_N35_an_offer_that_cannot_be_read_is_made_again(scene: Scene) -> None:
+    eids = await left_in_the_queue(scene)
+    daemon = await scene.open()
+    await daemon.until_idle()
+    assert daemon.agent.runs[eids["good"]].phase == "done"
+    assert daemon.agent.runs[eids["bad"]].phase == "active"
+    (why,) = told(daemon)
+    assert "offered again" in why
+    await scene.end()
+    assert not sqlite3.connect(scene.home.store).execute("SELECT * FROM queue").fetchall()
+    again = await scene.open()
+    assert len(told(again)) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_N35_an_event_that_cannot_be_read_fails_the_run_it_was_for(scene: Scene) -> None:
+    eids = await left_in_the_queue(scene, run=8_000)
+    altered(scene, ("UPDATE queue SET run = ?", (eids["bad"],)))
+    daemon = await gone_on(scene, "good")
+    bad, good = daemon.agent.runs[eids["bad"]], daemon.agent.runs[eids["good"]]
+    assert (bad.phase, good.phase) == ("failed", "done")
+    assert error_of(daemon, bad)[0] == "unreadable"
+    await scene.end()
+    again = await scene.open()
+    assert len(told(again)) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(scene: Scene) -> None:
+    scene.write(
+        "recipes/f.xml",
+        "<cookbook>"
+        + "".join(
+            f'<recipe group="f" name="{name}" start_step="a" end_step="a" decay="{decay}">'
+            '<step id="a" type="action" target="w.answer"/></recipe>'
+            for name, decay in (("first", 60), ("second", 120))
+        )
+        + "</cookbook>",
+    )
+    daemon = await scene.open()
+    first, second = [(await Operations(daemon).start(f"f.{name}"))["eid"] for name in ("first", "second")]
+    await daemon.until_idle()
+    await scene.end()
+    altered(scene, ("UPDATE moments SET data = x'93' WHERE at = (SELECT min(at) FROM moments)", ()))
+    daemon = await scene.open()
+    (why,) = told(daemon)
+    assert why.startswith("what was to be done at 1970-01-12T13:47:40+00:00 is not done")
+    await daemon.elapse(200.0)
+    assert first in daemon.agent.runs
+    assert second not in daemon.agent.runs
+    await scene.end()
+    again = await scene.open()
+    assert told(again) == [why]
+    await scene.end()
+
+
+@in_a_loop
+async def test_looking_at_a_home_owns_up_to_nothing(scene: Scene) -> None:
+    await left_in_the_queue(scene)
+    daemon = await scene.open(quiet=True)
+    assert told(daemon) == []
+    await scene.end()
+    daemon = await scene.open()
+    assert len(told(daemon)) == 1
+    await scene.end()

@@ -9,7 +9,9 @@ import argparse
 import sys
 import time
 
+from tests.simulator.boundaries import every_boundary
 from tests.simulator.simulation import OFTEN, BrokenError, Report, run
+from tests.simulator.wide import of
 
 
 def main() -> int:
@@ -21,12 +23,31 @@ def main() -> int:
     parser.add_argument(
         "--often", type=float, default=OFTEN, help="how many of the turns are compared (0 to 1)"
     )
+    parser.add_argument(
+        "--wide",
+        action="store_const",
+        const="wide",
+        dest="kind",
+        help="with hot files, in nights of summer time",
+    )
+    parser.add_argument(
+        "--in-memory", action="store_const", const="in-memory", dest="kind", help="wide, and without a disk"
+    )
+    parser.add_argument(
+        "--every-commit",
+        action="store_true",
+        help="a short run for each seed, killed once before and once after each of its commits",
+    )
     parser.add_argument("--verbose", action="store_true", help="tell what happens")
     given = parser.parse_args()
+    tell = print if given.verbose else None
     began, reports = time.monotonic(), []
     for seed in (*given.seeds, *range(given.first, given.first + given.count)):
         try:
-            reports.append(run(seed, often=given.often, tell=print if given.verbose else None))
+            if given.every_commit:
+                reports += every_boundary(seed, often=given.often, tell=tell)
+            else:
+                reports.append(run(seed, of(given.kind), often=given.often, tell=tell))
         except BrokenError as error:
             print(error)
             return 1
@@ -38,7 +59,7 @@ def summary(reports: list[Report], seconds: float) -> str:
     """What so many seeds came to, in a line."""
     total = {name: sum(getattr(each, name) for each in reports) for name in Report._fields}
     return (
-        f"{len(reports)} seeds: {total['commits']} commits, {total['turns']} turns, {total['calls']} calls, "
+        f"{len(reports)} runs: {total['commits']} commits, {total['turns']} turns, {total['calls']} calls, "
         f"{total['crashes']} crashes, {total['starts']} starts, "
         f"{total['comparisons']} comparisons with what the store would bring back; {seconds:.0f} s"
     )

@@ -76,13 +76,30 @@ class Interleaving:
         for task in self._tasks:
             task.cancel()
 
+    def renew(self) -> None:
+        """Modules have changed: nothing here has imported them."""
+
+    def limit(self, limits: Any) -> None:
+        """However many calls there are, all are held."""
+
     def caught_up(self, call: str) -> bool:
         """Always: who waits until idle does not wait for chance."""
         return True
 
+    def next(self) -> None:
+        """No call sleeps: each is held until it is answered."""
+
+    def release(self) -> None:
+        """Nothing to wake."""
+
     @property
     def progress(self) -> dict[str, tuple[float, float | None]]:
         """Nobody says how far it is."""
+        return {}
+
+    @property
+    def since(self) -> dict[str, float]:
+        """Nobody asks how long a call goes on."""
         return {}
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
+from narval.definitions.schedule import schedule_of
 from narval.engines import commands as asked
 from narval.engines.events import Returned
 from narval.engines.plan.changes import CallMade, PlanResumed, StepDone, StepErred, StepFailed, StepRunning
@@ -203,6 +204,14 @@ def check_replayed(agent: Agent, store: Store) -> None:
         assert whole.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"
 
 
+def check_rebuilt(agent: Agent, store: Store) -> None:
+    """A run whose advance raises would be rebuilt from the store as it is (§1.4.3)."""
+    for eid, run in agent.active.items():
+        again = Run(eid, run.engine, run.name, run.digest, run.started, run.caller, run.attempt)
+        again.definition = run.definition
+        assert state_of(agent, store, again) == run.state, f"run {eid} is not what its journal says"
+
+
 class _WithoutSnapshots:
     """A store that lost its snapshots: the journal is all there is."""
 
@@ -234,6 +243,19 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
                 _check_unmet(agent, run, wait)
     owners = {call for run in agent.active.values() for call in run.calls}
     assert agent.by_call.keys() <= owners, "a run answers a call that nobody waits for"
+
+
+def check_dates(daemon: Daemon) -> None:
+    """Each date that is waited for is the next that fits, on the clock on the wall (N25)."""
+    agent, now = daemon.agent, daemon.clock.now()
+    for run in agent.active.values():
+        definition = definition_of(agent, daemon.store, run)
+        for wait in run.engine.waits(definition, run.state, run.watches):
+            if wait.what == "time":
+                expected = schedule_of(definition.transitions[wait.id].times, agent.zone).next(now)
+                assert wait.until == expected, (
+                    f"run {run.eid}: {wait.id} waits for {wait.until}, not {expected}"
+                )
 
 
 def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:

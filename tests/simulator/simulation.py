@@ -50,24 +50,31 @@ class BrokenError(AssertionError):
     """An invariant does not hold; the message has the seed and the story that led there."""
 
 
-def run(seed: int, *, often: float = OFTEN, tell: Callable[[str], None] | None = None) -> Report:
-    """Simulate one seed. Raises BrokenError."""
+def run(
+    seed: int,
+    kind: type[Simulation] | None = None,
+    *,
+    often: float = OFTEN,
+    tell: Callable[[str], None] | None = None,
+) -> Report:
+    """Simulate one seed, in the plain way if no kind of simulation is given. Raises BrokenError."""
     with tempfile.TemporaryDirectory() as folder:
-        simulation = Simulation(seed, Path(folder), often, tell)
-        try:
-            with simulation.apart():
-                return asyncio.run(simulation.live())
-        except Exception as error:
-            raise BrokenError(simulation.story(error)) from error
+        return (kind or Simulation)(seed, Path(folder), often, tell).run()
 
 
 class Simulation:
     """A home under one seed."""
 
+    happenings = HAPPENINGS
+    lengths: tuple[float, ...] = (1.0, 7.0, 30.0, 400.0)
+    """Seconds that may pass at once."""
+    option = ""
+    """What makes `python -m tests.simulator` do the same."""
+
     def __init__(self, seed: int, folder: Path, often: float, tell: Callable[[str], None] | None) -> None:
         self.seed, self.often, self._tell = seed, often, tell
         self.chance = Random(seed)
-        self.world = World(Random(seed + 1))
+        self.world = self._new_world(Random(seed + 1))
         self.ledger = Ledger()
         self.scene = Crashing(
             folder, limit=self.world.limit, settings=self.world.settings(), ledger=self.ledger
@@ -82,6 +89,14 @@ class Simulation:
         self.scene.write("data/memory.xml", MEMORY)
         self._write_recipes()
 
+    def run(self) -> Report:
+        """From the first start to the end. Raises BrokenError."""
+        try:
+            with self.apart():
+                return asyncio.run(self.live())
+        except Exception as error:
+            raise BrokenError(self.story(error)) from error
+
     def apart(self) -> Any:
         """The daemon's parts, as a simulation needs them."""
         return taken_apart(self.scene, Random(self.seed + 3), self._new_executor, self._recorded)
@@ -92,7 +107,7 @@ class Simulation:
         last = "\n".join(self.happened[-40:])
         return (
             f"seed {self.seed}: {type(error).__name__}: {error}\n"
-            f"again: python -m tests.simulator {self.seed} --verbose\n{recipes}\n{last}"
+            f"again: python -m tests.simulator {self.seed} {self.option}--verbose\n{recipes}\n{last}"
         )
 
     # --- what happens ---------------------------------------------------------------------------------
@@ -100,7 +115,7 @@ class Simulation:
     async def live(self) -> Report:
         """Things happen, one after the other; then all comes to rest."""
         logging.getLogger("narval").setLevel(logging.CRITICAL + 1)
-        for _ in range(self.chance.randint(*HAPPENINGS)):
+        for _ in range(self.chance.randint(*self.happenings)):
             await self._surviving(self._happening())
         self._note("from now on all goes well")
         for _ in range(ROUNDS):
@@ -113,18 +128,23 @@ class Simulation:
         await self._end()
         return Report(
             self.seed,
-            self.ledger.commits,
+            self.scene.commits,
             self.scene.crashes,
             self.starts,
             self.turns,
-            sum(self.ledger.tries.values()),
+            self.calls + sum(self.ledger.tries.values()),
             self.comparisons,
             digest,
         )
 
     def _happening(self) -> Callable[[Daemon], Any]:
         """What happens next."""
-        ways: dict[Callable[[Daemon], Any], int] = {
+        ways = self._ways()
+        return self.chance.choices(list(ways), list(ways.values()))[0]
+
+    def _ways(self) -> dict[Callable[[Daemon], Any], int]:
+        """What may happen, and how often beside the others."""
+        return {
             self._arrive: 5,
             self._answer: 8,
             self._a_few_turns: 3,
@@ -140,7 +160,6 @@ class Simulation:
             self._edit: 1,
             self._ask_without_a_daemon: 1,
         }
-        return self.chance.choices(list(ways), list(ways.values()))[0]
 
     async def _arrive(self, daemon: Daemon) -> None:
         given = [self.world.arrival() for _ in range(self.chance.choice((1, 1, 2, 4)))]
@@ -184,7 +203,7 @@ class Simulation:
 
     async def _elapse(self, daemon: Daemon) -> None:
         due = daemon.agent.next_moment()
-        seconds = self.chance.choice((1.0, 7.0, 30.0, 400.0))
+        seconds = self.chance.choice(self.lengths)
         if due is not None and self.chance.random() < 0.5:
             seconds = max(0.0, due - self.scene.clock.now())
         await self._pass(daemon, seconds)
@@ -306,7 +325,7 @@ class Simulation:
             try:
                 daemon = self.scene.alive or await self._open(calm)
                 if calm:
-                    self.scene.kill_at = None
+                    self._spare()
                 return await happening(daemon)
             except Killed:
                 self._note(f"killed at commit {self.scene.commits}")
@@ -314,20 +333,31 @@ class Simulation:
                 if happening != self._come_to_rest and happening != self._at_rest:
                     return None
 
-    async def _open(self, calm: bool) -> Daemon:
+    def _doom(self, calm: bool) -> tuple[int, bool] | None:
+        """At which commit the next daemon is to be killed, and whether that is written."""
+        if calm or self.chance.random() >= 0.6:
+            return None
+        after = min(60, int(self.chance.expovariate(0.12)) + 1)
+        return self.scene.commits + after, self.chance.random() < 0.5
+
+    def _spare(self) -> None:
+        """From now on all goes well."""
         self.scene.kill_at = None
-        if not calm and self.chance.random() < 0.6:
-            after = min(60, int(self.chance.expovariate(0.12)) + 1)
-            self.scene.kill_at = (self.scene.commits + after, self.chance.random() < 0.5)
+
+    async def _open(self, calm: bool) -> Daemon:
+        self.scene.kill_at = self._doom(calm)
         self.starts += 1
         self._was_set = False
         self.scene.clock.jump()  # what happened to the clock while nobody was there
         self._note(f"start {self.starts}; to be killed at {self.scene.kill_at}")
         daemon = await self.scene.open()
-        faults = [str(fault) for fault in daemon.faults]
-        assert not faults, faults
+        self._check_faults(daemon)
         invariants.check_memory(self.ledger, daemon.agent)
         return daemon
+
+    def _check_faults(self, daemon: Daemon) -> None:
+        faults = [str(fault) for fault in daemon.faults]
+        assert not faults, faults
 
     async def _end(self) -> None:
         """Whoever works there ends."""
@@ -348,6 +378,9 @@ class Simulation:
     def _new_executor(self, *_: Any, **__: Any) -> Interleaving:
         self.executor = Interleaving(self.chance, self.scene.clock, self.ledger)
         return self.executor
+
+    def _new_world(self, chance: Random) -> World:
+        return World(chance)
 
     def _held(self) -> list[str]:
         return list(self.executor.held) if self.executor is not None else []
@@ -376,4 +409,4 @@ def _told(ledger: Ledger, eids: Any, error: BaseException | None) -> None:
         ledger.confirm(eids)
 
 
-__all__ = ["BrokenError", "Report", "run"]
+__all__ = ["BrokenError", "Report", "Simulation", "run"]

@@ -8,21 +8,25 @@ from random import SystemRandom
 
 import pytest
 
-from tests.simulator.simulation import BrokenError, run
+from tests.simulator.boundaries import every_boundary
+from tests.simulator.simulation import BrokenError, Simulation, run
+from tests.simulator.wide import InMemory, Wide, of
 
 KEPT = [
-    int(line.split("#")[0])
+    (int(words[0]), *words[1:])
     for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()
-    if line.split("#")[0].strip()
+    if (words := line.split("#")[0].split())
 ]
+"""Seeds, with the kind of simulation where it is not the plain one."""
 FRESH, AT_ONCE = 48, 8
 """So many seeds beyond the kept ones, so many in a test."""
 SOAK = int(os.environ.get("NARVAL_SEEDS", "3000"))
 
 
-@pytest.mark.parametrize("seed", KEPT)
-def test_N35_what_a_kept_seed_once_broke_holds(seed: int) -> None:
-    run(seed)
+@pytest.mark.parametrize("kept", KEPT, ids=lambda kept: "-".join(map(str, kept)))
+def test_N35_what_a_kept_seed_once_broke_holds(kept: tuple[int, *tuple[str, ...]]) -> None:
+    seed, *kind = kept
+    run(seed, of(*kind))
 
 
 @pytest.mark.parametrize("first", range(10_000, 10_000 + FRESH, AT_ONCE))
@@ -36,6 +40,40 @@ def test_N35_what_must_hold_holds_for_thousands_of_seeds() -> None:
     first = SystemRandom().randrange(10**6, 10**9)
     for seed in range(first, first + SOAK):
         run(seed)
+
+
+@pytest.mark.parametrize("first", range(20_000, 20_000 + FRESH // 2, AT_ONCE))
+def test_N25_N31_files_are_saved_and_clocks_are_set_for_summer_meanwhile(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        run(seed, Wide)
+
+
+@pytest.mark.parametrize("first", range(30_000, 30_000 + FRESH // 4, AT_ONCE // 2))
+def test_what_must_hold_without_a_disk_holds(first: int) -> None:
+    for seed in range(first, first + AT_ONCE // 2):
+        run(seed, InMemory)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_N35_a_daemon_may_be_killed_before_and_after_each_commit(seed: int) -> None:
+    whole, *killed = every_boundary(seed)
+    assert len(killed) == 2 * whole.commits
+    assert sum(each.crashes for each in killed) > whole.commits
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", [Wide, InMemory])
+def test_what_must_hold_holds_for_thousands_of_wide_seeds(kind: type[Simulation]) -> None:
+    first = SystemRandom().randrange(10**6, 10**9)
+    for seed in range(first, first + SOAK // 2):
+        run(seed, kind)
+
+
+@pytest.mark.soak
+def test_N35_each_commit_of_many_seeds_may_be_the_last() -> None:
+    first = SystemRandom().randrange(10**6, 10**9)
+    for seed in range(first, first + SOAK // 100):
+        assert list(every_boundary(seed))
 
 
 def test_a_seed_is_one_run_and_always_the_same() -> None:

@@ -91,6 +91,10 @@ FIELDS = ("seconds='0' minutes='0' hours='7'", "seconds='0' minutes='*'", "secon
 class World:
     """What surrounds a home: all of it follows from the seed."""
 
+    fields = FIELDS
+    dated = 0.05
+    """How many of the transitions wait for a date."""
+
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         self.durability = chance.choice(("crash", "crash", "power"))
@@ -210,7 +214,7 @@ class World:
             inner.append(f"<condition{use}>{matches}</condition>")
         if chance.random() < 0.1:
             inner.append(self._context())
-        if chance.random() < 0.05:
-            inner.append(f"<time {chance.choice(FIELDS)}/>")
+        if chance.random() < self.dated:
+            inner.append(f"<time {chance.choice(self.fields)}/>")
         attributes = f" priority='{chance.randrange(3)}'" if chance.random() < 0.3 else ""
         return attributes, "".join(inner)

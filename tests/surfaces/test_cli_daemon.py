@@ -97,12 +97,10 @@ def test_run_ends_when_its_time_is_over(home: Path) -> None:
 
 
 def test_what_ended_it_is_its_time_even_if_there_was_nothing_to_do(home: Path) -> None:
-    for arguments, timed_out in (
-        (("--timeout", "0.05"), True),
-        (("--until-idle", "--timeout", "3600"), False),
-    ):
-        summary = json.loads(narval(home, "run", *arguments, "--json").stdout)
-        assert (summary["idle"], summary["timed_out"]) == (True, timed_out)
+    summary = json.loads(narval(home, "run", "--timeout", "0.05", "--json").stdout)
+    assert summary["timed_out"]  # whether it is idle by then, or still reads the home, is chance
+    summary = json.loads(narval(home, "run", "--until-idle", "--timeout", "3600", "--json").stdout)
+    assert (summary["idle"], summary["timed_out"]) == (True, False)
 
 
 def test_without_a_daemon_no_call_is_under_way(home: Path) -> None:

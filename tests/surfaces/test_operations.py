@@ -57,6 +57,26 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
         yield agent
 
 
+def test_count_says_how_many_and_memory_may_change_while_it_is_looked_through(agent: Agent) -> None:
+    agent.add_all(['<note n="1"/>'] * 3)
+    assert agent.ask("count", xpath="note") == {"count": 3}
+    assert agent.ask("count", xpath="note[@n > 1]") == {"count": 0}
+    assert agent.ask("count") == {"count": len(agent.ask("memory"))}
+    with pytest.raises(PatternError):
+        agent.ask("count", xpath="note[")
+
+
+def test_a_long_document_is_added_whole_or_not_at_all(agent: Agent) -> None:
+    notes = "".join(f'<note n="{number}"/>' for number in range(10_000))
+    found = agent.ask("add", elements=[f"<memory>{notes}</memory>".encode()])["eids"]
+    assert found == list(range(found[0], found[0] + 10_000))
+    with pytest.raises(ElementError, match="not well-formed"):
+        agent.ask("add", elements=[f"<memory>{notes}<note></memory>".encode()])
+    with pytest.raises(ElementError, match="put several elements within <memory>"):
+        agent.ask("add", elements=[b"<a/><b/>"])
+    assert agent.ask("count", xpath="note") == {"count": 10_000}
+
+
 def is_a_moment(text: str) -> bool:
     return datetime.fromisoformat(text).tzinfo is not None
 
@@ -286,7 +306,7 @@ def test_a_pattern_that_is_none_is_refused(agent: Agent) -> None:
 
 def test_every_operation_is_described_and_takes_plain_arguments() -> None:
     assert set(OPERATIONS) == {
-        "status", "stop", "reload", "log", "add", "memory", "start", "runs", "show", "xml", "graph",
+        "status", "stop", "reload", "log", "add", "memory", "count", "start", "runs", "show", "xml", "graph",
         "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
     }  # fmt: skip
     for operation in OPERATIONS.values():

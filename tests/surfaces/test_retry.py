@@ -107,6 +107,7 @@ def test_what_cannot_be_retried_is_said_plainly(agent: Agent) -> None:
 
 def test_N5_what_was_forgotten_cannot_be_built_upon(home: Path) -> None:
     (home / "etc" / "narval.toml").write_text("forget_after = 60\n")
+    (home / "recipes" / "r.xml").write_text(RECIPE.format(more=' decay="86400"'))  # the run stays, for a day
     with library.open(home, clock=library.SimulatedClock(1_000_000.0)) as agent:
         run = failed(agent)
         agent.elapse(minutes=5)

@@ -90,6 +90,30 @@ def test_who_may_not_be_told_is_said_plainly(agent: Agent) -> None:
     assert agent.memory("signal") == []
 
 
+def test_arguments_are_attributes_of_the_signal(home: Path) -> None:
+    with library.open(home) as agent:
+        run = agent.start("s.order")
+        agent.until_idle()
+        agent.signal(run, "later", by="ann", note='<&"')
+        (element,) = agent.memory("signal[@by='ann']")
+        assert element.xml == f'<signal name="later" run="{run}" by="ann" note="&lt;&amp;&quot;"/>'.encode()
+        for key in ("name", "run", "eid", "", "a b", "a:b", "{urn:a}b", "xmlns", "1"):
+            with pytest.raises(RequestError, match=r"attribute"):
+                agent.ask("signal", run=run, name="later", arguments={key: "x"})
+        for value in ("\x00", "\ud800"):
+            with pytest.raises(RequestError, match="the text of an attribute"):
+                agent.ask("signal", run=run, name="later", arguments={"by": value})
+        with pytest.raises(RequestError, match="expected arguments to be"):
+            agent.ask("signal", run=run, name="later", arguments={"by": 1})
+    assert "transition approved" in well(
+        home, "signal", run, "approve", "--set", "by=ann", "--set", "why=a=b"
+    )
+    (found,) = data(home, "memory", "signal[@name='approve']")
+    assert found["xml"].startswith(f'<signal name="approve" run="{run}" by="ann" why="a=b"')
+    for wrong in (["--set", "by"], ["--set", "by=a", "--set", "by=b"]):
+        assert narval(home, "signal", run, "approve", *wrong).exit_code == 2
+
+
 def test_the_command_says_what_became_of_it(home: Path) -> None:
     with daemon(home):
         well(home, "start", "s.order")

@@ -123,7 +123,22 @@ def test_N24_a_step_to_come_says_what_leads_to_it_and_what_that_waits_for(agent:
     assert (waiting["id"], waiting["for"]) == ("sends", "condition")
     assert waiting["conditions"][0]["failed"] == "an element named answer"
     (waiting,) = agent.why(run, "sent")["waiting"]
-    assert (waiting["for"], waiting["text"]) == ("join", "steps send (todo)")
+    assert waiting["for"] == "join"
+    assert waiting["text"] == "steps send (todo: no transition has led to it yet: sends (wait-condition))"
+
+
+def test_N17_an_input_that_was_left_empty_says_what_comes_nearest_to_it_now(agent: Agent) -> None:
+    agent.add("<mail/>")
+    run = agent.start("w.mail")
+    agent.until_idle()
+    for waiting in (agent.why(run, "judge")["waiting"], agent.why(run)["waiting"][:1]):
+        (wait,) = waiting
+        assert (wait["id"], wait["for"]) == ("judge", "input")
+        (condition,) = wait["conditions"]
+        assert (condition["pattern"], condition["failed"]) == ("email", "an element named email")
+    agent.add("<email kind='ham'/>")
+    (wait,) = agent.why(run, "judge")["waiting"]
+    assert wait["conditions"][0]["met"]
 
 
 def test_N27_a_run_that_is_done_says_which_step_was_its_end(agent: Agent) -> None:
@@ -224,3 +239,26 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
 def _definition_and_state(agent: Agent, run: int) -> tuple[Any, Any]:
     found = agent.daemon.agent.runs[run]
     return found.definition, found.state
+
+
+def test_N28_a_failed_run_says_when_its_recipe_begins_again() -> None:
+    again = (
+        "<recipe group='w' name='again' start_step='s' end_step='s' restart='yes'>"
+        "<step id='s' type='action' target='basic.nothing'/></recipe>"
+    )
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.load(Path(__file__).parents[2] / "modules" / "basic.py")
+        agent.load(again)
+        agent.stub("basic.nothing", _fails)
+        first = agent.start("w.again")
+        agent.until_idle()
+        assert "w.again begins again at 2026-03-01" in agent.why(first)["reason"]
+        assert "after a failure" in agent.why(first)["reason"]
+        agent.elapse(seconds=2)
+        assert "begins again" not in agent.why(first)["reason"]
+        second = agent.runs(name="w.again")[-1]["eid"]
+        assert "after 2 failures in a row" in agent.why(second)["reason"]
+
+
+def _fails() -> None:
+    raise ValueError("never well")

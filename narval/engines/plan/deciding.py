@@ -27,7 +27,7 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
         if name in recipe.steps:
             eids = state.step(name).produced
         else:
-            eids = [state.run] if name == "plan" else []
+            eids = (state.run,) if name == "plan" else ()
         found = (element(eid) for eid in eids)
         bound[name] = tuple(each for each in found if each is not None)
     return bound

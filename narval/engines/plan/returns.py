@@ -29,10 +29,8 @@ def produced(plan: Deciding, event: Produced) -> None:
         plan.record.command(commands.Abandon(event.call))
         _end_call(plan, step, _bad_output(plan, step, event.call, call, verdict))
         return
-    for each in verdict.accepted:
+    for each in (*verdict.accepted, *verdict.errors):
         _keep(plan, step, event.call, call, each, held=False)
-    for xml in verdict.errors:
-        plan.add(xml, step.id, event.call, call.inputs, held=False)
 
 
 def returned(plan: Deciding, event: Returned) -> None:
@@ -71,7 +69,7 @@ def _end_call(plan: Deciding, step: Step, back: CallBack) -> None:
         well = back.fault is None and not back.errors
         plan.record.command(commands.Outdate(reserved) if well else commands.Release(reserved))
     plan.record.change(back)
-    if run.later and run.fault is None:
+    if run.waiting and run.fault is None:
         call_more(plan, step)
     if not run.calls:
         finish(plan, step)
@@ -109,10 +107,10 @@ def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) ->
     verdict = _judged(plan, step, event.elements, complete=not call.source)
     if verdict.fault:
         return _bad_output(plan, step, event.call, call, verdict)
-    if verdict.errors and tries.try_again(plan, step, event.call, _told(verdict.errors[0])):
+    if verdict.errors and tries.try_again(plan, step, event.call, _told(verdict.errors[0].xml)):
         return None
     kept = [_keep(plan, step, event.call, call, each) for each in verdict.accepted]
-    errors = [plan.add(xml, step.id, event.call, call.inputs) for xml in verdict.errors]
+    errors = [plan.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
     return CallBack(event.call, tuple(eid for eid in kept if eid is not None), tuple(errors))
 
 

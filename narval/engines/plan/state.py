@@ -95,19 +95,25 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A step as far as it has come; a step not in the state is `todo`.
 
-    `via` led to it; `later` are the elements of a `foreach` whose call has not been made yet; `watch` is set
-    while the step is held back.
+    `via` led to it; `each_of` are the elements of a `foreach`, `reached` how many of them have had their call
+    or are to have none; `watch` is set while the step is held back.
     """
 
     state: str = "todo"
     via: str = ""
     calls: dict[str, CallRun] = {}
     each: Each | None = None
-    later: list[int] = []
-    produced: list[int] = []
-    errors: list[int] = []
+    each_of: tuple[int, ...] = ()
+    reached: int = 0
+    produced: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
     fault: int | None = None
     watch: str = ""
+
+    @property
+    def waiting(self) -> int:
+        """How many elements of a `foreach` are still to have their call."""
+        return len(self.each_of) - self.reached
 
 
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
@@ -233,7 +239,7 @@ def _plan_started(state: PlanState, change: PlanStarted) -> None:
 def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     state.resumed = (change.of, change.step)
     for each in change.steps:  # taken over as they are: what led there has happened in the other plan
-        state.steps[each.id] = StepRun(each.state, produced=list(each.eids), errors=list(each.errors))
+        state.steps[each.id] = StepRun(each.state, produced=each.eids, errors=each.errors)
     for each in change.transitions:
         state.transitions[each.id] = TransitionRun(each.state, each.eids)
     for one in change.again:
@@ -254,20 +260,20 @@ def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
 def _step_running(state: PlanState, change: StepRunning) -> None:
     state.held_back.pop(change.step, None)
     run = _move_step(state, change.step, "running")
-    run.each, run.later, run.watch = change.each, list(change.later), ""
+    run.each, run.each_of, run.watch = change.each, change.later, ""
 
 
 def _call_made(state: PlanState, change: CallMade) -> None:
     run = state.steps[change.step]
     run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
     if change.given is not None:
-        run.later.remove(change.given)
+        run.reached = run.each_of.index(change.given, run.reached) + 1
     state.calls[change.call] = change.step
 
 
 def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
-    run, dropped = state.steps[change.step], frozenset(change.elements)
-    run.later = [eid for eid in run.later if eid not in dropped]
+    run = state.steps[change.step]
+    run.reached = max(run.reached, run.each_of.index(change.elements[-1]) + 1)
 
 
 def _try_erred(state: PlanState, change: TryErred) -> None:
@@ -297,8 +303,8 @@ def _call(state: PlanState, call: str) -> CallRun:
 def _call_back(state: PlanState, change: CallBack) -> None:
     run = state.steps[state.calls.pop(change.call)]
     del run.calls[change.call]
-    run.produced.extend(change.produced)
-    run.errors.extend(change.errors)
+    run.produced += change.produced
+    run.errors += change.errors
     if run.fault is None:
         run.fault = change.fault
 

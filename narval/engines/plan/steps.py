@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe import Step
 from narval.engines import commands
@@ -151,13 +153,13 @@ def call_more(plan: Deciding, step: Step) -> None:
     run = plan.state.step(step.id)
     if run.each is None or step.foreach is None:
         return
-    each, room = run.each, len(run.later) if step.max_parallel is None else step.max_parallel - len(run.calls)
+    each, room = run.each, run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
     bound = step.foreach.bind(plan.bindings(step.foreach.variables))
     scope = scope_of(plan, step, each.input, each.use)
     near = _near_to_run(plan, step, each.arguments) if not each.input else ()
     again = plan.state.taken_before(step.id, each.input)
     dropped = []
-    for eid in tuple(run.later):
+    for eid in islice(run.each_of, run.reached, None):
         if room <= 0:
             break
         marked = None if eid in again else scope

@@ -10,10 +10,12 @@ from lxml import etree
 
 from narval.definitions.recipe import Recipe, Step, Transition
 from narval.engines.commands import Watch
-from narval.engines.engine import Lookup, Wait
-from narval.engines.plan.deciding import conditions_of
+from narval.engines.engine import Find, Lookup, Wait
+from narval.engines.plan.deciding import bindings, conditions_of
 from narval.engines.plan.state import NOT_ENDED, PlanState, StepRun
+from narval.errors import DefinitionError
 from narval.memory.element import SIGNAL
+from narval.memory.trouble import read_error
 
 _SIGNAL_ALONE = frozenset({SIGNAL})
 FOLLOWED = 4
@@ -106,9 +108,19 @@ def _joins(definition: Recipe, state: PlanState) -> Iterator[Wait]:
             continue
         states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
         ended = [step for step, word in states.items() if word in ("done", "error")]
-        lacking = [f"{step} ({word})" for step, word in states.items() if word in NOT_ENDED]
-        if ended and lacking:
-            yield Wait(transition.id, "join", f"steps {', '.join(lacking)}")
+        if ended and any(word in NOT_ENDED for word in states.values()):
+            yield Wait(transition.id, "join", _lacking(definition, state, transition))
+
+
+def _lacking(definition: Recipe, state: PlanState, transition: Transition) -> str:
+    """The in-steps that have still to end, each with the reason why it has not."""
+    told = []
+    for link in transition.ins:
+        word = state.step(link.step.id).state
+        if word in NOT_ENDED:
+            why = _reason_of_step(definition, state, link.step).partition(": ")[2]
+            told.append(f"{link.step.id} ({word}: {why})" if why else f"{link.step.id} ({word})")
+    return f"steps {', '.join(told)}"
 
 
 def _render_step(root: etree._Element, step: Step, state: PlanState) -> None:
@@ -278,15 +290,45 @@ def _unfired(definition: Recipe, state: PlanState) -> Iterator[Transition]:
 # --- conditions as they are judged now ----------------------------------------------------------------------
 
 
-def judged(definition: Recipe, state: PlanState, identifier: str | None, element: Lookup) -> Iterator[Wait]:
+def judged(
+    definition: Recipe, state: PlanState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
     """The conditions of the transitions that decide about a part, whether they wait for them or not (N11).
 
-    Of a fired transition there are none: `reason` names what it took, and that may be used up by now.
+    Of a fired transition there are none: `reason` names what it took, and that may be used up by now. Of a
+    step that failed for want of an input, its inputs.
     """
+    for step in definition.steps.values():
+        if identifier in (None, step.id):
+            wait = _inputs_judged(definition, state, step, element, find)
+            if wait is not None:
+                yield wait
     for transition in _deciding(definition, state, identifier):
         wait = _judged(definition, state, transition, element)
         if wait is not None:
             yield wait
+
+
+def _inputs_judged(
+    definition: Recipe, state: PlanState, step: Step, element: Lookup, find: Find
+) -> Wait | None:
+    """The mandatory inputs of a step that failed because one was left empty (N17)."""
+    run = state.step(step.id)
+    fault = element(run.fault) if run.state == "failed" and run.fault is not None else None
+    target = find(step.kind, step.target) if fault is not None else None
+    prototype = getattr(target, "prototype", None)
+    if fault is None or read_error(fault)[0] != "input-missing" or prototype is None:
+        return None
+    try:
+        inputs = [each for each in step.prototype(prototype).inputs if not each.optional]
+    except DefinitionError:
+        return None
+    bounds = (
+        each.condition.bind(bindings(definition, state, each.condition.variables, element)) for each in inputs
+    )
+    scopes = ((definition.full_name, step.id, each.id) if each.use else None for each in inputs)
+    text = "nothing any more (it failed); its inputs as they are judged now:"
+    return Wait(step.id, "input", text, tuple(bounds), tuple(scopes))
 
 
 def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> list[Transition]:
@@ -324,9 +366,7 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         over = f"it is {word}" if state.state == "running" else f"it is {word}, and the plan {state.state}"
         text = f"nothing any more ({over}); its conditions as they are judged now:"
     elif word == "wait-step":
-        states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
-        lacking = [f"{step} ({each})" for step, each in states.items() if each in NOT_ENDED]
-        what, text = "join", f"steps {', '.join(lacking)}"
+        what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.dated:
         what, text, until = "time", _THEN if wanted else "", run.date
     if word == "fired" or (what == "condition" and not wanted):

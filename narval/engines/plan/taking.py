@@ -45,7 +45,7 @@ class Taking:
 
     def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
         self.plan, self.step, self.inputs = plan, step, prototype.inputs
-        self._arguments = tuple(Element(-1 - at, xml) for at, xml in enumerate(step.arguments))
+        self._arguments = tuple([Element(-1 - at, xml) for at, xml in enumerate(step.arguments)])
         self._around = around(plan, step, self._arguments)
         self._bounds = {each.id: self._bound(each.condition) for each in self.inputs}
 
@@ -124,6 +124,8 @@ class Taking:
         return self.plan.state.taken_before(self.step.id, each.id)
 
     def _bound(self, condition: Condition) -> Bound:
+        if not condition.variables:
+            return condition.bind()
         return condition.bind(self.plan.bindings(condition.variables))
 
     def _added(self, eid: int) -> int:

@@ -61,7 +61,7 @@ def produced(run: Deciding, event: Produced) -> None:
         run.give_up(event.call)
         _failed(run, node, token, Problem("bad-output", verdict.fault), None, False)
         return
-    for each in verdict.accepted:
+    for each in (*verdict.accepted, *verdict.errors):
         _keep(run, node, event.call, each)
 
 
@@ -92,7 +92,7 @@ def _kept(run: Deciding, node: Node, event: Returned) -> tuple[Problem | None, t
         return Problem("bad-output", verdict.fault), ()
     kept = (_keep(run, node, event.call, each) for each in verdict.accepted)
     eids = tuple(eid for eid in kept if eid is not None)
-    errors = [run.add(xml, node.id, event.call) for xml in verdict.errors]
+    errors = [_keep(run, node, event.call, each) for each in verdict.errors]
     if errors:
         return Problem("action-failed", f"node {node.id} gave error element {errors[0]}"), ()
     return None, eids

@@ -9,7 +9,7 @@ from lxml import etree
 
 from narval.definitions.process import Process
 from narval.engines.commands import Watch
-from narval.engines.engine import Lookup, Wait
+from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
 
@@ -265,7 +265,7 @@ def _reason_of_process(state: ProcessState) -> str | None:
 
 
 def judged(
-    definition: Process, state: ProcessState, identifier: str | None, element: Lookup
+    definition: Process, state: ProcessState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
     """The conditions that tokens on a `wait` node have, to be judged now."""
     for number in state.active_nodes:

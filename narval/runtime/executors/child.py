@@ -17,6 +17,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +29,8 @@ _CHUNK = 256 * 1024
 _MOST_CHUNKS = 64
 _A_FLOOD, _PAUSE = 32 * 1024, 0.1
 """Bytes printed at once after which a program has to wait for so many seconds before more is read."""
+_FAREWELL = 5.0
+"""Seconds a program may take to end when nothing more will come; one that was stopped never would."""
 _LAST_WORDS = 20
 _FOLDER = str(Path(narval.__file__).parent.parent)
 
@@ -58,6 +61,7 @@ class Child:
         self._unsent = bytearray()
         self._fault = ""
         self._is_closed = False
+        self._timers: list[asyncio.TimerHandle] = []
         self.last_words: deque[str] = deque(maxlen=_LAST_WORDS)
         # started in the folder that holds narval, to import the same narval; then it comes where we are
         self._program = subprocess.Popen(
@@ -90,10 +94,11 @@ class Child:
         self._write()
 
     def retire(self) -> None:
-        """Tell it that nothing more will come: it ends by itself."""
+        """Tell it that nothing more will come: it ends by itself, or is killed."""
         if self._program.stdin and not self._program.stdin.closed:
             self._loop.remove_writer(self._requests)
             self._program.stdin.close()
+            self._later(_FAREWELL, self.kill)
 
     def kill(self, why: str = "") -> None:
         """End it at once, with all programs that it started; `why` is told of its end."""
@@ -124,7 +129,7 @@ class Child:
         if data == b"":
             self._loop.remove_reader(self._answers)
             # it is about to end, most likely; if not, it can never answer again
-            self._loop.call_later(1.0, self.kill, "closed its pipe to narval")
+            self._later(1.0, partial(self.kill, "closed its pipe to narval"))
         try:
             for body in self._frames.feed(data or b""):
                 self._heard(read_said(body))
@@ -146,13 +151,18 @@ class Child:
         self._lines.add(self._decoder.decode(data or b""))
         if data is not None and len(data) >= _A_FLOOD:
             self._loop.remove_reader(self._prints)
-            self._loop.call_later(_PAUSE, self._listen_again)
+            self._later(_PAUSE, self._listen_again)
         return bool(data)
 
     def _listen_again(self) -> None:
         """Go on with what a flood of prints left in the pipe: meanwhile its writer has had to wait."""
-        if not self._is_closed:
-            self._loop.add_reader(self._prints, self._read_prints)
+        self._loop.add_reader(self._prints, self._read_prints)
+
+    def _later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something then, unless the pipes are closed by that time."""
+        now = self._loop.time()
+        self._timers = [timer for timer in self._timers if timer.when() > now]
+        self._timers.append(self._loop.call_later(seconds, what))
 
     @staticmethod
     def _drain(read: Callable[[], bool]) -> None:
@@ -209,6 +219,8 @@ class Child:
         self._loop.remove_reader(self._answers)
         self._loop.remove_reader(self._prints)
         self.retire()
+        for timer in self._timers:
+            timer.cancel()
         for pipe in (self._program.stdout, self._program.stderr):
             if pipe:
                 pipe.close()

@@ -111,10 +111,12 @@ class Work:
         done: Callable[[Work, Outcome], None],
         produced: Produced,
         announce: Announce | None = None,
+        *,
+        since: float = 0.0,
     ) -> None:
         self.task, self.call, self.produced = task, call, produced
         self.begun = self.under_way = self.over = False
-        self.since = time.time()
+        self.since = since
         self._done, self._announce = done, announce
         self._timer: asyncio.TimerHandle | None = None
 

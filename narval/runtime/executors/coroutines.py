@@ -31,11 +31,12 @@ class Coroutines:
         self._loop, self._patience = loop, patience
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._verdicts: dict[Work, Outcome] = {}
+        self._patiences: dict[Work, asyncio.TimerHandle] = {}
         self.given_up = 0
 
     def start(self, work: Work) -> None:
         """Answer a call; it begins at the loop's next round."""
-        work.begin(self._loop, self._expire, partial(self._run, work))
+        work.begin(self._loop, self.expire, partial(self._run, work))
 
     def _run(self, work: Work) -> None:
         coroutine = self._answer(work)
@@ -54,6 +55,8 @@ class Coroutines:
         for work, task in self._running.items():
             if work not in self._verdicts:
                 task.cancel()
+        for timer in self._patiences.values():
+            timer.cancel()
         if self._running:
             _, refusing = await asyncio.wait(self._running.values(), timeout=self._patience)
             for task in refusing:
@@ -89,7 +92,8 @@ class Coroutines:
         finally:
             await generator.aclose()
 
-    def _expire(self, work: Work) -> None:
+    def expire(self, work: Work) -> None:
+        """The time of a call is over."""
         self._stop(work, work.expired())
 
     def _stop(self, work: Work, verdict: Outcome) -> None:
@@ -98,7 +102,7 @@ class Coroutines:
         elif work not in self._verdicts:
             self._verdicts[work] = verdict
             self._running[work].cancel()
-            self._loop.call_later(self._patience, self._give_up, work)
+            self._patiences[work] = self._loop.call_later(self._patience, self._give_up, work)
 
     def _give_up(self, work: Work) -> None:
         if work in self._running and not work.over:
@@ -108,6 +112,8 @@ class Coroutines:
     def _ended(self, work: Work, task: asyncio.Task[Outcome]) -> None:
         del self._running[work]
         verdict = self._verdicts.pop(work, None)
+        if verdict is not None:
+            self._patiences.pop(work).cancel()
         if work.over:
             self.given_up -= 1
         elif verdict is not None:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from narval.errors import DaemonGoneError, HomeHeldError
+from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import Home
 from narval.surfaces import client
 from narval.surfaces.control import ControlServer
 from narval.surfaces.operations import Operations
+
+READING = frozenset(
+    {
+        "status", "log", "memory", "runs", "show", "xml", "graph", "history", "why", "wait", "definitions",
+        "actions",
+    }
+)  # fmt: skip
+"""The operations that leave a home as it is: a home that one may only read answers them from a copy."""
 
 
 class Alone:
@@ -22,16 +32,31 @@ class Alone:
     alone = True
 
     def __init__(self, home: Home) -> None:
-        self._runner = asyncio.Runner()
+        self._runner, self._ends = asyncio.Runner(), ExitStack()
+        self._refusal: OperatorError | None = None
         try:
-            self._daemon = self._runner.run(Daemon.open(home, quiet=True))
+            self._daemon = self._runner.run(self._opened(home))
         except BaseException:
+            self._ends.close()
             self._runner.close()
             raise
         self._operations = Operations(self._daemon)
 
+    async def _opened(self, home: Home) -> Daemon:
+        """The home, or a copy of its store where one may only read it."""
+        try:
+            return await Daemon.open(home, quiet=True)
+        except OperatorError as error:
+            if not home.may_be_copied():
+                raise
+            self._refusal = error
+            folder = self._ends.enter_context(TemporaryDirectory(prefix="narval-"))
+            return await Daemon.open(home.copied(Path(folder)), quiet=True)
+
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
+        if self._refusal is not None and method not in READING:
+            raise self._refusal
         return self._runner.run(self._operations.invoke(method, params))
 
     def close(self) -> None:
@@ -39,6 +64,7 @@ class Alone:
         try:
             self._runner.run(self._daemon.close())
         finally:
+            self._ends.close()
             self._runner.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -83,6 +84,8 @@ async def _work(
             with _signals(daemon, work, manager):
                 ready(await operations.status(), len((await operations.definitions())["definitions"]))
                 manager.ready(operations.summary())
+                gc.collect()
+                gc.freeze()  # what a home begins with stays: it is not looked through at each collection
                 await asyncio.wait([work])
         finally:
             alive.cancel()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import click
 
-from narval.errors import ElementError
 from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
 from narval.surfaces.cli.session import Asked, Session, asking
 from narval.surfaces.columns import ELEMENTS, table
 from narval.surfaces.render import fault_of
@@ -18,9 +17,6 @@ from narval.surfaces.text import took, xml_text
 
 SLICE = 20.0
 """Seconds for which a daemon is asked at a time to wait for the end of a run."""
-
-ROOM = 24 * 1024 * 1024
-"""Bytes of documents that go into one request, of which all are added or none."""
 
 _START = """\
 narval start mail.triage
@@ -103,77 +99,23 @@ def _outcome(run: dict[str, Any]) -> str:
 def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     """Add elements to memory, and print their eids.
 
-    Of each FILE (- is standard input) the root is added, or each child of a root `memory`. When one of them
-    is refused, none is added.
+    Each FILE (- is standard input) is one document: its root is added, or each child of a root `memory`. When
+    one element is refused, none is added. Only where the files have more than 24 MB together, they are added
+    some at a time.
     """
-    documents = documents_of(files)
     eids: list[int] = []
-    with asking(session.home) as asked, naming(files, documents):
-        for batch in _batches(documents):
-            added = asked.ask("add", elements=batch)["eids"]
-            eids += added
-            if added and not session.as_json:
-                click.echo("\n".join(map(str, added)))
+    with Progress() as progress:
+        documents = documents_of(files, progress)
+        progress.tell("adding")
+        with asking(session.home) as asked, naming(files, documents):
+            for batch in batches(documents):
+                added = asked.ask("add", elements=batch)["eids"]
+                eids += added
+                progress.clear()
+                if added and not session.as_json:
+                    click.echo("\n".join(map(str, added)))
     if session.as_json:
         session.give({"eids": eids}, click.echo)
-
-
-def documents_of(files: Sequence[BinaryIO]) -> list[bytes]:
-    """What the files hold. Raises ElementError for one too large to be taken, before all is read."""
-    documents = []
-    for file in files:
-        documents.append(file.read(ROOM + 1))
-        if len(documents[-1]) > ROOM:
-            from narval.memory.element import elements_of
-
-            with naming([file], documents[-1:]):
-                elements_of(documents[-1])
-    return documents
-
-
-def _batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """The documents, as few requests as they fit in."""
-    batch: list[bytes] = []
-    size = 0
-    for document in documents:
-        if batch and size + len(document) > ROOM:
-            yield batch
-            batch, size = [], 0
-        batch.append(document)
-        size += len(document)
-    yield batch
-
-
-@contextmanager
-def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[None]:
-    """Have a refusal say which file it is about."""
-    try:
-        yield
-    except ElementError as error:
-        name, place, text = _culprit(files, documents), f"{error.line}:{error.column}:", str(error)
-        if error.kind == "invalid" and len(files) == 1:  # a schema knows elements, and not where they stood
-            text = f"{place} {text}"
-        joint = ":" if text.startswith(place) else ": "
-        raise ElementError(error.kind, f"{name}{joint}{text}", error.line, error.column) from None
-
-
-def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
-    if len(files) > 1:
-        from narval.memory.element import elements_of
-
-        for file, document in zip(files, documents, strict=True):
-            try:
-                elements_of(document)
-            except ElementError:
-                return _name(file)
-        return "one of " + ", ".join(map(_name, files))
-    return _name(files[0])
-
-
-def _name(file: BinaryIO) -> str:
-    """What a file is called; input that somebody handed over has no name, or a number."""
-    name = getattr(file, "name", None)
-    return name if isinstance(name, str) else "<stdin>"
 
 
 @command("memory", example="narval memory \"email[@kind='ack']\"\nnarval memory --count plan")
@@ -199,10 +141,13 @@ def memory(
     """
     if as_xml + count + session.as_json > 1 and as_xml:
         raise click.UsageError("--xml stands alone: it excludes --json and --count")
-    found = session.ask("memory", xpath=xpath, context=run, current=current)
+    asked = {"xpath": xpath, "context": run, "current": current}
     if count:
-        session.give({"count": len(found)}, lambda answer: click.echo(answer["count"]))
-    elif as_xml:
+        counted = session.ask("count", **asked)
+        session.give(counted, lambda answer: click.echo(answer["count"]))
+        context.exit(NOT_WELL if xpath is not None and not counted["count"] else 0)
+    found = session.ask("memory", **asked)
+    if as_xml:
         for line in _document(found):
             click.echo(line.encode("utf-8"))
     else:

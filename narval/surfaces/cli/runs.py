@@ -8,13 +8,13 @@ import click
 
 from narval.surfaces import render
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.memory import documents_of, naming
+from narval.surfaces.cli.documents import documents_of, naming
 from narval.surfaces.cli.session import Session, asking
 from narval.surfaces.columns import RUNS, table
 from narval.surfaces.text import xml_text
 
-SLICE = 20.0
-"""Seconds for which a daemon is asked at a time to wait for something to happen."""
+SLICE = 3600.0
+"""Seconds for which a daemon is asked at a time to wait for something to happen: nothing is polled."""
 
 NOTHING_MORE = "no daemon runs: nothing more will come"
 
@@ -121,20 +121,42 @@ def cancel(session: Session, run: int, reason: str) -> None:
     session.give(answer, lambda found: click.echo(f"run {found['eid']} is {found['state']}"))
 
 
-@command("signal", example="narval signal 12 approve\nnarval signal 12 reply answer.xml")
+_SIGNAL = """\
+narval signal 12 approve --set by=ann
+narval signal 12 reply answer.xml"""
+
+
+@command("signal", example=_SIGNAL)
 @run_argument
 @click.argument("name")
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
-def signal(session: Session, run: int, name: str, file: BinaryIO | None) -> None:
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="An attribute of the signal; may be repeated."
+)
+def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: tuple[str, ...]) -> None:
     """Say something to a run, under a name.
 
     The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is
     addressed to it alone: a condition waits for it with a pattern such as signal[@name='approve'].
     """
+    arguments = _arguments(pairs)
     documents = documents_of([file] if file is not None else [])
     with naming([file] if file is not None else [], documents):
-        answer = session.ask("signal", run=run, name=name, elements=documents)
+        answer = session.ask("signal", run=run, name=name, elements=documents, arguments=arguments)
     session.give(answer, _told)
+
+
+def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
+    """What stands behind each --set."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, is_pair, value = pair.partition("=")
+        if not is_pair:
+            raise click.BadParameter(f"expected KEY=VALUE, got {pair!r}.", param_hint="'--set'")
+        if key in found:
+            raise click.BadParameter(f"{key} is given twice.", param_hint="'--set'")
+        found[key] = value
+    return found
 
 
 def _told(answer: dict[str, Any]) -> None:

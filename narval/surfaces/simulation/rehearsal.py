@@ -305,7 +305,7 @@ class _Rehearsal:
         now = self._clock.now()
         while self._schedule and self._schedule[0][0] <= now:
             heapq.heappop(self._schedule)[2]()
-        self._understudy.release(now)
+        self._understudy.release()
 
     # --- what came of it ------------------------------------------------------------------------------
 

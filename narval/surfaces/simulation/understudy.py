@@ -59,9 +59,9 @@ class Understudy(Executor):
     """Answers calls in the place of the world."""
 
     def __init__(self, limits: Limits, clock: Clock, replies: tuple[Reply, ...], play: Play) -> None:
-        super().__init__(limits)
+        super().__init__(limits, clock=clock)
         self.met: list[Met] = []
-        self._clock, self._play = clock, play
+        self._play = play
         self._left: list[tuple[Reply, float]] = [
             (each, math.inf if each.times is None else each.times) for each in replies
         ]
@@ -113,19 +113,24 @@ class Understudy(Executor):
     # --- what the simulation asks ---------------------------------------------------------------------
 
     def next(self) -> float | None:
-        """When the next answer is due."""
-        while self._due and self._due[0][2] not in self._held:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
+        """When the next answer is due, or a call that sleeps is to go on."""
+        due = (each for each in (self._next_answer(), super().next()) if each is not None)
+        return min(due, default=None)
 
-    def release(self, now: float) -> None:
-        """Give the answers that are due."""
-        while (due := self.next()) is not None and due <= now:
+    def release(self) -> None:
+        """Give the answers that are due, and wake who sleeps."""
+        super().release()
+        while (due := self._next_answer()) is not None and due <= self._clock.now():
             _, _, call = heapq.heappop(self._due)
             done, outcome = self._held.pop(call)
             done(outcome)
 
     # --- inside ---------------------------------------------------------------------------------------
+
+    def _next_answer(self) -> float | None:
+        while self._due and self._due[0][2] not in self._held:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
 
     def _reply(self, met: Met) -> Reply | None:
         """The first answer of the scenario that is for such a call, and not used up."""

@@ -15,7 +15,7 @@ import pytest
 from narval.engines.events import Problem, Raw
 from narval.errors import ActionError
 from narval.memory.element import Element
-from narval.runtime.executors import frames
+from narval.runtime.executors import child, frames
 
 GOOD = "def act(): return '<a/>'"
 
@@ -410,3 +410,18 @@ def test_workers_answer_at_the_same_time(make_calls: Callable[..., Any], module:
     )
     outcomes = [calls.start(calls.task(module(text))) for _ in "ab"]
     assert [calls.outcome(outcome).problem for outcome in outcomes] == [None, None]
+
+
+def test_an_idle_worker_that_was_stopped_is_killed_when_its_time_is_over(
+    make_calls: Callable[..., Any], module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_FAREWELL", 0.1)
+    calls = make_calls(worker_idle=0.05)
+    pid = int(
+        calls.ask(module("import os\ndef act(): return f'<a pid=\"{os.getpid()}\"/>'"))
+        .elements[0]
+        .xml.split(b'"')[1]
+    )
+    os.kill(pid, signal.SIGSTOP)
+    calls.until(lambda: gone(pid))
+    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]

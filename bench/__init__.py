@@ -1,0 +1,1 @@
+"""Our side of each benchmark, and the runner that pairs it with the peers."""

@@ -1,0 +1,131 @@
+"""W8: a memory of a million elements.
+
+    python -m bench.large [ELEMENTS] [MARKS]
+
+Elements of five attributes, each with an origin, are put into the store of a home on a disk; then the home
+is opened anew. Told are the time until it is ready; the bytes that are resident for each element with its
+eid, its origin and its name indexed, and once each of the five attributes has been asked for; what it costs
+to add the next element in a turn of its own; and to start a plan whose step is assigned the oldest that it
+has not used, when it has used MARKS.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import narval
+from bench.measure import argument, emit, home, memory_of, now, scratch
+from narval.memory.change import Used
+from narval.memory.element import Origin
+from narval.runtime.turn import Turn
+
+AT_ONCE, TRIES = 10_000, 300
+MODULE = """
+from narval import Input, action
+
+@action(inputs=[Input("mail", "email[@list='no']", use=True)], runs="inline")
+def take(mail):
+    taken.append(mail.eid)
+
+taken = []
+"""
+RECIPE = """<recipe group="w" name="one" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.take"/>
+</recipe>"""
+ATTRIBUTES = ("id", "subject", "from", "size", "list")
+
+
+def mail(number: int) -> bytes:
+    """An element of five attributes, 177 bytes long: one value is its own, the others are shared."""
+    xml = (
+        f'<email id="m{number:07d}@example.com" from="person-{number % 1000:04d}@example.org" '
+        f'size="{number % 20_000:06d}" list="no" '
+        f'subject="What became of the matter, number {number % 20_000:06d}'
+    )
+    return f'{xml:.<174}"/>'.encode()
+
+
+def fill(folder: Path, count: int) -> None:
+    """Put so many into the store, as steps of runs would."""
+    with narval.open(home(folder, module=MODULE, recipes=RECIPE)) as agent:
+
+        def enter(numbers: range, turn: Turn) -> None:
+            origin = Origin(1, "step", f"{numbers.start}-0")
+            for number in numbers:
+                turn.add(mail(number), origin)
+
+        for first in range(0, count, AT_ONCE):
+            agent._runner.run(agent.daemon.submit(partial(enter, range(first, min(count, first + AT_ONCE)))))
+
+
+def each(tries: int, work: Callable[[int], object]) -> float:
+    """Microseconds for one, in the middle of so many."""
+    taken = []
+    for number in range(tries):
+        began = now()
+        work(number)
+        taken.append(now() - began)
+    return round(median(taken) * 1e6, 1)
+
+
+def measure(folder: Path, count: int, marks: int) -> dict[str, Any]:
+    """Open a home that is filled, and see what its memory costs."""
+    with narval.open(home(folder.parent / "small")):
+        pass  # what is imported is there from now on
+    gc.collect()
+    empty, began = memory_of(field="VmRSS"), now()
+    with narval.open(folder) as agent:
+        told: dict[str, Any] = {"seconds": now() - began, "ready_s": round(now() - began, 3)}
+        gc.collect()
+
+        def bytes_each() -> int:
+            return round((memory_of(field="VmRSS") - empty) * 2**20 / count)
+
+        known = agent.daemon.agent.memory
+        first = next(iter(known.named(["email"])))
+        told["b_per_element"] = bytes_each()
+        told["add_us"] = each(TRIES, lambda number: agent.add(mail(count + number)))
+        agent.start("w.one")
+        agent.until_idle()
+        [scope] = [scope for scope in known.marks if scope[2] == "mail"]
+        used = tuple(range(first + 1, first + marks))
+        for at in range(0, len(used), AT_ONCE):
+            some = Used(scope, used[at : at + AT_ONCE])
+            agent._runner.run(agent.daemon.submit(lambda turn, some=some: turn.change(some)))
+
+        def assign(_: int) -> None:
+            agent.start("w.one")
+            agent.until_idle()
+
+        told["assign_us"] = each(TRIES, assign)
+        taken = agent.daemon.loaded.functions["w.take"].__globals__["taken"]
+        assert taken == [first, *range(first + marks, first + marks + TRIES)], taken[:5]
+        for attribute in ATTRIBUTES:
+            assert agent.memory(f"email[@{attribute}='nothing of the kind']") == []
+        gc.collect()
+        told["b_per_element_indexed"] = bytes_each()
+    return told
+
+
+def main() -> None:
+    count, marks = argument(1, 1_000_000), argument(2, 0)
+    if len(sys.argv) > 3:
+        fill(Path(sys.argv[3]), count)
+        return
+    marks = marks or min(100_000, count // 2)
+    with scratch() as place:
+        folder = place / "home"
+        subprocess.run([sys.executable, "-m", "bench.large", str(count), str(marks), str(folder)], check=True)
+        told = measure(folder, count, marks)
+    emit(f"W8-{count}", count, told.pop("seconds"), marks=marks, xml_bytes=len(mail(0)), **told)
+
+
+if __name__ == "__main__":
+    main()

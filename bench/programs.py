@@ -1,0 +1,100 @@
+"""A daemon as a program of its own, for measurements that are made from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from narval.errors import DaemonGoneError
+from narval.runtime.home import Home
+from narval.surfaces.client import Client
+
+PATIENCE = 60.0
+
+
+def command(home: Path, *arguments: str) -> list[str]:
+    """The command line of narval on a home."""
+    return [sys.executable, "-m", "narval", "--home", str(home), *arguments]
+
+
+def begin(home: Path) -> subprocess.Popen[bytes]:
+    """A daemon; it may not be ready yet."""
+    with (home / "output").open("ab") as output:
+        return subprocess.Popen(command(home, "run"), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+
+def reached(home: Path, daemon: subprocess.Popen[bytes], pause: float = 0.005) -> Client:
+    """A connection to it, as soon as it answers."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        try:
+            return Client(Home(home).socket())
+        except DaemonGoneError:
+            if daemon.poll() is not None:
+                raise
+            time.sleep(pause)
+    raise TimeoutError("the daemon does not answer")
+
+
+@contextmanager
+def running(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
+    """A daemon that answers, and a connection to it; it is ended well."""
+    daemon = begin(home)
+    try:
+        with reached(home, daemon) as client:
+            yield daemon, client
+    finally:
+        end(daemon)
+
+
+def end(daemon: subprocess.Popen[bytes]) -> None:
+    """Let it end, and see to it that it does."""
+    daemon.send_signal(signal.SIGTERM)
+    try:
+        daemon.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()
+
+
+def family(program: int) -> list[int]:
+    """A program and all it began, directly or not."""
+    begun: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            begun.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, left = [], [program]
+    while left:
+        found.append(left.pop())
+        left += begun.get(found[-1], [])
+    return found
+
+
+def processor_time(programs: Sequence[int]) -> float:
+    """Seconds of processor time that they have used."""
+    ticks = 0
+    for each in programs:
+        fields = Path(f"/proc/{each}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def wake_ups(programs: Sequence[int]) -> int:
+    """How often their threads went to sleep, and so had been awake."""
+    return sum(
+        int(line.split()[1])
+        for each in programs
+        for status in Path(f"/proc/{each}/task").glob("*/status")
+        for line in status.read_text().splitlines()
+        if line.startswith("voluntary_ctxt_switches:")
+    )

@@ -1,0 +1,137 @@
+"""Tables of what was measured: medians of ratios, their spreads, and whether they keep their marks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.marks import Lines, Mark, marks
+
+Found = dict[str, list[Lines]]
+"""By suite, what each round said."""
+
+BEGIN, END = "<!-- make bench: from here -->", "<!-- make bench: to here -->"
+FIGURES = ("us_per_step", "us_per_element", "late_p99_ms", "per_second")
+UNITS = {"per_second": "/s", "late_p99_ms": " ms"}
+
+
+def rounds(found: Found) -> list[Lines]:
+    """What was said in the first round of each suite, in the second, and so on."""
+    merged: list[Lines] = []
+    for name, lines in found.items():
+        if name == "growth":
+            continue  # its rounds would stand in for those that took turns with peers
+        for number, each in enumerate(lines):
+            if number == len(merged):
+                merged.append({})
+            merged[number].update({case: line for case, line in each.items() if case not in merged[number]})
+    return merged
+
+
+def table(found: Found) -> str:
+    """The marks, each with its median, its spread, and whether it is met; then disagreements and errors."""
+    rows = [
+        "| workload | what | mark | narval | spread | |",
+        "|---|---|---|---|---|---|",
+    ]
+    every = rounds(found)
+    for mark in marks():
+        values = [value for lines in every if (value := mark.value(lines)) is not None]
+        if values:
+            rows.append(_row(mark, values))
+    return "\n".join([*rows, *_disagreements(found), *_errors(found)])
+
+
+def _row(mark: Mark, values: list[float]) -> str:
+    middle = median(values)
+    met = {True: "met", False: "**missed**", None: ""}[mark.met(middle)]
+    bound = "" if met == "" else mark.bound.replace(">=", "≥ ").replace("<=", "≤ ") + mark.unit
+    shown = f"{_number(middle)}{mark.unit}"
+    spread = f"{_number(min(values))} – {_number(max(values))}" if len(values) > 1 else ""
+    return f"| {mark.workload} | {mark.what} | {bound} | {shown} | {spread} | {met} |"
+
+
+def _number(value: float) -> str:
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def figures(found: Found) -> str:
+    """Our own figures, as they were: of use only beside others of the same run."""
+    rows = ["| case | median | spread | resident |", "|---|---|---|---|"]
+    for case in dict.fromkeys(case for lines in found.values() for each in lines for case in each):
+        lines = [each[case] for every in found.values() for each in every if "seconds" in each.get(case, {})]
+        field = next((name for name in FIGURES if lines and lines[0].get(name) is not None), None)
+        if field is not None:
+            values = [float(line[field]) for line in lines]
+            resident = median(line["rss_mb"] for line in lines)
+            unit = UNITS.get(field, " µs")
+            rows.append(
+                f"| {case} | {_number(median(values))}{unit} "
+                f"| {_number(min(values))} – {_number(max(values))} | {resident:.0f} MB |"
+            )
+    return "\n".join(rows)
+
+
+def _disagreements(found: Found) -> list[str]:
+    """Cases of one workload and size whose answers differ."""
+    answers: dict[tuple[str, int], dict[str, Any]] = {}
+    for lines in found.values():
+        for each in lines:
+            for case, line in each.items():
+                if "digest" in line and line.get("complete", True):
+                    answers.setdefault((line["workload"], line["n"]), {})[case] = line["digest"]
+    return [
+        f"\nDISAGREE {workload}: {cases}"
+        for (workload, _), cases in answers.items()
+        if len(set(cases.values())) > 1
+    ]
+
+
+def _errors(found: Found) -> list[str]:
+    return [
+        f"\n{case}: {line['error']}"
+        for case, line in {
+            case: line
+            for lines in found.values()
+            for each in lines
+            for case, line in each.items()
+            if "error" in line
+        }.items()
+    ]
+
+
+def keep(path: Path, about: dict[str, Any], found: Found) -> None:
+    """The machine, then every line, each with its suite, round and case."""
+    with path.open("w", encoding="utf-8") as file:
+        print(json.dumps({"machine": about}), file=file)
+        for suite, lines in found.items():
+            for number, each in enumerate(lines):
+                for case, line in each.items():
+                    print(json.dumps({"suite": suite, "round": number + 1, "case": case, **line}), file=file)
+
+
+def kept(path: Path) -> tuple[dict[str, Any], Found]:
+    """What `keep` wrote."""
+    about, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    found: Found = {}
+    for line in lines:
+        suite, number, case = line.pop("suite"), line.pop("round"), line.pop("case")
+        every = found.setdefault(suite, [])
+        while len(every) < number:
+            every.append({})
+        every[number - 1][case] = line
+    return about["machine"], found
+
+
+def put(page: Path, about: dict[str, Any], found: Found) -> None:
+    """Put the table into a page, between its two comments."""
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items())
+    body = "\n\n".join((BEGIN, table(found), f"Measured with: {told}.", END))
+    page.write_text(f"{before}{body}{after}", encoding="utf-8")

@@ -1,0 +1,178 @@
+"""Files within reach: where an action may go, and how a file is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from lxml import etree
+
+from narval import ActionError, Element, call
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Stamp(NamedTuple):
+    """How a file was when it was looked at: bytes, nanoseconds since 1970, and why it cannot be given."""
+
+    size: int
+    modified: int
+    changed: int
+    inode: int
+    trouble: str = ""
+
+    @property
+    def who(self) -> tuple[int, int, int]:
+        """What stays when a file is renamed."""
+        return self.inode, self.size, self.modified
+
+    def same(self, other: Stamp) -> bool:
+        """Whether the file can be taken to say what it said; a new inode alone is a restored backup."""
+        return (self.size, self.modified, self.trouble) == (other.size, other.modified, other.trouble)
+
+
+GUARDED = ("etc", "modules", "recipes")
+"""Folders of the home that an element reaches only by naming them: whoever writes there decides what runs."""
+DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
+"""What may lie beside the store, directly in `var`; the daemon's own files there are called otherwise."""
+
+
+def place(element: Element) -> Path:
+    """Where an element's `path` leads, links in its folders followed. Raises ActionError for outside.
+
+    Inside is the home but for what is guarded in it, or the folder that the element names.
+    """
+    given, home = element.attributes, call().home
+    path = absolute(given["path"], home)
+    root = Path(os.path.realpath(absolute(given.get("folder", ""), home)))
+    found = Path(os.path.realpath(path.parent)) / path.name
+    if path.name in ("", "..") or found == root or not found.is_relative_to(root):
+        raise ActionError(
+            f"expected a path inside {root}, got {given['path']!r}; to reach further, name the folder",
+            "outside",
+        )
+    guarded = _guarded(found, home) if home is not None else ""
+    if home is not None and guarded and _within(root, home)[:1] != (guarded,):
+        raise ActionError(
+            f'{given["path"]!r} is in {guarded} of the home; to reach it, write folder="{guarded}"', "outside"
+        )
+    return found
+
+
+def _guarded(path: Path, home: Path) -> str:
+    """The guarded folder of the home in which a path lies, if any."""
+    top, *deeper = _within(path, home) or ("",)
+    beside_the_store = top == "var" and len(deeper) == 1 and path.suffix not in DOCUMENTS
+    return top if top in GUARDED or beside_the_store else ""
+
+
+def _within(path: Path, home: Path) -> tuple[str, ...]:
+    real = Path(os.path.realpath(home))
+    return path.relative_to(real).parts if path.is_relative_to(real) else ()
+
+
+def absolute(path: str, home: Path | None) -> Path:
+    given = Path(path).expanduser()
+    if home is None and not given.is_absolute():
+        raise ActionError(f"expected an absolute path, as this home is in memory, got {path!r}", "outside")
+    return (home or Path("/")) / given
+
+
+def shown(path: Path, home: Path | None) -> str:
+    """A path as elements carry it: from the home where it is inside, so that a home can be moved."""
+    for start in (home, home and Path(os.path.realpath(home))):
+        if start is not None and path.is_relative_to(start):
+            return str(path.relative_to(start))
+    return str(path)
+
+
+def status(path: Path) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+@contextlib.contextmanager
+def opening(path: Path) -> Iterator[BinaryIO]:
+    """A regular file to read: no link is followed, no pipe is waited for."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        raise ActionError(f"there is no file {path}", "no-such-file") from None
+    except OSError as error:
+        raise ActionError(f"cannot read {path}: {error.strerror}", "unreadable-file") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ActionError(f"expected a regular file, got {path}", "not-a-file")
+    with open(descriptor, "rb") as file:
+        yield file
+
+
+def atomically(path: Path, fill: Callable[[BinaryIO], object], like: os.stat_result | None = None) -> None:
+    """Put a file in its place at once, and for good: a reader sees the old one or the new one.
+
+    It is made under a name that comes from the call, so a new try takes up what an interrupted one left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.parent / f".{hashlib.sha256(call().id.encode()).hexdigest()[:20]}.part"
+    before = status(path) or like
+    try:
+        with open(
+            fresh, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
+        ) as file:
+            fill(file)
+            file.flush()
+            if before is not None and stat.S_ISREG(before.st_mode):
+                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+            if like is not None:
+                os.utime(file.fileno(), ns=(like.st_atime_ns, like.st_mtime_ns))
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+UNWANTED = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Control characters, and whatever else XML cannot carry."""
+
+
+def file_element(path: str, event: str, stamp: Stamp | None, folder: str) -> etree._Element:
+    values = {"path": path, "name": os.path.basename(path), "event": event, "folder": folder}
+    if stamp is not None:
+        values |= {"size": str(stamp.size), "modified": moment(stamp.modified), "stamp": str(stamp.changed)}
+    return etree.Element("file", {name: clean(value) for name, value in values.items() if value})
+
+
+def error_element(kind: str, message: str, folder: str, path: str = "") -> etree._Element:
+    error = etree.Element("error", type=kind, folder=clean(folder))
+    if path:
+        error.set("path", clean(path))
+    etree.SubElement(error, "message").text = clean(message)
+    return error
+
+
+def moment(nanoseconds: int) -> str:
+    """ISO 8601 in UTC, to the microsecond; nothing for a time that no calendar has."""
+    try:
+        return (EPOCH + timedelta(microseconds=nanoseconds // 1000)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return ""
+
+
+def clean(text: str) -> str:
+    return UNWANTED.sub("\ufffd", text)

@@ -1,0 +1,354 @@
+"""A folder that is watched: what is in it, what was told of it, what the system notices (N36)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib
+import itertools
+import json
+import math
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from lxml import etree
+
+from narval import ActionError, Element
+
+from .files_places import UNWANTED, Stamp, absolute, error_element, file_element, opening, shown
+
+SETTLE_SECONDS = 0.2
+"""A file is told of once it has been left alone for this long: most programs write in several strokes."""
+TOGETHER_SECONDS = 0.05
+BURST = 4096
+"""When more files change at once the whole folder is looked through: the kernel may have dropped notices."""
+BATCH = 256
+WHOLE = ""
+"""The path, from the folder, of the folder itself."""
+
+
+class Change(NamedTuple):
+    """What happened to a file; `path` and `origin` (of a move) are from the folder."""
+
+    event: str
+    path: str
+    stamp: Stamp
+    origin: str = ""
+
+
+class Folder(NamedTuple):
+    """What a `folder` element asks for."""
+
+    path: Path
+    home: Path | None
+    patterns: tuple[str, ...]
+    recursive: bool
+    settle: float
+    digests: bool
+
+    @classmethod
+    def of(cls, element: Element, home: Path | None) -> Folder:
+        """Read the element; a relative path is from the home."""
+        given = element.attributes
+        try:
+            settle = float(given.get("settle", SETTLE_SECONDS))
+        except ValueError:
+            settle = -1.0
+        if not 0.0 <= settle <= 3600.0:
+            raise ActionError(
+                f"expected settle to be seconds from 0 to 3600, got {given['settle']!r}", "bad-folder"
+            )
+        return cls(
+            Path(os.path.abspath(absolute(given["path"], home))),
+            home,
+            tuple(given.get("pattern", "*").split()) or ("*",),
+            given.get("recursive") == "yes",
+            settle,
+            given.get("sha256") == "yes",
+        )
+
+    def wants(self, name: str) -> bool:
+        """Whether a file of that name is meant; as in a shell, a hidden one only when the pattern says so."""
+        hidden = name.startswith(".")
+        return any(fnmatchcase(name, each) for each in self.patterns if each.startswith(".") or not hidden)
+
+    def shown(self, path: str = WHOLE) -> str:
+        """A path as elements carry it: from the home where it is inside, so that a home can be moved."""
+        return shown(self.path / path, self.home)
+
+    def told_at(self, home: Path | None) -> Path | None:
+        """Where it is kept what was told of this folder."""
+        asked = "\0".join((str(self.path), str(self.recursive), *self.patterns))
+        digest = hashlib.sha256(os.fsencode(asked)).hexdigest()[:32]
+        return home and home / "var" / "files" / f"{digest}.jsonl"
+
+    def elements(self, changes: Iterable[Change]) -> list[etree._Element]:
+        """What memory is told of changes; what could never be given is not told to be gone."""
+        told = [each for each in changes if each.event != "deleted" or each.stamp.trouble not in NEVER_GIVEN]
+        return [self._element(change) for change in told]
+
+    def _element(self, change: Change) -> etree._Element:
+        path, trouble = self.shown(change.path), change.stamp.trouble
+        if trouble and change.event != "deleted":
+            return error_element(trouble, f"{path}: {TROUBLE[trouble]}", self.shown(), path)
+        element = file_element(path, change.event, change.stamp, self.shown())
+        if change.origin:
+            element.set("from", self.shown(change.origin))
+        if self.digests and change.event != "deleted":
+            with contextlib.suppress(OSError, ActionError), opening(self.path / change.path) as file:
+                element.set("sha256", _sha256(file))
+        return element
+
+
+def _sha256(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(1 << 20):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+TROUBLE = {
+    "unreadable-file": "it may not be read; give narval the right to",
+    "unnameable-file": "its name cannot be written in XML; rename it",
+    "unreadable-folder": "it may not be looked into; give narval the right to",
+}
+NEVER_GIVEN = ("unnameable-file", "unreadable-folder")
+
+
+def look(folder: Folder, known: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:
+    """How the files differ from what is known of them, at the paths given; True says it is or was a folder.
+
+    A folder that is not there as a whole says nothing about its files: a disk may have been unplugged.
+    """
+    found: dict[str, Stamp] = {}
+    doubtful: set[str] = set()
+    for path, is_folder in dirty.items():
+        hidden = any(part.startswith(".") for part in path.split(os.sep)[: None if is_folder else -1])
+        if hidden or (path == WHOLE and not folder.path.is_dir()):
+            continue
+        doubtful.add(path)
+        if is_folder:
+            below = path and path + os.sep
+            doubtful.update(each for each in known if each.startswith(below))
+            if path == WHOLE or folder.recursive:
+                found.update(_listed(folder, path))
+        else:
+            found.update(_seen(folder, path, os.path.basename(path)))
+    lost = {path: known[path] for path in doubtful if path in known and path not in found}
+    return [*_appeared(found, known, lost), *(Change("deleted", path, lost[path]) for path in sorted(lost))]
+
+
+def _appeared(found: dict[str, Stamp], known: dict[str, Stamp], lost: dict[str, Stamp]) -> Iterator[Change]:
+    """The files that are new or changed; one that was lost elsewhere at the same time has moved."""
+    origins = {stamp.who: path for path, stamp in lost.items() if not stamp.trouble}
+    for path, stamp in sorted(found.items()):
+        before = known.get(path)
+        origin = origins.pop(stamp.who, "") if before is None else ""
+        if origin:
+            del lost[origin]
+            yield Change("moved", path, stamp, origin)
+        elif before is None or not before.same(stamp):
+            yield Change("created" if before is None or before.trouble else "modified", path, stamp)
+
+
+def _listed(folder: Folder, path: str) -> Iterator[tuple[str, Stamp]]:
+    """The files in and, if asked, below one folder; symbolic links are not followed and not told of."""
+    waiting = [path]
+    while waiting:
+        below = waiting.pop()
+        try:
+            with os.scandir(folder.path / below) as entries:
+                names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            yield below, Stamp(0, 0, 0, 0, "unreadable-folder")
+            continue
+        for name, is_folder in names:
+            if not is_folder:
+                yield from _seen(folder, os.path.join(below, name), name)
+            elif folder.recursive and not name.startswith("."):
+                waiting.append(os.path.join(below, name))
+
+
+def _seen(folder: Folder, path: str, name: str) -> Iterator[tuple[str, Stamp]]:
+    """A file as it is now, if it is there and meant."""
+    if not folder.wants(name):
+        return
+    try:
+        now = os.lstat(folder.path / path)
+        may_read = os.access(folder.path / path, os.R_OK)
+    except OSError:
+        return
+    if stat.S_ISREG(now.st_mode):
+        trouble = "unnameable-file" if UNWANTED.search(path) else "" if may_read else "unreadable-file"
+        yield path, Stamp(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, trouble)
+
+
+# --- what was told --------------------------------------------------------------------------------------
+
+
+class Told:
+    """What has been told of a folder's files: a line each in `var/files/DIGEST.jsonl`, the last one counts.
+
+    Kept so that a new start tells only what has changed since. A line is written after its element was
+    recorded; one that is lost in between is told again, with the same `stamp`, and dropped (N37).
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.known: dict[str, Stamp] = {}
+        self._path = path
+        if path is not None:
+            with contextlib.suppress(OSError):
+                lines = path.read_text("ascii", "replace").splitlines()
+                for line in lines:
+                    self._take(line)
+                if len(lines) > 2 * len(self.known) + BATCH:
+                    self._shorten(path)
+
+    def record(self, changes: Iterable[Change]) -> None:
+        """Remember what has been told."""
+        lines: list[tuple[Any, ...]] = []
+        for change in changes:
+            if change.event == "deleted" or change.origin:
+                self.known.pop(change.origin or change.path, None)
+                lines.append((change.origin or change.path,))
+            if change.event != "deleted":
+                self.known[change.path] = change.stamp
+                lines.append((change.path, *change.stamp))
+        # What cannot be kept is told once more after the next start: no reason to stop.
+        with contextlib.suppress(OSError):
+            self._write(lines)
+
+    def _write(self, lines: list[tuple[Any, ...]]) -> None:
+        if self._path is not None:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._path.open("a", encoding="ascii") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+    def _take(self, line: str) -> None:
+        # A line may be half a line, written by a daemon that was killed.
+        with contextlib.suppress(ValueError, TypeError):
+            path, *stamp = json.loads(line)
+            if stamp:
+                size, modified, changed, inode, trouble = stamp
+                self.known[path] = Stamp(int(size), int(modified), int(changed), int(inode), str(trouble))
+            else:
+                self.known.pop(path, None)
+
+    def _shorten(self, path: Path) -> None:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(
+            "".join(json.dumps((path, *stamp)) + "\n" for path, stamp in self.known.items()), "ascii"
+        )
+        fresh.replace(path)
+
+
+# --- notices --------------------------------------------------------------------------------------------
+
+
+class Notices:
+    """Which paths of a folder the system says have changed, once each has been left alone for a moment."""
+
+    def __init__(self, folder: Path, settle: float, *, recursive: bool = False) -> None:
+        self._folder, self._settle, self._recursive = folder, settle, recursive
+        self._due: dict[str, float] = {}  # what is heard of again goes to the end: the first is due first
+        self._is_folder: dict[str, bool] = {}
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._observer: Any = None
+        self._nearest: Path | None = None
+        self._stale = False
+
+    async def quiet(self) -> dict[str, bool]:
+        """Wait for paths that changed and have settled; True for those that are or were folders.
+
+        What settles a moment after the first comes with it: the two ends of a move belong together.
+        """
+        while not self._is_past(ripe := next(iter(self._due.values()), math.inf) + TOGETHER_SECONDS):
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(ripe):
+                    await self._news.wait()
+        ready = list(itertools.takewhile(lambda path: self._is_past(self._due[path]), self._due))
+        for path in ready:
+            del self._due[path]
+        return {path: self._is_folder.pop(path) for path in ready}
+
+    def _is_past(self, moment: float) -> bool:
+        return moment <= self._loop.time()
+
+    def arm(self) -> bool:
+        """Watch the folder, or the nearest one above it that is there; True when that is not what it was.
+
+        The folder above is watched as well: it alone sees the folder renamed.
+        """
+        armed = False
+        while True:
+            stale, self._stale = self._stale, False
+            nearest = next(each for each in (self._folder, *self._folder.parents) if each.is_dir())
+            if nearest == self._nearest and not stale:
+                return armed
+            armed = True
+            self.close()
+            self._nearest, self._observer = nearest, _observer()
+            try:
+                _schedule(
+                    self._observer, self, nearest, recursive=self._recursive and nearest == self._folder
+                )
+            except FileNotFoundError:
+                self._stale = True
+                continue
+            with contextlib.suppress(OSError):
+                _schedule(self._observer, self, nearest.parent)
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        if self._observer is not None:
+            self._observer.stop()
+
+    def dispatch(self, event: Any) -> None:
+        """Hear of a change; called by watchdog, in a thread of its own."""
+        with contextlib.suppress(RuntimeError):  # the loop has just been closed
+            self._loop.call_soon_threadsafe(self._hear, event.is_directory, event.src_path, event.dest_path)
+
+    def _hear(self, is_folder: bool, *paths: str) -> None:
+        root = str(self._folder)
+        due = self._loop.time() + self._settle
+        for path in filter(None, paths):
+            if path.startswith(root + os.sep):
+                self._mark(path[len(root) + 1 :], is_folder, due)
+            elif path == root or root.startswith(path.rstrip(os.sep) + os.sep):
+                self._stale = True
+                self._mark(WHOLE, True, due)
+
+    def _mark(self, path: str, is_folder: bool, due: float) -> None:
+        if len(self._due) >= BURST:
+            self._due, self._is_folder = {}, {}
+            path, is_folder = WHOLE, True
+        self._is_folder[path] = is_folder or self._is_folder.get(path, False)
+        self._due.pop(path, None)
+        self._due[path] = due
+        self._news.set()
+
+
+def _observer() -> Any:
+    observer = importlib.import_module("watchdog.observers").Observer()
+    observer.start()
+    return observer
+
+
+def _schedule(observer: Any, handler: Any, folder: Path, *, recursive: bool = False) -> None:
+    events = importlib.import_module("watchdog.events")
+    # Not FileOpened nor FileClosedNoWrite: our own reading would make them.
+    heard = [
+        events.FileCreatedEvent, events.FileModifiedEvent, events.FileAttribEvent, events.FileClosedEvent,
+        events.FileMovedEvent, events.FileDeletedEvent, events.DirCreatedEvent, events.DirMovedEvent,
+        events.DirDeletedEvent,
+    ]  # fmt: skip
+    observer.schedule(handler, str(folder), recursive=recursive, event_filter=heard)

@@ -1,0 +1,394 @@
+"""A mail as an element: its structure, its header, its readable text, its files (N36; docs/mail.md)."""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+from email.message import Message
+from email.parser import HeaderParser
+from email.utils import getaddresses, parsedate_to_datetime
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from lxml import etree
+
+from .mail_texts import (
+    CHUNK,
+    MAX_ADDRESSES,
+    UNFIT,
+    Problems,
+    base64_decoded,
+    decode,
+    fit,
+    iso,
+    readable,
+    unflow,
+    unwrap,
+)
+
+if TYPE_CHECKING:
+    from .mail_boxes import Account
+
+MAX_HEADER = 256 * 1024
+MAX_BODY = 100_000
+"""Characters of readable text in an element; all of it is in the raw file."""
+MAX_PARTS, MAX_DEPTH = 500, 30
+
+
+# --- structure --------------------------------------------------------------------------------------------
+
+
+_HEADERS = re.compile(
+    rb"(?:>?From [^\n]*\n)?(?:[!-9;-~]+[ \t]*:[^\n]*(?:\n|\Z)|[ \t]+[^\r\n \t][^\n]*(?:\n|\Z))*"
+)
+_BLANK_LINE = re.compile(rb"[ \t]*\r?\n")
+
+
+class Part(NamedTuple):
+    """A slice of a mail: its header read, its body still lying where it lies. `choice` tells the parts of one
+    multipart/alternative from those of another.
+    """
+
+    header: Message
+    start: int
+    end: int
+    choice: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its media type."""
+        return self.header.get_content_type()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is to be read as part of the mail, rather than a file that came along."""
+        disposition = str(self.header.get("content-disposition", "")).partition(";")[0].strip().lower()
+        return self.kind in ("text/plain", "text/html") and disposition != "attachment" and not self.name
+
+    @property
+    def name(self) -> str:
+        """The file name it asks for; empty when it asks for none."""
+        return self.parameter("filename", "content-disposition") or self.parameter("name")
+
+    def parameter(self, name: str, of: str = "content-type") -> str:
+        """A parameter of a header, RFC 2231 and RFC 2047 undone; empty when there is none."""
+        try:
+            value = self.header.get_param(name, "", of)
+        except Exception:  # the standard library raises this and that on hostile ones
+            return ""
+        if isinstance(value, tuple):
+            return decode(value[2].encode("latin-1", "replace"), value[0] or "", {})
+        return unwrap(value or "", {})
+
+
+def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | None = None) -> Part:
+    """The part that begins at `start`: its header is read, bounded, and its body found."""
+    limit = min(end, start + MAX_HEADER)
+    fields = _HEADERS.match(raw, start, limit)
+    stop = fields.end() if fields else start
+    header = HeaderParser().parsestr(decode(raw[start:stop], "utf-8", problems))
+    if stop == limit < end:
+        problems["header-too-large"] = f"only the first {MAX_HEADER:,} bytes of a header were read"
+        gaps = (raw.find(gap, stop, end) for gap in (b"\n\n", b"\n\r\n"))
+        stop = min((gap + 1 for gap in gaps if gap >= 0), default=end)
+    blank = _BLANK_LINE.match(raw, stop, end)
+    return Part(header, blank.end() if blank else stop, end, choice)
+
+
+def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterator[tuple[int, int]]:
+    """Where the children of a multipart lie; without a closing boundary the last one reaches to the end."""
+    word = re.escape(boundary.encode("utf-8", "replace"))
+    # What is rare comes first, and only then a look back for the line's beginning: that makes it fast.
+    delimiter = re.compile(rb"--%b(?<=\n--%b)(--)?[ \t]*\r?(?:\n|\Z)" % (word, word))
+    begun: int | None = None
+    for found in delimiter.finditer(raw, part.start, part.end):
+        if begun is not None:
+            before = found.start() - (2 if raw[found.start() - 2] == 0x0D else 1)
+            yield begun, max(begun, before)
+        if found[1]:
+            return
+        begun = found.end()
+    if begun is None:
+        problems["bad-boundary"] = "a multipart whose boundary never comes; read as one text"
+    else:
+        problems["cut-short"] = "a multipart ends without its closing boundary"
+        yield begun, part.end
+
+
+def _leaves(raw: bytes, root: Part, problems: Problems) -> Iterator[Part]:
+    """The parts that hold something, in order. An attached mail is one of them: it is kept whole."""
+    todo = [(root, 0)]
+    opened = 1
+    while todo:
+        part, depth = todo.pop()
+        if not part.kind.startswith("multipart/"):
+            yield part
+            continue
+        if depth == MAX_DEPTH:
+            problems["too-deep"] = f"parts nested deeper than {MAX_DEPTH} are kept as a file"
+            yield part
+            continue
+        choice = part.start if part.kind == "multipart/alternative" else part.choice
+        spans = _split(raw, part, part.parameter("boundary").rstrip() or "\0", problems)
+        children = [_open(raw, *span, problems, choice) for span in islice(spans, MAX_PARTS - opened)]
+        opened += len(children)
+        if opened == MAX_PARTS:
+            problems["too-many-parts"] = f"only the first {MAX_PARTS} parts were read"
+        if "bad-boundary" in problems and not children:
+            part.header.replace_header("content-type", "text/plain")
+            yield part
+        todo.extend((child, depth + 1) for child in reversed(children))
+
+
+def _content(raw: bytes, part: Part, problems: Problems) -> Iterator[bytes]:
+    """What a part holds, its transfer encoding undone, a chunk at a time."""
+    encoding = str(part.header.get("content-transfer-encoding", "")).strip().lower()
+    chunks = _chunks(raw, part.start, part.end)
+    if encoding == "base64":
+        return base64_decoded(chunks, problems)
+    if encoding == "quoted-printable":
+        return (binascii.a2b_qp(chunk) for chunk in chunks)
+    if encoding not in ("", "7bit", "8bit", "binary"):
+        problems["bad-encoding"] = f"unknown transfer encoding {encoding!r}, left as it is"
+    return chunks
+
+
+def _chunks(raw: bytes, start: int, end: int) -> Iterator[bytes]:
+    """A slice in pieces of about a megabyte, of whole lines."""
+    while start < end:
+        newline = raw.find(b"\n", start + CHUNK, min(start + 2 * CHUNK, end))
+        stop = min(newline + 1 if newline >= 0 else start + CHUNK, end)
+        yield raw[start:stop]
+        start = stop
+
+
+def _start(chunks: Iterable[bytes], most: int) -> bytes:
+    """The first bytes of what comes in chunks."""
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) >= most:
+            break
+    return bytes(data[:most])
+
+
+def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
+    """What there is to read: plain text, and HTML made readable where it has no plain alternative."""
+    read: list[tuple[Part, str]] = []
+    room = 4 * MAX_BODY
+    for part in texts:
+        data = _start(_content(raw, part, problems), room)
+        room -= len(data)
+        text = decode(data, part.parameter("charset"), problems).replace("\r\n", "\n").replace("\r", "\n")
+        if part.kind == "text/plain" and part.parameter("format").lower() == "flowed":
+            text = unflow(text, part.parameter("delsp").lower() == "yes")
+        if text.strip():
+            read.append((part, text))
+    in_plain = {part.choice for part, _ in read if part.kind == "text/plain"} - {None}
+    shown = [
+        text if part.kind == "text/plain" else readable(text)
+        for part, text in read
+        if part.kind == "text/plain" or part.choice not in in_plain
+    ]
+    text, unfit = UNFIT.subn("\ufffd", "\n\n".join(text.strip("\n") for text in shown))
+    if unfit:
+        problems["control-characters"] = "control characters in its text were replaced"
+    return text
+
+
+# --- header -----------------------------------------------------------------------------------------------
+
+
+_ID = re.compile(r"<([^<>\s]+)>|([^<>\s]+@[^<>\s]+)")
+_ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
+_LIST_SIGNS = ("list-post", "list-unsubscribe", "list-help", "mailing-list", "x-mailing-list")
+_AUTO_SIGNS = ("x-autoreply", "x-autorespond", "x-autoresponder")
+_SUPPRESS = re.compile(r"\b(all|oof|autoreply)\b", re.IGNORECASE)
+_ROBOT = re.compile(
+    r"(mailer-daemon|postmaster|listserv|majordomo|(do[-_.]?)?not?[-_.]?reply|bounces?"
+    r"|owner-[^@]*|[^@]*-(request|owner|bounces))([-+=][^@]*)?@",
+    re.IGNORECASE,
+)
+"""Senders that nobody reads: RFC 3834 and what has come into use since."""
+
+
+class Header:
+    """The header of a mail, asked by name; never raises, whatever was sent."""
+
+    def __init__(self, message: Message, problems: Problems) -> None:
+        self._problems = problems
+        self._fields: dict[str, str] = {}
+        for name, value in message.raw_items():
+            self._fields.setdefault(name.lower(), str(value)[: MAX_HEADER // 4])
+
+    def __bool__(self) -> bool:
+        return bool(self._fields)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def raw(self, name: str) -> str:
+        """The first field of that name as it was sent."""
+        return self._fields.get(name, "")
+
+    def text(self, name: str) -> str:
+        """A field as a person reads it."""
+        return fit(unwrap(self.raw(name), self._problems))
+
+    def ids(self, name: str) -> list[str]:
+        """The message ids a field names; where they are very many, the first and the last of them."""
+        found = [fit(bracketed or bare, 250) for bracketed, bare in _ID.findall(self.raw(name))]
+        return found if len(found) <= 20 else found[:1] + found[-19:]
+
+    def addresses(self, name: str) -> list[tuple[str, str]]:
+        """The (name, address) pairs of a field."""
+        value = " ".join(self.raw(name)[:16_000].split())
+        try:
+            pairs = [pair for pair in getaddresses([value]) if pair[1]]
+        except Exception:  # the standard library raises this and that, RecursionError included
+            pairs = []
+        good = [
+            (fit(unwrap(person, self._problems), 200), address)
+            for person, address in pairs
+            if len(address) <= 254 and _ADDRESS.fullmatch(address) and not UNFIT.search(address)
+        ]
+        if len(good) < max(len(pairs), "@" in value):
+            self._problems["bad-address"] = f"{name} names something that is no address"
+        return good[:MAX_ADDRESSES]
+
+    def moment(self, name: str) -> str:
+        """A date in ISO 8601 and UTC, so that dates sort as texts do."""
+        value = self.raw(name).rpartition(";")[2].strip()
+        if not value:
+            return ""
+        try:
+            moment = parsedate_to_datetime(value)
+            return iso(moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC))
+        except Exception:  # ValueError, TypeError, IndexError, OverflowError: as the date pleases
+            self._problems["bad-date"] = f"{name} is no date: {fit(value, 100)!r}"
+            return ""
+
+    def list_sign(self) -> str:
+        """By what the mail shows that it went to many: its List-Id, or the name of another sign."""
+        if "list-id" in self:
+            name = self.text("list-id")
+            return name.rpartition("<")[2].rstrip("> ") or "list-id"
+        precedence = self.text("precedence").lower()
+        bulk = precedence if precedence in ("list", "bulk", "junk") else ""
+        return next((sign for sign in _LIST_SIGNS if sign in self), bulk)
+
+    def auto_sign(self, kind: str, sender: str) -> str:
+        """By what the mail shows that no person wrote it (RFC 3834)."""
+        submitted = re.split(r"[;(\s]", self.text("auto-submitted").lower())[0]
+        signs = {
+            submitted: submitted not in ("", "no"),
+            "report": kind == "multipart/report",
+            "auto-reply": "auto" in self.text("precedence") or any(sign in self for sign in _AUTO_SIGNS),
+            "suppress": bool(_SUPPRESS.search(self.text("x-auto-response-suppress"))),
+            "null-return-path": self.raw("return-path").strip() == "<>",
+            "robot": bool(_ROBOT.match(sender)),
+        }
+        return next((sign for sign, holds in signs.items() if holds), "")
+
+
+# --- the element ------------------------------------------------------------------------------------------
+
+
+def read_mail(raw: bytes, box: Account) -> bytes:
+    """A mail as an `email` element; its attachments and its original are kept as files.
+
+    Raises ValueError for what is no mail at all.
+    """
+    problems: Problems = {}
+    root = _open(raw, 0, len(raw), problems)
+    header = Header(root.header, problems)
+    if not header:
+        raise ValueError("there is no header in it")
+    facts = _facts(raw, root, header, problems)
+    facts |= {"size": str(len(raw)), "mailbox": str(box), "account": box.given.get("account", "")}
+    mail = etree.Element("email", {name: fit(value, 14_000) for name, value in facts.items() if value})
+    parts = list(_leaves(raw, root, problems))
+    texts = [part for part in parts if part.is_text]
+    body = _body(raw, texts, problems)
+    etree.SubElement(mail, "body").text = body[:MAX_BODY] or None
+    if len(body) > MAX_BODY or sum(part.end - part.start for part in texts) > 4 * MAX_BODY:
+        mail[0].set("truncated", "yes")
+    for part in parts:
+        if not part.is_text:
+            kind = fit(part.kind, 100)
+            name = file_name(part.name, kind)
+            kept = box.keep(_content(raw, part, problems), name)
+            etree.SubElement(mail, "attachment", {"name": name, "type": kind} | kept)
+    etree.SubElement(mail, "raw", box.keep([raw], "mail.eml"))
+    for problem, sentence in problems.items():
+        etree.SubElement(mail, "problem", type=problem).text = fit(sentence)
+    return etree.tostring(mail, encoding="utf-8")
+
+
+def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[str, str]:
+    """What a mail's header says; what it does not say is empty, and a problem where it ought to have."""
+    key = _key(raw, root, header)
+    own, answered, chain = (header.ids(name) for name in ("message-id", "in-reply-to", "references"))
+    writer, sender = (header.addresses("from") or header.addresses("sender") or [("", "")])[0]
+    for name in ("date", "from", "message-id"):
+        if not header.raw(name).strip():
+            problems[f"no-{name}"] = f"it has no {name}"
+    if any(UNFIT.search(header.raw(name)) for name in ("subject", "from", "to")):
+        problems["control-characters"] = "control characters in its header were replaced"
+    several = {
+        name: " ".join(address for _, address in header.addresses(name))
+        for name in ("to", "cc", "reply-to", "return-path")
+    }
+    return {
+        "key": key,
+        "message-id": own[0] if own else "",
+        "thread": (chain or answered or own or [key])[0],
+        "in-reply-to": answered[0] if answered else "",
+        "references": " ".join(chain),
+        "from": sender,
+        "from-name": writer,
+        **several,
+        "subject": header.text("subject"),
+        "date": header.moment("date"),
+        "received": header.moment("received"),
+        "list": fit(header.list_sign(), 200),
+        "auto": fit(header.auto_sign(root.kind, sender), 100),
+    }
+
+
+def _key(raw: bytes, root: Part, header: Header) -> str:
+    """Who a mail is (N37): equal for all its copies, and different where two mails share one Message-ID."""
+    digest = hashlib.sha256()
+    for name in ("message-id", "from", "date", "subject"):
+        digest.update("".join(header.raw(name).split()).encode("utf-8", "replace") + b"\n")
+    end = len(raw) - len(raw[-64:]) + len(raw[-64:].rstrip())
+    for chunk in _chunks(raw, root.start, end):
+        digest.update(chunk.translate(None, b"\r"))
+    return digest.hexdigest()[:40]
+
+
+_SUFFIXES = {"message/delivery-status": ".txt", "message/rfc822": ".eml", "text/calendar": ".ics"}
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def file_name(asked: str, kind: str) -> str:
+    """A name under which a file can be kept anywhere: one path component, printable, at most 200 bytes."""
+    name = unicodedata.normalize("NFC", asked[:2_000]).replace("\\", "/").rpartition("/")[2]
+    name = "".join(letter for letter in name if unicodedata.category(letter)[0] != "C")
+    name = " ".join(re.sub(r'[<>:"|?*]', "_", name).split()).strip(". ")
+    if not name:
+        short = re.fullmatch(r"[a-z]+/([a-z]{2,4})", kind)
+        usual = f".{short[1]}" if short else ".txt" if kind.startswith("text/") else ".bin"
+        return "attachment" + _SUFFIXES.get(kind, usual)
+    if name.startswith("-") or _RESERVED.fullmatch(name):
+        name = "_" + name
+    if len(name.encode()) > 200:
+        stem, suffix = os.path.splitext(name)
+        suffix = suffix if len(suffix.encode()) <= 20 else ""
+        name = stem.encode()[: 200 - len(suffix.encode())].decode("utf-8", "ignore") + suffix
+    return name

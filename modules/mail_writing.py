@@ -1,0 +1,211 @@
+"""Mails that are written: composed from drafts, put into a Maildir or sent by SMTP (N37; docs/mail.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from lxml import etree
+
+from narval import ActionError, Element, call
+
+from .mail_texts import MAX_ADDRESSES, fit, now
+
+if TYPE_CHECKING:
+    from .mail_boxes import Account
+
+SERVER_SECONDS = 30
+"""How long a server may take to answer a command."""
+
+
+# --- composing --------------------------------------------------------------------------------------------
+
+
+ACKNOWLEDGEMENT = """Dear {from-name},
+
+your message "{subject}" has arrived and will be read by a person.
+
+This acknowledgement was sent automatically, once."""
+_PLAIN_ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?"
+)
+_PLAIN_ID = re.compile(r"[!-;=?-~]{1,250}")
+_ANSWERED = re.compile(r"(re|aw|sv|antw|r[eé]f)\s*(\[\d+\])?:", re.IGNORECASE)
+
+
+def composed(
+    kind: str,
+    identity: Element,
+    signature: Element | None,
+    text: str,
+    *,
+    to: str,
+    cc: str = "",
+    subject: str = "",
+    answered: Mapping[str, str] | None = None,
+    auto: str = "",
+) -> bytes:
+    """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
+    again composes the same mail.
+    """
+    me = identity.attributes
+    ident = f"{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
+    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto}
+    facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
+    facts |= {"to": to, "cc": cc, "subject": subject}
+    if answered is not None:
+        asked, about = answered.get("message-id", ""), answered.get("subject") or "your message"
+        chain = f"{answered.get('references', '')} {asked}".strip()
+        facts |= {"in-reply-to": asked, "references": chain, "thread": answered.get("thread", "")}
+        facts["subject"] = about if _ANSWERED.match(about) else f"Re: {about}"
+    for name in ("from", "to", "cc"):
+        _addresses(facts[name], name)
+    mail = etree.Element("email", {name: fit(value, 14_000) for name, value in facts.items() if value})
+    closing = f"\n\n-- \n{signature.text.strip()}" if signature else ""
+    etree.SubElement(mail, "body").text = text.strip() + closing
+    return etree.tostring(mail, encoding="utf-8")
+
+
+def _addresses(text: str, name: str) -> list[str]:
+    """The addresses in an attribute. Raises ActionError for one that could not stand in a header alone."""
+    addresses = text.split()
+    for address in addresses:
+        if not _PLAIN_ADDRESS.fullmatch(address) or ".." in address:
+            raise ActionError(
+                f"expected addresses like name@example.org in {name}, got {address!r}", "bad-address"
+            )
+    return addresses
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+# --- sending ----------------------------------------------------------------------------------------------
+
+
+class Outgoing(NamedTuple):
+    """A mail ready to be sent: its Message-ID, its envelope, and its text with CRLF line ends."""
+
+    ident: str
+    sender: str
+    to: list[str]
+    data: bytes
+
+
+def outgoing(mail: Element, call_id: str) -> Outgoing:
+    """An `email` element as it goes out. Raises ActionError for what its author cannot have meant."""
+    from email.headerregistry import Address
+    from email.message import EmailMessage
+    from email.policy import SMTP
+
+    given = mail.attributes
+    senders, to, cc = (_addresses(given.get(name, ""), name) for name in ("from", "to", "cc"))
+    if len(senders) != 1 or not to:
+        raise ActionError("expected one address in from, and at least one in to", "bad-address")
+    if len(to) + len(cc) > MAX_ADDRESSES:
+        message = f"expected at most {MAX_ADDRESSES} recipients, got {len(to) + len(cc)}"
+        raise ActionError(message, "too-many-recipients")
+    for name in ("from-name", "subject", "auto", "date"):
+        if re.search(r"[\x00-\x1f\x7f]", given.get(name, "")):
+            raise ActionError(f"{name} holds a line break, which could pass for a header", "header-injection")
+    mime = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
+    mime["From"] = Address(given.get("from-name", ""), addr_spec=senders[0])
+    mime["To"] = ", ".join(to)
+    if cc:
+        mime["Cc"] = ", ".join(cc)
+    mime["Subject"] = given.get("subject", "")
+    mime["Date"] = format_datetime(_moment(given.get("date")))
+    if given.get("auto"):
+        mime["Auto-Submitted"] = given["auto"]
+    mime.set_content(re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or ""))
+    ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
+    if not _PLAIN_ID.fullmatch(ident):
+        raise ActionError(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
+    return Outgoing(
+        ident, senders[0], list(dict.fromkeys([*to, *cc])), _id_fields(ident, given) + mime.as_bytes()
+    )
+
+
+def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
+    """The fields that name mails, an id a line: the standard library would encode long ones as if they were
+    words, and no reader would find its thread.
+    """
+    answered, chain = given.get("in-reply-to", ""), given.get("references", "")
+    text = ""
+    for name, value in (("Message-ID", ident), ("In-Reply-To", answered), ("References", chain)):
+        ids = [f"<{each}>" for each in value.split() if _PLAIN_ID.fullmatch(each)]
+        if ids:
+            text += f"{name}: " + "\r\n ".join(ids) + "\r\n"
+    return text.encode("ascii")
+
+
+def _moment(text: str | None) -> datetime:
+    try:
+        return datetime.fromisoformat(text or now()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ActionError(f"expected date in ISO 8601, got {text!r}", "bad-date") from None
+
+
+async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
+    """Deliver to a Maildir, which refuses nobody."""
+    await asyncio.to_thread(_put, outbox.path, letter)
+    return []
+
+
+def _put(maildir: Path, letter: Outgoing) -> None:
+    """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
+    if it was read and flagged since. The whole file is there or none of it.
+    """
+    for folder in ("tmp", "new", "cur"):
+        (maildir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"narval.{_digest(letter.ident)}"
+    if (maildir / "new" / name).exists() or any((maildir / "cur").glob(f"{name}*")):
+        return
+    draft = maildir / "tmp" / f"{name}.{os.getpid()}.{threading.get_ident()}"
+    with draft.open("wb") as file:
+        file.write(letter.data.replace(b"\r\n", b"\n"))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(maildir / "new" / name)
+    folder_file = os.open(maildir / "new", os.O_RDONLY)
+    try:
+        os.fsync(folder_file)
+    finally:
+        os.close(folder_file)
+
+
+async def _submit(outbox: Account, letter: Outgoing) -> list[str]:
+    """Send by SMTP; returns the recipients that were refused while others were not."""
+    import aiosmtplib
+
+    user = outbox.given.get("user")
+    try:
+        refused, _ = await aiosmtplib.send(
+            letter.data,
+            sender=letter.sender,
+            recipients=letter.to,
+            hostname=outbox.given.get("host", ""),
+            port=outbox.port(implicit=465, starttls=587, none=25),
+            username=user,
+            password=outbox.secret() if user else None,
+            use_tls=outbox.tls == "implicit",
+            start_tls=outbox.tls == "starttls",
+            timeout=60,
+        )
+    except (aiosmtplib.SMTPException, OSError) as error:
+        raise ActionError(f"account {outbox} did not take the mail: {error}", "not-sent") from error
+    return list(refused)
+
+
+Carrier = Callable[["Account", Outgoing], Awaitable[list[str]]]
+"""Gives a mail to those it is for; tells which of them were refused."""
+CARRIERS: dict[str, Carrier] = {"maildir": _deliver, "smtp": _submit}

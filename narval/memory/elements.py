@@ -1,0 +1,108 @@
+"""The elements of a memory: those that came last as they are, older ones packed into one value each.
+
+An element with its origin, its moment and its number are half a dozen objects, 300 bytes besides its XML;
+packed they are 50, and the garbage collector has nothing to look at. What is young is looked at again and
+again, and stays an object; what is old is unpacked when somebody looks, in a microsecond.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from struct import Struct
+
+import msgspec
+
+from narval.memory.element import Element, Origin
+
+YOUNG = 4096
+"""So many elements stay as they came."""
+
+LARGE = 2048
+"""An element of more bytes is not packed: it would be copied at each look, for little."""
+
+_Fields = tuple[int, str, str, tuple[int, ...]]
+_HEAD = Struct("<dHH")
+"""Moment, number of the name, length of the origin; origin and XML follow."""
+_LONGEST = (1 << 16) - 1
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Fields).decode
+
+
+class Elements:
+    """Elements by eid, in the order they came."""
+
+    __slots__ = ("_kept", "_names", "_numbers", "_young")
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Element | bytes] = {}
+        self._young: deque[int] = deque()
+        self._names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        """Root names, and their places in the list of them."""
+
+    def add(self, element: Element) -> None:
+        """An element comes."""
+        self._kept[element.eid] = element
+        self._young.append(element.eid)
+        if len(self._young) > YOUNG:
+            old = self._young.popleft()
+            kept = self._kept.get(old)
+            if isinstance(kept, Element):
+                self.add_old(kept)
+
+    def add_old(self, element: Element) -> None:
+        """An element comes that was there before this memory was, or has grown old."""
+        self._kept[element.eid] = self._packed(element)
+
+    def pop(self, eid: int) -> Element | None:
+        """An element goes."""
+        element = self.get(eid)
+        if element is not None:
+            del self._kept[eid]
+        return element
+
+    def get(self, eid: int) -> Element | None:
+        """The element of that number."""
+        kept = self._kept.get(eid)
+        return self._unpacked(eid, kept) if isinstance(kept, bytes) else kept
+
+    def name(self, eid: int) -> str | None:
+        """The root name of an element; None when there is none of that number."""
+        kept = self._kept.get(eid)
+        if isinstance(kept, bytes):
+            _, number, _ = _HEAD.unpack_from(kept)
+            return self._named(number)
+        return kept.name if kept is not None else None
+
+    def __contains__(self, eid: object) -> bool:
+        return eid in self._kept
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _packed(self, element: Element) -> Element | bytes:
+        made, xml, number = element.origin, element.xml, self._number(element.name)
+        origin = b"" if made is None else _encode((made.run, made.step, made.call, made.inputs))
+        if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
+            return element
+        return _HEAD.pack(element.added, number, len(origin)) + origin + xml
+
+    def _unpacked(self, eid: int, kept: bytes) -> Element:
+        added, number, length = _HEAD.unpack_from(kept)
+        xml = _HEAD.size + length
+        origin = Origin(*_decode(kept[_HEAD.size : xml])) if length else None
+        return Element(eid, kept[xml:], added, origin, self._named(number))
+
+    def _named(self, number: int) -> str:
+        return self._names[number]
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        return number

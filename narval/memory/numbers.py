@@ -1,0 +1,121 @@
+"""Numbers in order, eight bytes each: what memory keeps of a million elements besides their bytes.
+
+A dictionary spends 42 bytes on a key, and 32 more on the number itself. Here numbers stand bare in chunks of
+a sorted list, so coming and going moves the numbers of one chunk, whatever there is in all.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+MOST = 1024
+"""Numbers in a chunk: moving 8 KB costs less than looking for one chunk among more."""
+
+
+class Numbers:
+    """Whole numbers below 2**64, each once, in ascending order."""
+
+    __slots__ = ("_chunks", "_firsts")
+
+    def __init__(self, ascending: Iterable[int] = ()) -> None:
+        """Filled with numbers that are in order and distinct already."""
+        whole = array("Q", ascending)
+        self._chunks = [whole[at : at + MOST] for at in range(0, len(whole), MOST)] or [whole]
+        self._firsts = array("Q", [chunk[0] for chunk in self._chunks[1:]])
+        """The first number of each chunk but the first, which takes whatever is less."""
+
+    def add(self, number: int) -> None:
+        """A number comes; mostly it is the greatest of all."""
+        chunk = self._chunks[-1]
+        if chunk and number > chunk[-1]:
+            if len(chunk) < MOST:
+                chunk.append(number)
+            else:
+                self._chunks.append(array("Q", (number,)))
+                self._firsts.append(number)
+            return
+        at = bisect_right(self._firsts, number)
+        chunk = self._chunks[at]
+        place = bisect_left(chunk, number)
+        if place == len(chunk) or chunk[place] != number:
+            chunk.insert(place, number)
+            if len(chunk) > MOST:
+                self._split(at)
+
+    def discard(self, number: int) -> None:
+        """A number goes; it need not be there."""
+        at = bisect_right(self._firsts, number)
+        chunk = self._chunks[at]
+        place = bisect_left(chunk, number)
+        if place == len(chunk) or chunk[place] != number:
+            return
+        del chunk[place]
+        if not chunk and len(self._chunks) > 1:
+            del self._chunks[at]
+            del self._firsts[max(at - 1, 0)]
+
+    def copy(self) -> Numbers:
+        """The same numbers, on their own."""
+        other = Numbers()
+        other._chunks = [chunk[:] for chunk in self._chunks]
+        other._firsts = self._firsts[:]
+        return other
+
+    def span(self, low: int, high: int) -> Span:
+        """Those from `low` on and below `high`, found when they are wanted."""
+        return Span(self, low, high)
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int):
+            return False
+        chunk = self._chunks[bisect_right(self._firsts, number)]
+        place = bisect_left(chunk, number)
+        return place < len(chunk) and chunk[place] == number
+
+    def __iter__(self) -> Iterator[int]:
+        for chunk in self._chunks:
+            yield from chunk
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks[0])
+
+    def _split(self, at: int) -> None:
+        chunk = self._chunks[at]
+        other = chunk[MOST // 2 :]
+        del chunk[MOST // 2 :]
+        self._chunks.insert(at + 1, other)
+        self._firsts.insert(at, other[0])
+
+
+class Span:
+    """Those of some numbers from `low` on and below `high`, less `low`, as they are when one looks."""
+
+    __slots__ = ("_high", "_low", "_numbers")
+
+    def __init__(self, numbers: Numbers, low: int, high: int) -> None:
+        self._numbers, self._low, self._high = numbers, low, high
+
+    def __iter__(self) -> Iterator[int]:
+        low, high = self._low, self._high
+        at = bisect_right(self._numbers._firsts, low)
+        place = bisect_left(self._numbers._chunks[at], low)
+        for chunk in self._numbers._chunks[at:]:
+            for number in chunk[place:] if place else chunk:
+                if number >= high:
+                    return
+                yield number - low
+            place = 0
+
+    def __len__(self) -> int:
+        if self._low >= self._high:
+            return 0
+        chunks = self._numbers._chunks
+        first = bisect_right(self._numbers._firsts, self._low)
+        last = bisect_left(self._numbers._firsts, self._high)
+        whole = sum(map(len, chunks[first:last]))
+        return whole + bisect_left(chunks[last], self._high) - bisect_left(chunks[first], self._low)

@@ -1,0 +1,117 @@
+"""Documents that a command is given: read, told of while that takes long, and named in what is refused."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import BinaryIO
+
+from narval.errors import ElementError
+from narval.surfaces.text import clean
+
+ROOM = 24 * 1024 * 1024
+"""Bytes of documents that go into one request, of which all are added or none."""
+
+CHUNK = 1024 * 1024
+
+PATIENCE = 1.0
+"""Seconds before a command says what it is at."""
+
+
+class Progress:
+    """A line on the terminal that says what a command is at, when that takes long; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown, self._since = "", time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def tell(self, what: str) -> None:
+        """Say what the command is at from now on."""
+        if time.monotonic() - self._since > PATIENCE and sys.stderr is not None and sys.stderr.isatty():
+            self.clear()
+            self._shown = f"{clean(what)} …"
+            print(self._shown, end="", file=sys.stderr, flush=True)  # noqa: T201 - taken back by `clear`
+
+    def clear(self) -> None:
+        """Take the line back."""
+        if self._shown:
+            print(f"\r{' ' * len(self._shown)}\r", end="", file=sys.stderr, flush=True)  # noqa: T201
+            self._shown = ""
+
+
+def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) -> list[bytes]:
+    """What the files hold. Raises ElementError for one too large to be taken, before all is read."""
+    documents: list[bytes] = []
+    for file in files:
+        documents.append(_read(file, progress))
+        if len(documents[-1]) > ROOM:
+            from narval.memory.element import elements_of
+
+            with naming([file], documents[-1:]):
+                elements_of(documents[-1])
+    return documents
+
+
+def _read(file: BinaryIO, progress: Progress | None) -> bytes:
+    """A file, or more of it than there is room for."""
+    read = bytearray()
+    while len(read) <= ROOM and (more := file.read(min(CHUNK, ROOM + 1 - len(read)))):
+        read += more
+        if progress is not None:
+            progress.tell(f"read {len(read) / 1e6:.0f} MB of {_name(file)}")
+    return bytes(read)
+
+
+def batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The documents, as few requests as they fit in."""
+    batch: list[bytes] = []
+    size = 0
+    for document in documents:
+        if batch and size + len(document) > ROOM:
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += len(document)
+    yield batch
+
+
+@contextmanager
+def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[None]:
+    """Have a refusal say which file it is about."""
+    try:
+        yield
+    except ElementError as error:
+        name, place, text = _culprit(files, documents), f"{error.line}:{error.column}:", str(error)
+        if error.kind == "invalid" and len(files) == 1:  # a schema knows elements, and not where they stood
+            text = f"{place} {text}"
+        joint = ":" if text.startswith(place) else ": "
+        raise ElementError(error.kind, f"{name}{joint}{text}", error.line, error.column) from None
+
+
+def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
+    if len(files) > 1:
+        from narval.memory.element import elements_of
+
+        for file, document in zip(files, documents, strict=True):
+            try:
+                elements_of(document)
+            except ElementError:
+                return _name(file)
+        return "one of " + ", ".join(map(_name, files))
+    return _name(files[0])
+
+
+def _name(file: BinaryIO) -> str:
+    """What a file is called; input that somebody handed over has no name, or a number."""
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else "<stdin>"

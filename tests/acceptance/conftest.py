@@ -1,0 +1,18 @@
+"""What all that is tried on real daemons shares."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hangups_are_heard() -> Iterator[None]:
+    """A daemon heeds SIGHUP unless it was ignored when it began, which whoever runs these tests may do."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,76 @@
+"""Elements are what they were, whether young and as they came or old and packed."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narval.memory import elements as module
+from narval.memory.element import Element, Origin
+from narval.memory.elements import LARGE, Elements
+
+EID = st.integers(0, 2**40)
+ORIGIN = st.builds(
+    Origin, EID, st.text(max_size=5), st.text(max_size=5), st.lists(EID, max_size=3).map(tuple)
+)
+XML = st.sampled_from(
+    [b"<a/>", b"<b/>", '<é a="é"/>'.encode(), b'<c xmlns="urn:x"/>', b"<d>" + b"x" * LARGE + b"</d>"]
+)
+ELEMENT = st.tuples(XML, st.floats(allow_nan=False), st.none() | ORIGIN)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _grows_old_soon():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "YOUNG", 2)
+        yield
+
+
+@given(st.lists(ELEMENT, max_size=12), st.sets(st.integers(1, 12)))
+def test_what_is_old_is_as_it_was(given_elements, gone):
+    elements, expected = Elements(), {}
+    for eid, (xml, added, origin) in enumerate(given_elements, start=1):
+        expected[eid] = Element(eid, xml, added, origin)
+        elements.add(Element(eid, xml, added, origin))
+    for eid in gone:
+        assert elements.pop(eid) == expected.pop(eid, None)
+    assert list(elements) == list(expected)
+    assert len(elements) == len(expected)
+    for eid, element in expected.items():
+        found = elements.get(eid)
+        assert eid in elements
+        assert found == element
+        assert (found.added, found.origin, found.name) == (element.added, element.origin, element.name)
+        assert elements.name(eid) == element.name
+    for eid in gone:
+        assert eid not in elements
+        assert elements.get(eid) is None
+        assert elements.name(eid) is None
+
+
+def test_an_origin_too_long_to_be_packed_is_kept_as_it_is():
+    elements, origin = Elements(), Origin(1, "x" * 70_000)
+    for eid in range(1, 5):
+        elements.add(Element(eid, b"<a/>", 0.0, origin))
+    assert elements.get(1).origin is origin
+
+
+def test_an_eid_that_comes_back_is_what_came_last():
+    elements = Elements()
+    elements.add(Element(1, b"<a/>"))
+    elements.pop(1)
+    elements.add(Element(1, b"<b/>"))
+    for eid in range(2, 9):
+        elements.add(Element(eid, b"<a/>"))
+    assert elements.get(1) == Element(1, b"<b/>")
+    assert elements.name(1) == "b"
+
+
+def test_the_garbage_collector_has_nothing_to_look_at():
+    elements = Elements()
+    for eid in range(1, 100):
+        elements.add(Element(eid, b"<a/>", float(eid), Origin(eid, "step", "call", (eid - 1,))))
+    assert not any(gc.is_tracked(kept) for kept in elements._kept.values())

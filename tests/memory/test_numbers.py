@@ -1,0 +1,68 @@
+"""Numbers in order: as a sorted list of them, whatever comes and goes."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from narval.memory import numbers
+from narval.memory.numbers import Numbers
+
+SMALL = st.integers(0, 60)
+STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _chunks_of_four():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbers, "MOST", 4)
+        yield
+
+
+@given(st.sets(SMALL), STEPS, st.tuples(SMALL, SMALL))
+@example({0, 1, 3, 4}, [(True, 2)], (2, 2))
+def test_numbers_are_as_a_sorted_list_of_them(begin, steps, ends):
+    model, ours = set(begin), Numbers(sorted(begin))
+    for comes, number in steps:
+        if comes:
+            model.add(number)
+            ours.add(number)
+        else:
+            model.discard(number)
+            ours.discard(number)
+        assert (number in ours) == (number in model)
+        assert bool(ours) == bool(model)
+    assert list(ours) == sorted(model)
+    assert len(ours) == len(model)
+    low, high = sorted(ends)
+    span = ours.span(low, high)
+    assert list(span) == [each - low for each in sorted(model) if low <= each < high]
+    assert len(span) == len(list(span))
+
+
+@given(st.sets(SMALL), STEPS)
+def test_a_copy_goes_its_own_way(begin, steps):
+    ours = Numbers(sorted(begin))
+    other = ours.copy()
+    for comes, number in steps:
+        (other.add if comes else other.discard)(number)
+    assert list(ours) == sorted(begin)
+
+
+def test_all_of_64_bits_is_a_number():
+    ours = Numbers()
+    for number in (2**64 - 1, 0, 2**63):
+        ours.add(number)
+    assert list(ours) == [0, 2**63, 2**64 - 1]
+    assert "0" not in ours
+
+
+def test_a_number_takes_little_more_than_eight_bytes(monkeypatch):
+    monkeypatch.setattr(numbers, "MOST", 1024)
+    ours = Numbers()
+    for number in range(100_000):
+        ours.add(number)
+    assert sum(map(sys.getsizeof, (*ours._chunks, ours._chunks, ours._firsts))) < 9.5 * 100_000

@@ -1,0 +1,85 @@
+"""What `make bench` measures hangs together: marks name figures there are, ratios are of one round."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import curves, report
+from bench.marks import Figure, Lines, Mark, marks, suites
+
+CASES = {case.name: case for suite in suites() for case in suite.cases}
+
+
+@pytest.mark.parametrize("mark", marks(), ids=lambda mark: f"{mark.workload}: {mark.what}")
+def test_a_mark_is_about_cases_that_are_measured(mark: Mark) -> None:
+    assert {figure.case for figure in (*mark.of, *mark.over)} <= CASES.keys()
+    assert mark.met(0.0) in (None, True, False)
+
+
+def test_each_case_of_ours_is_a_module_here() -> None:
+    modules = {case.command.split()[0] for case in CASES.values() if case.is_ours}
+    assert all(importlib.util.find_spec(f"bench.{module}") for module in modules)
+
+
+def test_curves_are_of_cases_that_are_measured() -> None:
+    drawn = {case for plot in curves.PLOTS for curve in plot.curves for case in curve.cases.values()}
+    [growth] = [suite for suite in suites() if suite.name == "growth"]
+    assert drawn <= {case.name for case in growth.cases}
+
+
+def test_ratios_are_of_one_round_and_the_table_has_their_median() -> None:
+    fast: list[Lines] = [{"W1-1000x10": {"per_second": ours}, "W1-1000x10/burr": {"per_second": peer}}
+                         for ours, peer in ((50.0, 10.0), (100.0, 40.0), (30.0, 5.0))]  # fmt: skip
+    table = report.table({"W1": fast})
+    assert "| W1 1000x10 | steps a second, over burr | ≥ 4× | 5× | 2.5 – 6 | met |" in table
+
+
+def test_a_mark_without_its_peer_is_left_out() -> None:
+    mark = Mark("W", "", (Figure("ours", "x"),), (Figure("peer", "x"),), ">=1", "")
+    assert mark.value({"ours": {"x": 1.0}}) is None
+    assert mark.value({"ours": {"x": 1.0}, "peer": {"x": 2.0}}) == 0.5
+
+
+def test_answers_that_differ_are_told() -> None:
+    line = {"workload": "W3-10", "n": 5, "seconds": 1.0, "per_second": 5.0, "rss_mb": 1.0}
+    table = report.table({"W3": [{"ours": {**line, "digest": 1}, "theirs": {**line, "digest": 2}}]})
+    assert "DISAGREE W3-10" in table
+
+
+def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+    found = {"W1": [{"a": {"x": 1}}, {"a": {"x": 2}, "b": {"error": "no"}}]}
+    report.keep(tmp_path / "lines", {"python": "3"}, found)
+    assert report.kept(tmp_path / "lines") == ({"python": "3"}, found)
+
+
+@pytest.mark.parametrize(
+    ("command", "workload"),
+    [
+        ("steps 3x4 memory elements", "W1b-3x4"),
+        ("steps 2x3 power", "W2-2x3"),
+        ("conditions index 50 40", "W3-50"),
+        ("conditions beyond 50 40", "W3-beyond-50"),
+        ("conditions turn 50 40", "W3-turn-50"),
+    ],
+)
+def test_a_measurement_checks_its_results_and_prints_a_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    workload: str,
+) -> None:
+    module, *arguments = command.split()
+    monkeypatch.setenv("BENCH_TMP", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    importlib.import_module(f"bench.{module}").main()
+    line = json.loads(capsys.readouterr().out)
+    assert line["peer"] == "narval"
+    assert line["workload"] == workload
+    assert line["n"] > 0
