@@ -196,7 +196,9 @@ class Node:
     def text_places(self) -> Callable[[int], tuple[int, int]]:
         """`text_place` for many characters of one text, which is walked through once."""
         text, offsets = self._document.text, array("L")
-        position = self._tag_end()
+        begin = position = self._tag_end()
+        if text.startswith(self.text + "<", begin):  # nothing but the characters themselves
+            return lambda offset: self._document.place(begin + offset)
         for _ in range(len(self.text) + 1):
             position = _walk(text, position, 0, _TEXT_PIECE)
             offsets.append(position)

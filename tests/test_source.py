@@ -245,3 +245,23 @@ def test_any_bytes_are_read_or_refused_with_a_place(data: bytes) -> None:
     except DefinitionError as error:
         faults = list(error.faults)
     assert all(fault.line >= 1 and fault.column >= 1 for fault in faults)
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        "plain\n text",
+        "a &amp; b",
+        "&amp;",
+        "a&#10;b\r\nc",
+        "<!-- no -->a<?no?> b<![CDATA[ <c> ]]>d",
+        "a<b/>c",
+        "",
+    ],
+)
+def test_the_places_of_many_characters_of_a_text_are_those_of_each(within: str) -> None:
+    node = read_xml(Source("a.xml", f"<!-- \n --><a\n x='>'>{within}</a>".encode()))
+    places = node.text_places()
+    assert [places(at) for at in range(len(node.text) + 1)] == [
+        node.text_place(at) for at in range(len(node.text) + 1)
+    ]
