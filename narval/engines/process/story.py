@@ -93,10 +93,14 @@ def waits(definition: Process, state: ProcessState, watches: dict[str, Watch]) -
         )
     if state.paused:
         yield Wait("queue", "time", "its turn: many tokens are to be moved", until=None)
-    elif state.queue.first is not None and state.state == "executing":
+    elif state.state == "executing" and (state.queue.first is not None or not _is_active(state)):
         yield Wait("queue", "person", "to be told to execute what is in the queue")
     if state.state.startswith("pending"):
         yield Wait("process", "person", "its end to be finalized: a listener holds it up")
+
+
+def _is_active(state: ProcessState) -> bool:
+    return bool(state.active_nodes or state.active_arcs or state.calls or state.undoing)
 
 
 def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
