@@ -9,9 +9,11 @@ from pathlib import Path
 import msgspec
 
 from narval.definitions.library import Definition, Library
+from narval.definitions.process import Process
 from narval.errors import DefinitionError
 from narval.runtime.exploration.anatomy import ANATOMIES
 from narval.runtime.exploration.findings import Finding, findings
+from narval.runtime.exploration.reach import unreached
 from narval.runtime.exploration.walk import explore
 from narval.runtime.home import Home
 from narval.runtime.loader import Loaded, Loader
@@ -51,10 +53,15 @@ def explore_home(
     for library, definition in _chosen(home, loaded, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)
-        explored = explore(definition, library, most, enough)
-        told = tuple(_placed(findings(explored), home.path / definition.path))
+        states, complete = 0, True
+        if isinstance(definition, Process):
+            found = unreached(definition, library)
+        else:
+            explored = explore(definition, library, most, enough)
+            found, states, complete = findings(explored), explored.states, explored.complete
+        told = tuple(_placed(found, home.path / definition.path))
         took = time.monotonic() - began
-        yield Report(definition.full_name, definition.kind, explored.states, explored.complete, took, told)
+        yield Report(definition.full_name, definition.kind, states, complete, took, told)
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:
@@ -93,7 +100,7 @@ def _chosen(home: Home, loaded: Loaded, paths: list[Path]) -> Iterator[tuple[Lib
 
 
 def _explorable(library: Library) -> Iterator[Definition]:
-    return (each for each in library if each.kind in ANATOMIES)
+    return (each for each in library if each.kind in ANATOMIES or each.kind == Process.kind)
 
 
 def _placed(told: Iterable[Finding], path: Path) -> Iterator[Finding]:
