@@ -36,6 +36,9 @@ KINDS: Mapping[str, Kind] = {
         (f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
     ),
     "recipe": Kind("narval.definitions.recipe_parser", (".xml",), ("cookbook", "recipe")),
+    "automaton": Kind(
+        "narval.definitions.automaton_parser", (".xml",), ("automaton", "AUTOMATON", "Automaton")
+    ),
 }
 """Actions have no suffix: they are found in modules, which must be imported first (N30)."""
 
