@@ -58,7 +58,7 @@ class Deciding:
 
     def kill(self, states: Iterable[str]) -> None:
         """These are as if they had never run; programs of theirs are ended, with their whole groups."""
-        names = tuple(name for name in states if name in self.state.states)
+        names = tuple(name for name in states if self.state.of(name).state != "idle")
         runs = [self.state.of(name) for name in names]
         calls = tuple(run.call for run in runs if run.call)
         for run in runs:
