@@ -8,9 +8,9 @@ import msgspec
 
 from narval.engines.events import Caller
 
-Hold = Literal["programs", "date", "signal", "back-off", "room"]
-"""What a state that is ready waits for: killed programs to be gone, a date, a signal, the moment of its next
-try, or room under `max-parallel`."""
+Hold = Literal["programs", "date", "signal", "quick", "back-off", "room"]
+"""What a state that is ready waits for: killed programs to be gone, a date, a signal, the end of a pause
+after quick deaths, the moment of its next try, or room under `max-parallel`."""
 
 
 class RunStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -24,11 +24,13 @@ class RunStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=F
 
 class StateReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The state is to run; `by` started it, and would take it along when it is killed itself. `dying` are the
-    calls of what was killed for it: they are gone before it runs."""
+    calls of what was killed for it: they are gone before it runs. `soon`: an error led
+    back to it soon after it had begun."""
 
     state: str
     by: str = ""
     dying: tuple[str, ...] = ()
+    soon: bool = False
 
 
 class StateHeld(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -40,12 +42,21 @@ class StateHeld(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     until: float | None = None
 
 
-class StateCalled(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A program, or a run, was asked for: the first contender, or a later one (A8)."""
+class StateCalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """A program, or a run, was asked for: the first contender, or a later one (A8). `wake` names the end of
+    the time that a run has; a program's is kept by who runs it."""
 
     state: str
     call: str
     contender: int
+    at: float
+    wake: str = ""
+
+
+class CallLate(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The run that answers in place of a program has had its time, and is given up."""
+
+    call: str
 
 
 class CallFailed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -120,6 +131,7 @@ AutomatonChange = (
     | StateReady
     | StateHeld
     | StateCalled
+    | CallLate
     | CallFailed
     | StateEnded
     | StateAwaited

@@ -25,7 +25,7 @@ def returned(run: Deciding, event: Returned) -> None:
     """A program, or a run in its place, is gone: because it ended, or because it was killed."""
     if event.call in run.state.dying:
         run.record.change(CallGone(event.call))
-    elif event.call in run.state.calls and not run.state.over:
+    elif event.call in run.state.calls:
         state = run.automaton.states[run.state.calls[event.call]]
         if event.eids:
             run.record.command(commands.Hold(event.eids))
@@ -34,8 +34,10 @@ def returned(run: Deciding, event: Returned) -> None:
 
 
 def _came_back(run: Deciding, state: State, event: Returned) -> None:
-    labels, output = how_it_ended(event)
     now = run.state.of(state.name)
+    labels, output = how_it_ended(event) if not now.late else ((TIMEOUT,), "")
+    if now.wake:
+        run.record.command(commands.Unwake(now.wake))
     if labels[0] != SUCCESS:
         if now.contender + 1 < len(state.commands):
             run.record.change(CallFailed(event.call, labels[0], output))
@@ -91,10 +93,10 @@ def _follow(run: Deciding, state: State, labels: Ended) -> None:
             run.record.change(StateAwaited(successor.name, state.name))
             if run.state.lacking(successor.name):
                 continue
-        _start_over(run, successor, state)
+        _start_over(run, successor, state, erred=label != SUCCESS)
 
 
-def _start_over(run: Deciding, successor: State, by: State) -> None:
+def _start_over(run: Deciding, successor: State, by: State, *, erred: bool) -> None:
     """What is left of the successor, and all it had started, is killed before it starts (A3, A4).
 
     Where that includes the state that led here, it does not own its successor: or to start that one anew
@@ -102,7 +104,7 @@ def _start_over(run: Deciding, successor: State, by: State) -> None:
     """
     killed = run.started_by(successor.name)
     run.kill(killed)
-    make_ready(run, successor, "" if by.name in killed else by.name, killed)
+    make_ready(run, successor, "" if by.name in killed else by.name, killed, erred=erred)
 
 
 def _lead_nowhere(run: Deciding, state: State, labels: Ended) -> None:
@@ -127,16 +129,13 @@ def _let_go(run: Deciding) -> None:
     """A call is gone: states that waited for that, or for its room, go on."""
     if run.state.state != "running":
         return
-    for name in tuple(run.state.held):
-        now = run.state.of(name)
-        state = run.automaton.states[name]
-        if now.hold == "programs":
-            if not any(each in run.state.dying for each in now.dying):
-                go_on(run, state)
-        elif now.hold == "room":
-            most = run.automaton.max_parallel
-            if most is None or len(run.state.calls) + len(run.state.dying) < most:
-                go_on(run, state)
+    if len(run.state.held) > len(run.state.queue):
+        for name in tuple(run.state.held):
+            now = run.state.of(name)
+            if now.hold == "programs" and not any(each in run.state.dying for each in now.dying):
+                go_on(run, run.automaton.states[name])
+    while run.state.queue and run.state.has_room(run.automaton.max_parallel):
+        go_on(run, run.automaton.states[next(iter(run.state.queue))])
 
 
 def settle(run: Deciding) -> None:

@@ -8,7 +8,7 @@ A run     ready → running → ending → done | failed      any that is not ov
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from narval.engines.automaton.changes import (
     AutomatonChange,
     CallFailed,
     CallGone,
+    CallLate,
     FinalReached,
     RunMoved,
     RunStarted,
@@ -53,7 +54,8 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A state as far as it has come; one not in the run's state is idle and awaits all it ever does.
 
     `started` are the states that its present or last run has started: `V` of section 4. `lacking` are those
-    whose 0 it still needs, None for all of them: `W`. `failures` count the tries of this visit.
+    whose 0 it still needs, None for all of them: `W`. `failures` count the tries of this visit, `since` is
+    the moment of its last call, `quick` counts how often in a row an error led back to it soon after that.
     """
 
     state: str = "idle"
@@ -68,10 +70,13 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     wake: str = ""
     until: float | None = None
     dying: tuple[str, ...] = ()
-    started: tuple[str, ...] = ()
+    started: dict[str, None] = {}
     by: str = ""
-    lacking: tuple[str, ...] | None = None
+    lacking: dict[str, None] | None = None
     produced: tuple[int, ...] = ()
+    since: float = 0.0
+    quick: int = 0
+    late: bool = False
 
 
 class AutomatonState(msgspec.Struct, omit_defaults=True):
@@ -96,6 +101,8 @@ class AutomatonState(msgspec.Struct, omit_defaults=True):
     """Calls that were killed and are not gone yet: id to state."""
     held: dict[str, None] = {}
     """States that are ready and wait for something; in the order in which they came."""
+    queue: dict[str, None] = {}
+    """Those of them that wait for room."""
     signals: tuple[str, ...] = ()
     """Signals heard that no state has waited for."""
     finals: tuple[str, ...] = ()
@@ -105,10 +112,14 @@ class AutomatonState(msgspec.Struct, omit_defaults=True):
         """How far a state has come."""
         return self.states.get(state, _IDLE)
 
-    def lacking(self, state: str) -> tuple[str, ...]:
+    def lacking(self, state: str) -> Collection[str]:
         """Those whose 0 a state still needs."""
         lacking = self.of(state).lacking
         return self.awaits.get(state, ()) if lacking is None else lacking
+
+    def has_room(self, most: int | None) -> bool:
+        """Whether one more program may run; what is being killed takes room until it is gone (A14)."""
+        return most is None or len(self.calls) + len(self.dying) < most
 
     @property
     def over(self) -> bool:
@@ -158,14 +169,14 @@ def _state_ready(state: AutomatonState, change: StateReady) -> None:
     run = _move(state, change.state, "ready")
     if change.by:
         if run.by and run.by in state.states:
-            former = state.states[run.by]
-            former.started = tuple(each for each in former.started if each != change.state)
-        owner = state.states[change.by]
-        owner.started = (*(each for each in owner.started if each != change.state), change.state)
+            state.states[run.by].started.pop(change.state, None)
+        state.states[change.by].started[change.state] = None
         run.by = change.by
     run.visits += 1
     run.failures = run.contender = 0
-    run.started, run.lacking, run.skipped, run.dying = (), None, False, change.dying
+    run.started, run.lacking, run.produced = {}, None, ()
+    run.skipped, run.late, run.dying = False, False, change.dying
+    run.quick = run.quick + 1 if change.soon else 0
 
 
 def _state_held(state: AutomatonState, change: StateHeld) -> None:
@@ -174,37 +185,49 @@ def _state_held(state: AutomatonState, change: StateHeld) -> None:
     if change.hold == "back-off":
         run.contender = 0
     state.held[change.state] = None
+    if change.hold == "room":
+        state.queue[change.state] = None
 
 
 def _let_go(state: AutomatonState, run: StateRun, name: str) -> None:
     run.hold, run.wake, run.until = "", "", None
     state.held.pop(name, None)
+    state.queue.pop(name, None)
 
 
 def _state_called(state: AutomatonState, change: StateCalled) -> None:
     run = _move(state, change.state, "running")
     _let_go(state, run, change.state)
-    run.call, run.contender = change.call, change.contender
+    run.call, run.contender, run.since = change.call, change.contender, change.at
+    run.wake, run.late = change.wake, False
     state.calls[change.call] = change.state
+
+
+def _call_late(state: AutomatonState, change: CallLate) -> None:
+    run = state.states[state.calls[change.call]]
+    run.late, run.wake = True, ""
 
 
 def _call_failed(state: AutomatonState, change: CallFailed) -> None:
     run = state.states[state.calls.pop(change.call)]
-    run.call, run.label, run.output = "", change.label, change.output
+    run.call, run.wake, run.label, run.output = "", "", change.label, change.output
     run.failures += 1
 
 
 def _state_ended(state: AutomatonState, change: StateEnded) -> None:
     run = _move(state, change.state, "done" if change.label == "0" else "erred")
     state.calls.pop(run.call, None)
-    run.call, run.label, run.output = "", change.label, change.output
-    run.skipped, run.produced = change.skipped, run.produced + change.produced
+    run.call, run.wake, run.label, run.output = "", "", change.label, change.output
+    run.skipped, run.produced = change.skipped, change.produced
 
 
 def _state_awaited(state: AutomatonState, change: StateAwaited) -> None:
-    lacking = state.lacking(change.state)
-    run = state.states.setdefault(change.state, StateRun())
-    run.lacking = tuple(each for each in lacking if each != change.of)
+    run = state.states.get(change.state)
+    if run is None:
+        run = state.states[change.state] = StateRun()
+    if run.lacking is None:
+        run.lacking = dict.fromkeys(state.awaits.get(change.state, ()))
+    run.lacking.pop(change.of, None)
 
 
 def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
@@ -214,7 +237,7 @@ def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
         run = state.states.get(name)
         if run is not None:
             _let_go(state, run, name)
-            run.state, run.call, run.started, run.lacking = "idle", "", (), None
+            run.state, run.call, run.started, run.lacking = "idle", "", {}, None
 
 
 def _call_gone(state: AutomatonState, change: CallGone) -> None:
@@ -254,6 +277,7 @@ _APPLY: dict[type, Callable[[AutomatonState, Any], None]] = {
     StateReady: _state_ready,
     StateHeld: _state_held,
     StateCalled: _state_called,
+    CallLate: _call_late,
     CallFailed: _call_failed,
     StateEnded: _state_ended,
     StateAwaited: _state_awaited,

@@ -10,7 +10,7 @@ from lxml import etree
 from narval.definitions.automaton import Automaton, State
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
-from narval.engines.engine import Lookup, Wait
+from narval.engines.engine import Find, Lookup, Wait
 from narval.memory.trouble import xml_safe
 
 
@@ -71,6 +71,7 @@ _HELD = {
     "programs": ("call", "what was killed for it, to be gone"),
     "date": ("time", "its date"),
     "signal": ("signal", "{signal}"),
+    "quick": ("time", "the end of a pause: it died too quickly, several times in a row"),
     "back-off": ("time", "the next try"),
     "room": ("call", "room: {most} programs run at once"),
 }
@@ -147,7 +148,7 @@ def _reason_of_state(definition: Automaton, state: AutomatonState, each: State) 
 
 
 def judged(
-    definition: Automaton, state: AutomatonState, identifier: str | None, element: Lookup
+    definition: Automaton, state: AutomatonState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
     """Nothing of an automaton is decided by elements of memory."""
     return iter(())
