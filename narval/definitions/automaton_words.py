@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
+from shlex import split
 
 from narval.definitions import reading
 from narval.definitions.reading import COMMON, Attribute, Word, Words
@@ -23,7 +23,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def command(text: str) -> tuple[str, ...]:
     """A command as words: quotes and backslashes are read as a shell would, and nothing else is."""
     try:
-        words = tuple(shlex.split(text))
+        words = tuple(split(text))
     except ValueError as error:
         raise ValueError("a command", f" ({error})") from None
     if not words:

@@ -67,11 +67,18 @@ class Loaded(msgspec.Struct, frozen=True):
             imported = Imported({stem: imported.modules[stem]})
             definitions: tuple[Definition, ...] = imported.modules[stem].actions
         else:
-            parsed = _parse(source)
-            definitions = parsed.definitions
-            faults = [*parsed.faults, *check_targets(parsed.references, self.library.replace(definitions))]
-            if faults:
-                raise DefinitionError(faults)
+            return self.with_parsed(source, _parse(source))
+        return self._with(source, definitions, imported)
+
+    def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
+        """The same with what was made of a text added. Raises DefinitionError."""
+        library = self.library.replace(parsed.definitions)
+        faults = [*parsed.faults, *check_targets(parsed.references, library)]
+        if faults:
+            raise DefinitionError(faults)
+        return self._with(source, parsed.definitions, Imported())
+
+    def _with(self, source: Source, definitions: tuple[Definition, ...], imported: Imported) -> Loaded:
         state = FileState(source.path, source.digest, time.time())
         return msgspec.structs.replace(
             self,

@@ -51,6 +51,11 @@ class _Prepared(NamedTuple):
     lists: frozenset[str]
 
 
+_A_PROGRAM = _Prepared(Task(call="", run=0, step="", action="", where="program"), (), frozenset())
+_UNLIMITED = frozenset({"source", "program"})
+"""What may go on for ever unless its step or state says otherwise: others have the limit of the home."""
+
+
 class Performer:
     """Performs the commands of one agent.
 
@@ -150,7 +155,7 @@ class Performer:
         if call.kind in ENGINES:
             self._post(Request(partial(_begin, run, call), _ignore))
             return
-        prepared = self._prepare(run, call)
+        prepared = _A_PROGRAM if call.program is not None else self._prepare(run, call)
         inputs, gone = self._inputs(call, prepared) if prepared is not None else ({}, 0)
         if gone or prepared is None:
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
@@ -223,7 +228,10 @@ class Performer:
             attempt=call.attempt,
             family=run.eid if run.caller is None else self.agent.top(run),
             inputs=inputs,
-            timeout=None if prepared.task.where == "source" and call.timeout is None else timeout,
+            timeout=None if prepared.task.where in _UNLIMITED and call.timeout is None else timeout,
+            action=prepared.task.action or call.name,
+            program=call.program,
+            home=self._home,
         )
 
     def _inputs(
@@ -274,6 +282,7 @@ class Performer:
             elements=tuple(outcome.elements),
             problem=outcome.problem,
             abandoned=outcome.abandoned,
+            value=outcome.value,
         )
         self._post(Delivery(run, event))
 

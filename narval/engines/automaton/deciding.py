@@ -57,7 +57,11 @@ class Deciding:
         return tuple(found)
 
     def kill(self, states: Iterable[str]) -> None:
-        """These are as if they had never run; programs of theirs are ended, with their whole groups."""
+        """These are as if they had never run; programs of theirs are ended, with their whole groups.
+
+        So their 0 does not count any more for a join that has not started: section 4 lets it count, and then
+        a join starts that some of what it waits for has yet to reach.
+        """
         names = tuple(name for name in states if self.state.of(name).state != "idle")
         runs = [self.state.of(name) for name in names]
         calls = tuple(run.call for run in runs if run.call)

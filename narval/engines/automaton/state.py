@@ -233,11 +233,14 @@ def _state_awaited(state: AutomatonState, change: StateAwaited) -> None:
 def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
     for call in change.calls:
         state.dying[call] = state.calls.pop(call)
-    for name in change.states:
-        run = state.states.get(name)
-        if run is not None:
-            _let_go(state, run, name)
-            run.state, run.call, run.started, run.lacking = "idle", "", {}, None
+    killed = dict.fromkeys(change.states)
+    for name in killed:
+        run = state.states[name]
+        _let_go(state, run, name)
+        run.state, run.call, run.started, run.lacking = "idle", "", {}, None
+    for name, run in state.states.items():
+        if run.lacking is not None:  # what they had said to a join that has not started is not true any more
+            run.lacking.update((each, None) for each in state.awaits[name] if each in killed)
 
 
 def _call_gone(state: AutomatonState, change: CallGone) -> None:

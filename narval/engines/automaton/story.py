@@ -15,10 +15,10 @@ from narval.memory.trouble import xml_safe
 
 
 def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:
-    """The `automaton-run` element: states with how they stand, transitions, the context by reference."""
+    """The `automaton` element: states with how they stand, transitions, the context by reference."""
     root = etree.Element(
-        "automaton-run",
-        automaton=definition.full_name,
+        "automaton",
+        definition=definition.full_name,
         group=definition.group,
         name=definition.name,
         state=state.state,
@@ -71,8 +71,8 @@ _HELD = {
     "programs": ("call", "what was killed for it, to be gone"),
     "date": ("time", "its date"),
     "signal": ("signal", "{signal}"),
-    "quick": ("time", "the end of a pause: it died too quickly, several times in a row"),
-    "back-off": ("time", "the next try"),
+    "quick": ("try", "it died too quickly, several times in a row"),
+    "back-off": ("try", "all commands of the state have failed"),
     "room": ("call", "room: {most} programs run at once"),
 }
 
@@ -84,19 +84,8 @@ def _called(target: State, state: AutomatonState) -> str:
 
 
 def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
-    """States and transitions, as surfaces show them."""
-    return {
-        "steps": [_part(each, state) for each in definition.states.values()],
-        "transitions": [
-            {
-                "id": f"{each.name} {label} {successor.name}",
-                "state": "fired" if state.of(each.name).label == label else "wait-step",
-            }
-            for each in definition.states.values()
-            for label, successors in each.follow.items()
-            for successor in successors
-        ],
-    }
+    """The states, as surfaces show them, each with who follows it."""
+    return {"states": [_part(each, state) for each in definition.states.values()]}
 
 
 def _part(each: State, state: AutomatonState) -> dict[str, Any]:
@@ -110,6 +99,7 @@ def _part(each: State, state: AutomatonState) -> dict[str, Any]:
         "label": run.label,
         "skipped": run.skipped,
         "output": run.output,
+        "follow": {label: [one.name for one in ones] for label, ones in each.follow.items()},
     }
 
 

@@ -12,11 +12,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from narval.engines.commands import Program
 from narval.engines.events import Problem, Raw
 from narval.memory.element import Element
 from narval.runtime.calling import CurrentCall
 
-Where = Literal["thread", "worker", "inline", "async", "source", "transform"]
+Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program"]
 Inputs = Mapping[str, Element | list[Element] | None]
 Produced = Callable[[list[Raw]], Awaitable[None]]
 Announce = Callable[[Callable[[], None]], None]
@@ -31,6 +32,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     a worker, function `function_name` of the module `module_path`, or the stylesheet at `module_path`.
     `source` is the text of that file as it was when the definition was loaded; without it the worker reads
     the file. `inputs` are by input id, in declaration order. `timeout` is in seconds, None for none.
+    `program` is what is run where that is a program.
     """
 
     call: str
@@ -47,14 +49,18 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Inputs = {}
     timeout: float | None = None
     home: Path | None = None
+    program: Program | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How a call ended: what it gave, or why it failed, or that it was given up on request."""
+    """How a call ended: what it gave, or why it failed, or that it was given up on request; of a program,
+    its status and last lines.
+    """
 
     elements: list[Raw] = []
     problem: Problem | None = None
     abandoned: bool = False
+    value: dict[str, str | int | float | None] | None = None
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
