@@ -368,8 +368,8 @@ class Daemon:
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
         """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
-        self._use(self.loaded.with_parsed(source, parsed))
-        await self.submit(lambda turn: self._declare(turn, None, at_start=False))
+        self.use(self.loaded.with_parsed(source, parsed))
+        await self.submit(lambda turn: self.declare(turn, None, at_start=False))
         return parsed.definitions
 
     # --- hot files ------------------------------------------------------------------------------------
