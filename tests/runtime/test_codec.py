@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.engines import commands as asked
-from narval.engines.commands import (
+from narval.engines.commands import (, Program
     Abandon,
     Add,
     Call,
@@ -124,6 +124,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[int, ...]: eids,
     tuple[str, ...]: st.lists(words, max_size=2).map(tuple),
     tuple[tuple[int, ...], ...]: st.lists(eids, max_size=2).map(tuple),
+    tuple[tuple[str, str], ...]: st.lists(st.tuples(words, words), max_size=2).map(tuple),
     tuple[tuple[str, tuple[int, ...]], ...]: st.lists(st.tuples(words, eids), max_size=2).map(tuple),
     tuple[Raw, ...]: raws,
     tuple[str, str, str]: st.tuples(words, words, words),
@@ -144,6 +145,8 @@ def structs(kind: type) -> st.SearchStrategy[Any]:
     fields = {field.name: _FIELDS[field.type] for field in msgspec.structs.fields(kind)}
     return st.builds(kind, **fields)
 
+
+_FIELDS[Program | None] = st.none() | structs(Program)
 
 events = st.one_of(*map(structs, get_args(Event)))
 changes = st.one_of(*map(structs, get_args(Change)))
