@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.engines import commands as asked
-from narval.engines.commands import (, Program
+from narval.engines.commands import (
     Abandon,
     Add,
     Call,
     Command,
+    Program,
     Release,
     Reserve,
     Unwake,
