@@ -100,6 +100,10 @@ class Executor:
         self._loop.call_soon(self._abandon, work)
         return True
 
+    async def end_former(self) -> None:
+        """End the programs that a daemon before this one has left running."""
+        await asyncio.to_thread(self.programs.keeping.end_former)
+
     async def close(self, grace: float = 0.0) -> None:
         """End: sources at once, other calls when they are done or after `grace` seconds.
 

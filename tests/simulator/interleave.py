@@ -65,6 +65,9 @@ class Interleaving:
             self.given_up.add(call)
         return call in self.held
 
+    async def end_former(self) -> None:
+        """No call here is a program."""
+
     async def close(self, grace: float = 0.0) -> None:
         """Some calls end in time."""
         if grace > 0:
@@ -81,6 +84,12 @@ class Interleaving:
 
     def limit(self, limits: Any) -> None:
         """However many calls there are, all are held."""
+
+    def next(self) -> None:
+        """No call here sleeps."""
+
+    def release(self) -> None:
+        """No call here sleeps."""
 
     def caught_up(self, call: str) -> bool:
         """Always: who waits until idle does not wait for chance."""
