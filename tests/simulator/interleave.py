@@ -85,12 +85,6 @@ class Interleaving:
     def limit(self, limits: Any) -> None:
         """However many calls there are, all are held."""
 
-    def next(self) -> None:
-        """No call here sleeps."""
-
-    def release(self) -> None:
-        """No call here sleeps."""
-
     def caught_up(self, call: str) -> bool:
         """Always: who waits until idle does not wait for chance."""
         return True
