@@ -221,8 +221,8 @@ class Memory:
         indexes = self._by_value.setdefault(name, {})
         index = indexes.get(attribute)
         if index is None:
-            bearers = map(self._elements.get, self._by_name.get(name, ()))
-            index = indexes[attribute] = Values(attribute, filter(None, bearers))
+            bearers = self._elements.documents(self._by_name.get(name, ()))
+            index = indexes[attribute] = Values(attribute, bearers)
         return index
 
     def _bear(self, name: str, eid: int) -> None:
