@@ -32,9 +32,10 @@ _BOMS = (
 )
 _BARE_WIDE = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 _NOT_FOR_FILES = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
-_XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([^"'>]*)["']""")
+_XML_ENCODING = re.compile(rb"""(?:#![^\n]*)?\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([^"'>]*)["']""")
 _PYTHON_ENCODING = re.compile(rb"\A(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
-_XML_DECLARATION = re.compile(r"\s*(<\?xml\s[^>]*\?>)")
+_NOT_XML = re.compile(r"(?:#![^\r\n]*)?\s*(?:<\?xml\s[^>]*\?>)?")
+_PROGRAM_LINE = re.compile(rb"#![^\n]*\s*<")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -83,12 +84,12 @@ class Source:
 
     @cached_property
     def xml_text(self) -> str:
-        """The text with blanks for its XML declaration, which has done its work; all places stay."""
-        declared = _XML_DECLARATION.match(self.text)
-        if declared is None:
-            return self.text
-        start, end = declared.span(1)
-        return self.text[:start] + re.sub(r"[^\r\n]", " ", declared[1]) + self.text[end:]
+        """The text with blanks for its XML declaration, and for the line before it by which a system knows
+        what runs the file: both have done their work. All places stay.
+        """
+        found = _NOT_XML.match(self.text)
+        head = found[0] if found is not None else ""
+        return re.sub(r"[^\r\n]", " ", head) + self.text[len(head) :] if head.strip() else self.text
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -121,7 +122,8 @@ class Source:
         for start, encoding in _BARE_WIDE:
             if self.data.startswith(start):
                 return 0, encoding
-        pattern = _XML_ENCODING if self.data.lstrip().startswith(b"<") else _PYTHON_ENCODING
+        is_xml = self.data.lstrip().startswith(b"<") or _PROGRAM_LINE.match(self.data)
+        pattern = _XML_ENCODING if is_xml else _PYTHON_ENCODING
         declared = pattern.match(self.data)
         return 0, self._known(declared) if declared else "utf-8"
 

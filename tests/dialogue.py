@@ -493,9 +493,11 @@ class Dialogue:
             assert not waiting, f"run {run} is over and still watches {waiting}"
             assert not self._reserved.get(run), f"run {run} is over and still reserves {self._reserved[run]}"
         else:
+            said = list(engine.waits(self.definitions[run], state, waiting))
+            signals = [wait for wait in said if wait.what == "signal"]
             if engine.kind != "process":  # its tokens may wait for people, and for each other
-                assert under_way or waiting or moments, f"run {run} waits for nothing"
-            assert list(engine.waits(self.definitions[run], state, waiting)), "and it can say for what"
+                assert under_way or waiting or moments or signals, f"run {run} waits for nothing"
+            assert said, "and it can say for what"
 
     def _part(self, run: int, name: str) -> dict[str, str]:
         rows = self.engines[run].parts(self.definitions[run], self.states[run])[name]

@@ -40,6 +40,7 @@ PURE_NAMES = frozenset(
     {
         "pathlib.PurePath",
         "pathlib.PurePosixPath",
+        "shlex.split",
         "datetime.UTC",
         "datetime.date",
         "datetime.datetime",

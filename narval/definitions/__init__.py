@@ -42,6 +42,9 @@ KINDS: Mapping[str, Kind] = {
         (".xml",),
         ("process-definition", f"{{{PROCESS}}}process-definition"),
     ),
+    "automaton": Kind(
+        "narval.definitions.automaton_parser", (".xml",), ("automaton", "AUTOMATON", "Automaton")
+    ),
 }
 """Actions have no suffix: they are found in modules, which must be imported first (N30)."""
 

@@ -96,8 +96,8 @@ class TooManyFaultsError(Exception):
 class Reading:
     """A file being read: its faults so far."""
 
-    def __init__(self, source: Source, words: Words) -> None:
-        self.source, self._words = source, words
+    def __init__(self, source: Source, words: Words, *, any_case: bool = False) -> None:
+        self.source, self._words, self._any_case = source, words, any_case
         self.faults: list[Fault] = []
         self.patterns: list[tuple[Pattern, Locate]] = []
 
@@ -120,6 +120,8 @@ class Reading:
         if allowed is not None:
             for child in node.children:
                 name = local_name(child.tag)
+                if self._any_case and name is not None:
+                    name = name.lower()
                 if name in allowed:
                     entry.children.append(self.entry(child, name))
                 elif name is not None:

@@ -11,7 +11,7 @@ from narval.definitions.reading import COMMON, Attribute, Word, Words
 from narval.definitions.recipe import Ranges
 
 
-def _ranges(least: int, most: int) -> Callable[[str], Ranges]:
+def ranges(least: int, most: int) -> Callable[[str], Ranges]:
     """A field of a date: `*`, or a list of numbers and ranges."""
 
     def read(text: str) -> Ranges:
@@ -33,21 +33,21 @@ def _ranges(least: int, most: int) -> Callable[[str], Ranges]:
     return read
 
 
-def _kind(text: str) -> str:
+def kind(text: str) -> str:
     """The kind of a target: any that narval knows."""
     if text not in KINDS:
         raise ValueError("a kind of definition", closest(text, KINDS))
     return text
 
 
-def _target(text: str) -> str:
+def target(text: str) -> str:
     """The full name of a definition."""
     if not re.fullmatch(r"[^\s./]+\.[^\s./]+", text):
         raise ValueError("a full name, such as group.name")
     return text
 
 
-def _timeout(text: str) -> float:
+def timeout(text: str) -> float:
     """A length of time that is not nothing."""
     if not (limit := reading.seconds(text)):
         raise ValueError("more than 0 seconds")
@@ -80,10 +80,10 @@ _RECIPE = Word(
 _STEP = Word(
     {
         "id": Attribute(reading.identifier, required=True),
-        "type": Attribute(_kind, required=True),
-        "target": Attribute(_target, required=True),
+        "type": Attribute(kind, required=True),
+        "target": Attribute(target, required=True),
         "foreach": Attribute(reading.anything),
-        "timeout": Attribute(_timeout),
+        "timeout": Attribute(timeout),
         "retries": Attribute(reading.integer(0)),
         "backoff": Attribute(reading.seconds),
         "max-parallel": Attribute(reading.integer(1)),
@@ -94,6 +94,12 @@ _STEP = Word(
 _TRANSITION = Word(
     {"id": Attribute(reading.identifier, required=True), "priority": Attribute(reading.integer())},
     ("condition", "context", "description", "in", "out", "time"),
+)
+TIME = Word(
+    {
+        **{name: Attribute(ranges(*bounds)) for name, bounds in FIELDS.items()},
+        "missed": Attribute(reading.one_of("once", "skip")),
+    }
 )
 WORDS: Words = {
     **COMMON,
@@ -110,10 +116,5 @@ WORDS: Words = {
     ),
     "out": Word({"idref": Attribute(reading.identifier, required=True)}),
     "condition": Word({"use": Attribute(reading.yes_no)}, ("match",)),
-    "time": Word(
-        {
-            **{name: Attribute(_ranges(*bounds)) for name, bounds in FIELDS.items()},
-            "missed": Attribute(reading.one_of("once", "skip")),
-        }
-    ),
+    "time": TIME,
 }

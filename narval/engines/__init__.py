@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from narval.definitions.library import Definition, Library
-    from narval.engines import plan, process
+    from narval.engines import automaton, plan, process
     from narval.engines.engine import Engine
 
-    _checked: tuple[Engine, ...] = (plan, process)
+    _checked: tuple[Engine, ...] = (plan, automaton, process)
 
 
 class Engines(Mapping[str, "Engine"]):
@@ -36,10 +36,10 @@ class Engines(Mapping[str, "Engine"]):
         return len(self._modules)
 
 
-ENGINES = Engines({"recipe": "plan", "process": "process"})
+ENGINES = Engines({"recipe": "plan", "automaton": "automaton", "process": "process"})
 """The kind of a definition, and the engine that runs it."""
 
-RUN_KINDS = Engines({"plan": "plan", "process": "process"})
+RUN_KINDS = Engines({"plan": "plan", "automaton": "automaton", "process": "process"})
 """The kind of a run, and its engine."""
 
 

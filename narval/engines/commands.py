@@ -133,6 +133,30 @@ class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
 # --- outer ----------------------------------------------------------------------------------------------
 
 
+class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A program of the operating system (A2, A9, A13, A14).
+
+    `words` are its command line and `text` its standard input; `environment` is added to what the daemon has,
+    and so is, for each of `selects`, the text that its XPath selects of the input of that name. It is not run
+    when `creates` are there and no older than `needs`, or when `unless` succeeds. `cpu` is in seconds,
+    `memory` in bytes, `files` the number that may be open; `grace` are the seconds between SIGTERM and
+    SIGKILL.
+    """
+
+    words: tuple[str, ...]
+    text: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    selects: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    creates: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    cpu: int | None = None
+    memory: int | None = None
+    files: int | None = None
+    grace: float = 2.0
+
+
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Something is to be done by someone else; exactly one `Returned` will name `call`.
 
@@ -141,8 +165,9 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
 
     `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
-    first context of a run; `near` are the eids nearest to the calling step, nearest rank first. `about`
-    is plain data that goes with it: the token of a node, the environment of a process.
+    first context of a run; `near` are the eids nearest to the calling step, nearest rank first. `program` is
+    what a call of kind "program" runs. `about` is plain data that goes with it: the token of a node, the
+    environment of a process.
     """
 
     call: str
@@ -157,6 +182,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     on_restart: str = "retry"
     attempt: int = 1
     begun: bool = False
+    program: Program | None = None
     about: dict[str, Plain] | None = None
 
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from narval.memory.element import Element, parse
 from narval.memory.numbers import Numbers, Span
 
-Reader = Callable[[Element], bytes | None]
-"""The value of an attribute of an element's root, as UTF-8, or None when it has none."""
+Reader = Callable[[int, bytes], bytes | None]
+"""Of an element with that eid and XML, the value of an attribute of its root, as UTF-8; None: it has none."""
 
 _EID_BITS = 40
 """A million million elements: thirty years at a thousand a second."""
@@ -30,9 +30,9 @@ _PLAIN = re.compile(rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*/?>')
 def reader(attribute: str) -> Reader:
     """What reads an attribute; its name is as lxml gives it."""
     if attribute == "eid":
-        return lambda element: str(element.eid).encode() if element.eid else _parsed(element, attribute)
+        return lambda eid, xml: str(eid).encode() if eid else _parsed(xml, attribute)
     if attribute == "xmlns" or not _BARE.fullmatch(attribute):
-        return lambda element: _parsed(element, attribute)
+        return lambda _, xml: _parsed(xml, attribute)
     # Attributes before it are passed over whole, so that nothing within a value is taken for one. A value
     # that has a reference (`&amp;`) or a break in it is not what it stands for: it is parsed.
     written = rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*? %s="([^"&\t\n\r]*)"' % re.escape(
@@ -40,21 +40,20 @@ def reader(attribute: str) -> Reader:
     )
     find, is_plain, opening = re.compile(written).match, _PLAIN.match, f' {attribute}="'.encode()
 
-    def read(element: Element) -> bytes | None:
-        xml = element.xml
+    def read(_: int, xml: bytes) -> bytes | None:
         found = find(xml)
         if found is not None:
             return found[1]
         plain = is_plain(xml)
         if plain is not None and opening not in plain[0]:
             return None
-        return _parsed(element, attribute)
+        return _parsed(xml, attribute)
 
     return read
 
 
-def _parsed(element: Element, attribute: str) -> bytes | None:
-    value = parse(element.xml).get(attribute)
+def _parsed(xml: bytes, attribute: str) -> bytes | None:
+    value = parse(xml).get(attribute)
     return None if value is None else str(value).encode()
 
 
@@ -67,9 +66,10 @@ class Values:
 
     __slots__ = ("_numbers", "_read")
 
-    def __init__(self, attribute: str, elements: Iterable[Element]) -> None:
+    def __init__(self, attribute: str, elements: Iterable[tuple[int, bytes]]) -> None:
+        """Of elements given by eid and XML."""
         self._read = read = reader(attribute)
-        filed = ((read(element), element.eid) for element in elements)
+        filed = ((read(eid, xml), eid) for eid, xml in elements)
         self._numbers = Numbers(sorted([_filed(value, eid) for value, eid in filed if value is not None]))
 
     def of(self, value: str) -> Span:
@@ -79,13 +79,13 @@ class Values:
 
     def add(self, element: Element) -> None:
         """An element comes."""
-        value = self._read(element)
+        value = self._read(element.eid, element.xml)
         if value is not None:
             self._numbers.add(_filed(value, element.eid))
 
     def discard(self, element: Element) -> None:
         """An element goes."""
-        value = self._read(element)
+        value = self._read(element.eid, element.xml)
         if value is not None:
             self._numbers.discard(_filed(value, element.eid))
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 from lxml import etree
 
 from narval.errors import ElementError
+from narval.memory.flat import canonical_flat, flat_attributes
 
 MAX_BYTES = 16 * 1024 * 1024
 """An element larger than this (in bytes of XML) is refused: keep it as a file and refer to it."""
@@ -122,19 +122,49 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
 
 class Tree:
-    """An element parsed: `context` is a `memory` node whose only child `root` is the element (N9).
+    """An element as patterns see it: `root`, and `context`, a `memory` node whose only child that is (N9).
 
+    It is parsed when need be: of an element without content, `get` knows the attributes from the bytes.
     Belongs to the thread that made it.
     """
 
-    __slots__ = ("context", "root", "size")
+    __slots__ = ("_context", "_element", "get", "size")
 
     def __init__(self, element: Element) -> None:
+        self._element = element
+        self._context: etree._Element | None = None
         self.size = len(element.xml)
-        self.context: etree._Element = etree.fromstring(b"<memory>" + element.xml + b"</memory>", _TRUSTED)
-        self.root: etree._Element = self.context[0]
-        if element.eid:
-            self.root.set("eid", str(element.eid))
+        self.get: Callable[[str], str | None]
+        """The value of an attribute of the root, `eid` included; None when it has none."""
+        attributes = flat_attributes(element.xml)
+        if attributes is None:
+            self.get = self.root.get
+        else:
+            if element.eid:
+                attributes["eid"] = str(element.eid)
+            self.get = attributes.get
+
+    @property
+    def name(self) -> str:
+        """The root's name; in `{namespace}local` form when it has a namespace."""
+        return self._element.name
+
+    @property
+    def root(self) -> etree._Element:
+        """The element itself."""
+        root: etree._Element = self.context[0]
+        return root
+
+    @property
+    def context(self) -> etree._Element:
+        """The node that expressions are evaluated at."""
+        context = self._context
+        if context is None:
+            element = self._element
+            context = self._context = etree.fromstring(b"<memory>" + element.xml + b"</memory>", _TRUSTED)
+            if element.eid:
+                context[0].set("eid", str(element.eid))
+        return context
 
     def has_more_nodes(self, most: int) -> bool:
         """Whether there are more elements and attributes in it than so many."""
@@ -149,33 +179,37 @@ class Tree:
 
 
 class Trees:
-    """The trees looked at last, so that an element tried by many patterns is parsed once; bounded."""
+    """The trees looked at last, so that an element tried by many patterns is parsed once; bounded.
+
+    They are in two halves. What is asked for comes into the newer; when that is full it becomes the older,
+    and what nobody asked for since goes as a whole. So keeping a tree costs no more than putting it there.
+    """
 
     def __init__(self, most: int = 1024, most_bytes: int = 8 * 1024 * 1024) -> None:
-        self._most, self._most_bytes = most, most_bytes
-        self._kept: OrderedDict[int, tuple[Tree, int]] = OrderedDict()
+        self._most, self._most_bytes = max(1, most // 2), most_bytes // 2
+        self._newer: dict[int, Tree] = {}
+        self._older: dict[int, Tree] = {}
         self._bytes = 0
+        """How many bytes of XML came into the newer half."""
 
     def of(self, element: Element) -> Tree:
         """The element's tree; an element without an eid is parsed each time."""
-        kept = self._kept.get(element.eid)
-        if kept is not None:
-            self._kept.move_to_end(element.eid)
-            return kept[0]
-        tree = Tree(element)
-        if element.eid and len(element.xml) * 8 <= self._most_bytes:
-            self._kept[element.eid] = (tree, len(element.xml))
-            self._bytes += len(element.xml)
-            while len(self._kept) > self._most or self._bytes > self._most_bytes:
-                _, (_, size) = self._kept.popitem(last=False)
-                self._bytes -= size
+        eid = element.eid
+        tree = self._newer.get(eid)
+        if tree is not None:
+            return tree
+        tree = self._older.pop(eid, None) or Tree(element)
+        if eid and tree.size * 4 <= self._most_bytes:
+            if len(self._newer) >= self._most or self._bytes + tree.size > self._most_bytes:
+                self._newer, self._older, self._bytes = {}, self._newer, 0
+            self._newer[eid] = tree
+            self._bytes += tree.size
         return tree
 
     def drop(self, eid: int) -> None:
         """Forget one tree, because its element changed or is gone."""
-        kept = self._kept.pop(eid, None)
-        if kept is not None:
-            self._bytes -= kept[1]
+        self._newer.pop(eid, None)
+        self._older.pop(eid, None)
 
 
 def parse(xml: bytes) -> etree._Element:
@@ -191,7 +225,9 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
     if isinstance(source, etree._Element):
         _check_tree(source)
         return _kept_bytes(source)
-    return _kept_bytes(parse_untrusted(_encoded(source), text=isinstance(source, str)))
+    data = _encoded(source)
+    flat = canonical_flat(data)
+    return flat if flat is not None else _kept_bytes(parse_untrusted(data, text=isinstance(source, str)))
 
 
 def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
@@ -254,7 +290,11 @@ def elements_of(data: str | bytes) -> list[bytes]:
 
     Raises ElementError.
     """
-    root = parse_untrusted(_encoded(data), text=isinstance(data, str))
+    data, text = _encoded(data), isinstance(data, str)
+    flat = canonical_flat(data)
+    if flat is not None and not flat.startswith(b"<memory"):
+        return [flat]
+    root = parse_untrusted(data, text=text)
     roots: Iterable[etree._Element] = children(root) if local_name(root.tag) == "memory" else [root]
     return [_kept_bytes(each) for each in roots]
 

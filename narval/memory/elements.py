@@ -8,7 +8,7 @@ again, and stays an object; what is old is unpacked when somebody looks, in a mi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 import msgspec
@@ -74,6 +74,15 @@ class Elements:
             _, number, _ = _HEAD.unpack_from(kept)
             return self._named(number)
         return kept.name if kept is not None else None
+
+    def documents(self, eids: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        """Of those elements that are there, eid and XML: what is packed beside it stays packed."""
+        for eid in eids:
+            kept = self._kept.get(eid)
+            if isinstance(kept, bytes):
+                yield eid, kept[_HEAD.size + _HEAD.unpack_from(kept)[2] :]
+            elif kept is not None:
+                yield eid, kept.xml
 
     def __contains__(self, eid: object) -> bool:
         return eid in self._kept

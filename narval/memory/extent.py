@@ -98,6 +98,8 @@ class Extents:
 
     def enter(self, element: Element, tree: Callable[[Element], Tree]) -> None:
         """A new element."""
+        if not self._by_name:
+            return
         for extent in self._by_name.get(element.name, ()):
             if extent.bound.test(tree(element)):
                 extent.enter(element.eid)

@@ -17,8 +17,6 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from lxml import etree
-
 from narval.memory.element import Tree
 from narval.memory.match import Bound, Key
 from narval.memory.places import Branch, Leaf, Tests
@@ -73,7 +71,7 @@ class Index(Generic[Watcher]):
 
     def wakes(self, tree: Tree) -> list[Watcher]:
         """The watchers that an element satisfies, each once, in the order they came."""
-        sure, unsure = self._met(tree.root)
+        sure, unsure = self._met(tree)
         if unsure:
             for entry in set(unsure).difference(sure):
                 self.tried += 1
@@ -83,7 +81,7 @@ class Index(Generic[Watcher]):
 
     def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
         """The watchers an element surely satisfies, and those whose conditions would have to be evaluated."""
-        sure, unsure = self._met(tree.root)
+        sure, unsure = self._met(tree)
         return _in_order(sure), _in_order(unsure)
 
     def interested(self, name: str) -> bool:
@@ -116,12 +114,12 @@ class Index(Generic[Watcher]):
             leaf.home.remove(leaf)
             del leaf.entry
 
-    def _met(self, root: etree._Element) -> tuple[list[_Entry], list[_Entry]]:
+    def _met(self, tree: Tree) -> tuple[list[_Entry], list[_Entry]]:
         """The conditions an element satisfies for sure, and those to be evaluated; some come repeatedly."""
         sure: list[_Entry] = []
         unsure: list[_Entry] = []
-        facts = Facts(root)
-        for branch in (self._branches.get(root.tag), self._branches.get(None)):
+        facts = Facts(tree)
+        for branch in (self._branches.get(tree.name), self._branches.get(None)):
             if branch is not None:
                 for leaf in branch.met(facts):
                     if not leaf.tests or _hold(leaf.tests, facts):

@@ -52,8 +52,9 @@ class Branch:
 
     def met(self, facts: Facts) -> list[Leaf]:
         """What an element of that name may satisfy."""
-        met = self.loose.met(facts)
-        look_up = facts.root.get
+        loose = self.loose
+        met = loose.met(facts) if loose.leaves or loose.orders else []
+        look_up = facts.tree.get
         for shelf in self.shelves.values():
             if shelf.attribute is not None:
                 found = shelf.places.get(look_up(shelf.attribute))

@@ -221,8 +221,8 @@ class Memory:
         indexes = self._by_value.setdefault(name, {})
         index = indexes.get(attribute)
         if index is None:
-            bearers = map(self._elements.get, self._by_name.get(name, ()))
-            index = indexes[attribute] = Values(attribute, filter(None, bearers))
+            bearers = self._elements.documents(self._by_name.get(name, ()))
+            index = indexes[attribute] = Values(attribute, bearers)
         return index
 
     def _bear(self, name: str, eid: int) -> None:
@@ -234,16 +234,19 @@ class Memory:
 
     def _add(self, change: changes.Added) -> None:
         element = change.element
+        eid, name = element.eid, element.name
         self._elements.add(element)
-        self._bear(element.name, element.eid)
-        for index in self._by_value.get(element.name, _NO_INDEXES).values():
-            index.add(element)
+        self._bear(name, eid)
+        if name in self._by_value:
+            for index in self._by_value[name].values():
+                index.add(element)
         self._extents.enter(element, self._trees.of)
-        if element.addressed:
-            self._addressed.add(element.eid)
+        if element.origin is not None and element.addressed:
+            self._addressed.add(eid)
         if change.declared:
-            self.declared[element.eid] = change.declared
-        self.next_eid = max(self.next_eid, element.eid + 1)
+            self.declared[eid] = change.declared
+        if eid >= self.next_eid:
+            self.next_eid = eid + 1
 
     def _remove(self, eid: int) -> None:
         element = self._elements.pop(eid)

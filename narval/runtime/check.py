@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from time import time as now
+from typing import Any
 
+from narval.definitions import automaton_checks
+from narval.definitions.automaton import Automaton
 from narval.definitions.library import Definition, Library
 from narval.definitions.process import Process
 from narval.definitions.process_checks import doubts
@@ -70,18 +73,41 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 
 
 def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """What definitions say that is allowed and may not be meant: dates gone by, or left open (N25)."""
+    """What definitions say that is allowed and may not be meant: dates gone by, or left open (N25), states
+    from which nothing leads to an end (A11).
+    """
     definitions = list(definitions)
-    recipes = [each for each in definitions if isinstance(each, Recipe)]
-    processes = [each for each in definitions if isinstance(each, Process)]
-    dates = [
-        Fault(recipe.path, time.line, 1, doubt, warning=True)
-        for recipe in recipes
-        for transition in recipe.transitions.values()
-        for time in transition.times
-        if (doubt := _doubt(time))
+    doubtful = [
+        Fault(each.path, line, 1, doubt, warning=True)
+        for each in definitions
+        for line, doubt in _DOUBTS.get(each.kind, _no_doubts)(each)
     ]
-    return [*dates, *doubts(processes, library)]
+    processes = [each for each in definitions if isinstance(each, Process)]
+    return [*doubtful, *doubts(processes, library)]
+
+
+def _of_recipe(recipe: Recipe) -> Iterator[tuple[int, str]]:
+    return _of_dates(time for each in recipe.transitions.values() for time in each.times)
+
+
+def _of_automaton(automaton: Automaton) -> Iterator[tuple[int, str]]:
+    yield from automaton_checks.warnings(automaton)
+    yield from _of_dates(time for state in automaton.states.values() for time in state.after)
+
+
+def _of_dates(times: Iterable[Time]) -> Iterator[tuple[int, str]]:
+    return ((time.line, doubt) for time in times if (doubt := _doubt(time)))
+
+
+def _no_doubts(definition: Definition) -> Iterator[tuple[int, str]]:
+    return iter(())
+
+
+_DOUBTS: Mapping[str, Callable[[Any], Iterator[tuple[int, str]]]] = {
+    "recipe": _of_recipe,
+    "automaton": _of_automaton,
+}
+"""By the kind of a definition, what may not be meant: lines, and what is doubtful there."""
 
 
 def _doubt(time: Time) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from narval.definitions.library import Definition, Parsed
 from narval.errors import (
     DaemonGoneError,
     Fault,
@@ -40,6 +41,7 @@ from narval.runtime.logbook import Logbook
 from narval.runtime.loop import Loop, Request
 from narval.runtime.losses import own_up
 from narval.runtime.perform import Modules, Performer
+from narval.runtime.programs.place import programs_of
 from narval.runtime.recovery import restore, restore_runs
 from narval.runtime.renewal import Renewal
 from narval.runtime.schemas import Schemas
@@ -48,6 +50,7 @@ from narval.runtime.store import Store
 from narval.runtime.stores import open_store
 from narval.runtime.turn import ACTED, Turn
 from narval.runtime.zone import machine_zone
+from narval.source import Source
 
 log = logging.getLogger("narval.daemon")
 
@@ -104,7 +107,9 @@ class Daemon:
         files = home or model
         self.agent = Agent(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
-        self.executor = executor or Executor(settings.limits, clock=clock)
+        self.executor = executor or Executor(
+            settings.limits, clock=clock, programs=programs_of(files, quiet=quiet)
+        )
         self.executor.on_caught_up = lambda call: self._ring()
         self.performer = Performer(
             self.agent,
@@ -194,6 +199,7 @@ class Daemon:
         if self.home is not None:
             declared, self._memory_faults = read_memory(self.home.memory, self.schemas)
         if not self.quiet:
+            await self.executor.end_former()
             self.performer.resume()
         await self.submit(lambda turn: self.declare(turn, declared, at_start=not self.quiet))
         if not self.quiet:
@@ -363,6 +369,12 @@ class Daemon:
         self.given.append(what)
         self.use(loaded)
         await self.submit(lambda turn: self.declare(turn, None, at_start=False))
+
+    async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
+        """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
+        self.use(self.loaded.with_parsed(source, parsed))
+        await self.submit(lambda turn: self.declare(turn, None, at_start=False))
+        return parsed.definitions
 
     # --- hot files ------------------------------------------------------------------------------------
 

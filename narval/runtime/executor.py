@@ -15,6 +15,7 @@ from narval.runtime.executors.inline import answer_at_once
 from narval.runtime.executors.naps import Naps
 from narval.runtime.executors.threads import Threads
 from narval.runtime.executors.workers import Workers
+from narval.runtime.programs.place import Programs
 
 __all__ = ["Counts", "Executor", "Limits", "Outcome", "Task"]
 
@@ -33,12 +34,14 @@ class Executor:
         limits: Limits | None = None,
         on_caught_up: Callable[[str], None] | None = None,
         clock: Clock | None = None,
+        programs: Programs | None = None,
     ) -> None:
         limits = limits or Limits()
         loop = asyncio.get_running_loop()
         self._threads = Threads(loop, limits.threads)
         self._workers = Workers(loop, limits)
         self._coroutines = Coroutines(loop, limits.patience)
+        self.programs = programs or Programs(loop)
         self._places: dict[str, Place] = {
             "thread": self._threads,
             "worker": self._workers,
@@ -46,7 +49,9 @@ class Executor:
             "script": self._workers,
             "async": self._coroutines,
             "source": self._coroutines,
+            "program": self.programs,
         }
+        self._all: tuple[Place, ...] = (self._threads, self._workers, self._coroutines, self.programs)
         self._loop = loop
         self.on_caught_up = on_caught_up or _nobody
         self._clock = clock or SystemClock()
@@ -96,6 +101,10 @@ class Executor:
         self._loop.call_soon(self._abandon, work)
         return True
 
+    async def end_former(self) -> None:
+        """End the programs that a daemon before this one has left running."""
+        await asyncio.to_thread(self.programs.keeping.end_former)
+
     async def close(self, grace: float = 0.0) -> None:
         """End: sources at once, other calls when they are done or after `grace` seconds.
 
@@ -112,7 +121,7 @@ class Executor:
         for work, _ in self._calls.values():
             work.over = work.over or not work.under_way  # what is still being announced is not begun any more
         self._calls.clear()
-        for place in (self._threads, self._workers, self._coroutines):
+        for place in self._all:
             await place.close()
 
     def limit(self, limits: Limits) -> None:
@@ -127,7 +136,7 @@ class Executor:
     @property
     def counts(self) -> Counts:
         """How much is under way."""
-        places = (self._threads, self._workers, self._coroutines)
+        places = self._all
         queued = sum(place.queued for place in places)
         return Counts(
             running=len(self._calls) - queued,

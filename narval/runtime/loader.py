@@ -69,11 +69,18 @@ class Loaded(msgspec.Struct, frozen=True):
             imported = Imported({stem: imported.modules[stem]})
             definitions: tuple[Definition, ...] = imported.modules[stem].found
         else:
-            parsed = _parse(source)
-            definitions = parsed.definitions
-            faults = [*parsed.faults, *check_targets(parsed.references, self.library.replace(definitions))]
-            if faults:
-                raise DefinitionError(faults)
+            return self.with_parsed(source, _parse(source))
+        return self._with(source, definitions, imported)
+
+    def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
+        """The same with what was made of a text added. Raises DefinitionError."""
+        known = self.library.replace(parsed.definitions)
+        faults = [*parsed.faults, *check_targets(parsed.references, known)]
+        if faults:
+            raise DefinitionError(faults)
+        return self._with(source, parsed.definitions, Imported())
+
+    def _with(self, source: Source, definitions: tuple[Definition, ...], imported: Imported) -> Loaded:
         library, misfits = compose_all(self.library.replace(definitions))
         if misfits:
             raise DefinitionError(misfits)

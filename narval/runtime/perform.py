@@ -55,6 +55,11 @@ class _Prepared(NamedTuple):
     lists: frozenset[str]
 
 
+_A_PROGRAM = _Prepared(Task(call="", run=0, step="", action="", where="program"), (), frozenset())
+_UNLIMITED = frozenset({"source", "program"})
+"""What may go on for ever unless its step or state says otherwise: others have the limit of the home."""
+
+
 class Performer:
     """Performs the commands of one agent.
 
@@ -163,7 +168,7 @@ class Performer:
         if call.kind == "node":
             (self._script if call.name == SCRIPT else self._node)(run, call)
             return
-        prepared = self._prepare(run, call)
+        prepared = _A_PROGRAM if call.program is not None else self._prepare(run, call)
         inputs, gone = self._inputs(call, prepared) if prepared is not None else ({}, 0)
         if gone or prepared is None:
             what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
@@ -299,7 +304,10 @@ class Performer:
             attempt=call.attempt,
             family=run.eid if run.caller is None else self.agent.top(run),
             inputs=inputs,
-            timeout=None if prepared.task.where == "source" and call.timeout is None else timeout,
+            timeout=None if prepared.task.where in _UNLIMITED and call.timeout is None else timeout,
+            action=prepared.task.action or call.name,
+            program=call.program,
+            home=self._home,
         )
 
     def _inputs(

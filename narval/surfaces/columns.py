@@ -52,6 +52,7 @@ _STATES = {
     "history": "green",
     "fired": "green",
     "error": "red",
+    "erred": "red",
     "failed": "red",
     "fail": "red",
     "impossible": "dim",
@@ -124,6 +125,14 @@ STEPS = (
     Column("state", _of("state"), style=_state),
     Column("target", _of("target")),
     Column("calls", _calls, right=True),
+)
+STATES = (
+    Column("state", _of("id")),
+    Column("is", _of("state"), style=_state),
+    Column("ended with", lambda row: "0, up to date" if row.get("skipped") else row.get("label", "")),
+    Column("visits", _of("visits"), right=True),
+    Column("runs", lambda row: shortened(row["target"], 60)),
+    Column("printed last", lambda row: shortened((row.get("output") or "").rpartition("\n")[2], 100)),
 )
 TRANSITIONS = (Column("transition", _of("id")), Column("state", _of("state"), style=_state))
 ELEMENTS = (

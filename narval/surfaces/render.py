@@ -15,6 +15,7 @@ from narval.surfaces.columns import (
     LATER,
     RUNS,
     SNIPPET,
+    STATES,
     STEPS,
     TRANSITIONS,
     Column,
@@ -36,13 +37,15 @@ from narval.surfaces.text import (
     zone,
 )
 
+_A = {"automaton": "an"}
+
 
 def run(shown: Row) -> None:
     """One run with its parts, for people."""
     parent, error, again = shown.get("parent"), shown.get("error"), shown.get("retry_of")
     fields(
         [
-            ("run", f"{shown['eid']}, a {shown['kind']} of {shown['name']}"),
+            ("run", f"{shown['eid']}, {_A.get(shown['kind'], 'a')} {shown['kind']} of {shown['name']}"),
             ("as of", f"line {shown['seq']}, {moment_exactly(shown['at'])}" if "seq" in shown else None),
             ("state", shown["state"]),
             ("started", f"{moment(shown['started'])} {zone()}"),
@@ -55,7 +58,7 @@ def run(shown: Row) -> None:
             ("context", ", ".join(map(str, shown.get("context") or ()))),
         ]
     )
-    for columns, key in ((STEPS, "steps"), (TRANSITIONS, "transitions")):
+    for columns, key in ((STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions")):
         if shown.get(key):
             click.echo()
             table(columns, shown[key])

@@ -164,4 +164,4 @@ def _taken(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]
     if eid in memory.reserved:
         return "not reserved", "a call under way is replacing it"
     where = " ".join(scope) if scope is not None else "it"
-    return "not used before", f"used by {where}"
+    return "one not used before", f"used by {where}"

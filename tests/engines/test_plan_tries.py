@@ -10,7 +10,7 @@ from narval.engines.commands import Abandon, Call, Finish, Release, Reserve, Unw
 from narval.engines.engine import Wait
 from narval.engines.events import Problem
 from narval.engines.plan.changes import SourceWell, TriedAgain, TryErred
-from narval.engines.plan.tries import LONGEST_BACKOFF, wait
+from narval.engines.waiting import LONGEST_BACKOFF, wait
 from tests.dialogue import Dialogue, action, recipe, step, transition
 
 PLAIN = action("m.a", (), [Output("given", "thing", optional=True)])

@@ -282,12 +282,14 @@ def test_an_element_without_a_number_is_not_kept() -> None:
 
 
 def test_the_trees_looked_at_last_stay() -> None:
-    trees = Trees(most=2)
-    first, second, third = (Element(n, b"<a/>") for n in (1, 2, 3))
+    trees = Trees(most=4)
+    first, second, third, *others = (Element(n, b"<a/>") for n in range(1, 7))
     kept, gone = trees.of(first), trees.of(second)
-    assert trees.of(first) is kept
     trees.of(third)
     assert trees.of(first) is kept
+    for element in others:
+        trees.of(element)
+        assert trees.of(first) is kept
     assert trees.of(second) is not gone
 
 

@@ -45,6 +45,8 @@ def test_what_is_old_is_as_it_was(given_elements, gone):
         assert found == element
         assert (found.added, found.origin, found.name) == (element.added, element.origin, element.name)
         assert elements.name(eid) == element.name
+    everything = [(eid, element.xml) for eid, element in expected.items()]
+    assert list(elements.documents(range(20))) == everything
     for eid in gone:
         assert eid not in elements
         assert elements.get(eid) is None

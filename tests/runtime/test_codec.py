@@ -16,6 +16,7 @@ from narval.engines.commands import (
     Add,
     Call,
     Command,
+    Program,
     Release,
     Reserve,
     Unwake,
@@ -125,6 +126,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[int, ...]: eids,
     tuple[str, ...]: st.lists(words, max_size=2).map(tuple),
     tuple[tuple[int, ...], ...]: st.lists(eids, max_size=2).map(tuple),
+    tuple[tuple[str, str], ...]: st.lists(st.tuples(words, words), max_size=2).map(tuple),
     tuple[tuple[str, tuple[int, ...]], ...]: st.lists(st.tuples(words, eids), max_size=2).map(tuple),
     tuple[Raw, ...]: raws,
     tuple[str, str, str]: st.tuples(words, words, words),
@@ -145,6 +147,8 @@ def structs(kind: type) -> st.SearchStrategy[Any]:
     fields = {field.name: _FIELDS[field.type] for field in msgspec.structs.fields(kind)}
     return st.builds(kind, **fields)
 
+
+_FIELDS[Program | None] = st.none() | structs(Program)
 
 events = st.one_of(*map(structs, get_args(Event)))
 changes = st.one_of(*map(structs, get_args(Change)))

@@ -65,6 +65,9 @@ class Interleaving:
             self.given_up.add(call)
         return call in self.held
 
+    async def end_former(self) -> None:
+        """No call here is a program."""
+
     async def close(self, grace: float = 0.0) -> None:
         """Some calls end in time."""
         if grace > 0:

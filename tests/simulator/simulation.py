@@ -291,6 +291,7 @@ class Simulation:
     async def _ask_without_a_daemon(self, daemon: Daemon) -> None:
         await self._end()
         self._note("asked without a daemon")
+        self.scene.kill_at = self._doom(True)
         quiet = await self.scene.open(quiet=True)
         for _ in range(self.chance.choice((1, 3))):
             quiet.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))

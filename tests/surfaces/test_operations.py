@@ -202,7 +202,7 @@ def test_N11_why_says_that_an_element_was_used_before(agent: Agent) -> None:
     second = agent.start("t.wait")
     agent.until_idle()
     (condition,) = agent.why(second)["waiting"][0]["conditions"]
-    assert condition["failed"] == "not used before"
+    assert condition["failed"] == "one not used before"
     assert "t.wait" in condition["value"]
 
 

@@ -7,11 +7,8 @@ home is another now: then the date is worked out anew.
 
 from __future__ import annotations
 
-from math import ceil
-
 from narval.definitions.recipe import Transition
-from narval.definitions.schedule import schedule_of
-from narval.engines import commands
+from narval.engines import calendar, commands
 from narval.engines.plan.changes import DateSet
 from narval.engines.plan.deciding import Deciding
 
@@ -23,7 +20,7 @@ def is_awaited(plan: Deciding, transition: Transition) -> bool:
 
 def set_date(plan: Deciding, transition: Transition) -> bool:
     """Wait for the next date that fits; False when none ever comes again."""
-    date = schedule_of(transition.times, plan.view.zone).next(plan.event.at)
+    date = calendar.next_date(transition.times, plan.view.zone, plan.event.at)
     if date is None:
         return False
     wake = plan.record.identifier()
@@ -33,17 +30,6 @@ def set_date(plan: Deciding, transition: Transition) -> bool:
 
 
 def has_come(plan: Deciding, transition: Transition) -> bool:
-    """Whether the date that was set is there, or was missed and is not to be dropped for that.
-
-    What lies before `view.since` was missed: nobody was at work then.
-    """
-    date, now, since = plan.state.transition(transition.id).date, plan.event.at, plan.view.since
-    if now < date:
-        return False
-    if date >= since:
-        return True
-    schedule = schedule_of(transition.times, plan.view.zone)
-    if schedule.missed(date - 1, now):
-        return True
-    first = schedule.next(ceil(since) - 1)
-    return first is not None and first <= now
+    """Whether the date that was set is there, or was missed and is not to be dropped for that."""
+    date = plan.state.transition(transition.id).date
+    return calendar.has_come(transition.times, date, plan.event.at, plan.view)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from lxml import etree
-
+from narval.memory.element import Tree
 from narval.memory.xpath.classic import compiled, string_of
 from narval.memory.xpath.number import number
 
@@ -40,9 +39,9 @@ class Field:
             self._numbers = _NumberField(self)
         return self._numbers
 
-    def values(self, root: etree._Element) -> Sequence[Any]:
+    def values(self, tree: Tree) -> Sequence[Any]:
         """What an element has there, in document order: strings, or numbers without NaN."""
-        return (string_of(root),)
+        return (string_of(tree.root),)
 
     def __repr__(self) -> str:
         return self.text
@@ -55,8 +54,8 @@ class _AttributeField(Field):
         super().__init__("@" + name)
         self.attribute = self._name = name
 
-    def values(self, root: etree._Element) -> Sequence[str]:
-        value = root.get(self._name)
+    def values(self, tree: Tree) -> Sequence[str]:
+        value = tree.get(self._name)
         return () if value is None else (value,)
 
 
@@ -67,8 +66,8 @@ class _PathField(Field):
         super().__init__(text)
         self._path = compiled(text, dict(prefixes))
 
-    def values(self, root: etree._Element) -> Sequence[str]:
-        return [each if isinstance(each, str) else string_of(each) for each in self._path(root)]
+    def values(self, tree: Tree) -> Sequence[str]:
+        return [each if isinstance(each, str) else string_of(each) for each in self._path(tree.root)]
 
 
 class _NumberField(Field):
@@ -82,10 +81,10 @@ class _NumberField(Field):
         self._name = strings.attribute
         self._numbers = self
 
-    def values(self, root: etree._Element) -> Sequence[float]:
+    def values(self, tree: Tree) -> Sequence[float]:
         if self._name is None:
-            return [value for value in map(number, self._strings.values(root)) if value == value]
-        written = root.get(self._name)
+            return [value for value in map(number, self._strings.values(tree)) if value == value]
+        written = tree.get(self._name)
         if written is None or (value := number(written)) != value:
             return ()
         return (value,)
@@ -117,11 +116,11 @@ def path_field(text: str, prefixes: Prefixes) -> Field:
 class Facts(dict[Field, Sequence[Any]]):
     """What one element has in each field that somebody asked for; looked up once."""
 
-    __slots__ = ("root",)
+    __slots__ = ("tree",)
 
-    def __init__(self, root: etree._Element) -> None:
-        self.root = root
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
 
     def __missing__(self, field: Field) -> Sequence[Any]:
-        values = self[field] = field.values(self.root)
+        values = self[field] = field.values(self.tree)
         return values

@@ -89,7 +89,7 @@ class Key(msgspec.Struct, frozen=True):
 
     def holds(self, facts: Facts) -> bool:
         """Whether all of it holds of an element."""
-        return self.tag in (None, facts.root.tag) and all(test.holds(facts) for test in self.tests)
+        return self.tag in (None, facts.tree.name) and all(test.holds(facts) for test in self.tests)
 
 
 # --- terms ----------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from narval.engines.commands import Program
 from narval.engines.events import Problem, Raw
 from narval.memory.element import Element
 from narval.runtime.calling import CurrentCall
 
-Where = Literal["thread", "worker", "inline", "async", "source", "transform", "script"]
+Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script"]
 Inputs = Mapping[str, Element | list[Element] | None]
 Produced = Callable[[list[Raw]], Awaitable[None]]
 Announce = Callable[[Callable[[], None]], None]
@@ -31,6 +32,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     a worker, function `function_name` of the module `module_path`, or the stylesheet at `module_path`.
     `source` is the text of that file as it was when the definition was loaded; without it the worker reads
     the file. `inputs` are by input id, in declaration order. `timeout` is in seconds, None for none.
+    `program` is what is run where that is a program.
     `about` is what a call of a node is about: its hook, its token as plain data, its script.
     """
 
@@ -48,13 +50,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Inputs = {}
     timeout: float | None = None
     home: Path | None = None
+    program: Program | None = None
     about: Mapping[str, Any] | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How a call ended: what it gave, or why it failed, or that it was given up on request.
 
-    `value` is what a node left: plain data.
+    `value` is plain data: of a program its status and last lines, of a node what it left.
     """
 
     elements: list[Raw] = []

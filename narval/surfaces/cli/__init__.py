@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from narval import __version__
-from narval.surfaces.cli import daemon, definitions, homes, memory, runs, simulate
+from narval.surfaces.cli import automaton, daemon, definitions, homes, memory, runs, simulate
 from narval.surfaces.cli.command import Commands, common_options
 
 COMMANDS = (
@@ -16,6 +16,7 @@ COMMANDS = (
     daemon.reload,
     homes.check,
     simulate.simulate,
+    automaton.automaton,
     memory.start,
     memory.add,
     memory.memory,

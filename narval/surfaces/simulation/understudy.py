@@ -91,6 +91,9 @@ class Understudy(Executor):
         elif task.where == "source":
             met.how = "source"
             self._hold(task, done, Outcome(), math.inf)
+        elif task.where == "program":  # it would have gone well
+            met.how = "noted"
+            done(Outcome(value={"status": 0, "output": ""}))
         elif task.where == "transform" or self._play.is_pure(task.action):
             met.how = "ran"
             super().start(task, done, produced, announce)

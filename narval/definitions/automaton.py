@@ -1,0 +1,121 @@
+"""Automaton: states that run programs, and transitions on how those ended (A1-A16).
+
+An automaton is linked once, when it is loaded: a state knows who follows it by which label, and whom it waits
+for. Nothing here is altered afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+
+from narval.definitions.library import Reference
+from narval.definitions.recipe import Time
+from narval.memory.match import Condition
+
+START, END = "start", "end"
+"""The state every automaton begins with, and the one that ends a run at once when it is done."""
+
+SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
+"""Labels: a status is a number, a signal by name or any, the end of a time limit, whatever has no other."""
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """Elements of the run's context that a program is given (A13): as a variable, or on standard input.
+
+    `name` is the variable, or "" for standard input; of the newest element that fits, `select` is the XPath
+    whose text becomes the value. Standard input is given all that fit, within a `memory`.
+    """
+
+    name: str
+    condition: Condition
+    select: str = "string(.)"
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a program may take (A14): seconds of processor, bytes of memory, open files; None: no limit."""
+
+    cpu: int | None = None
+    memory: int | None = None
+    files: int | None = None
+
+
+class State(msgspec.Struct, eq=False):
+    """A state (A2): it runs the first of `commands` that succeeds (A8), or calls `target` (A15).
+
+    A command is words, never text for a shell; `text` is its standard input. `wait` names the signal, and
+    `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
+    `awaits` the states whose 0 it needs before it starts.
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...] = ()
+    texts: tuple[str, ...] = ()
+    target: tuple[str, str] | None = None
+    timeout: float | None = None
+    retries: int = 0
+    backoff: float | None = None
+    max_visits: int | None = None
+    creates: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    after: tuple[Time, ...] = ()
+    wait: str = ""
+    on_restart: Literal["retry", "error"] = "retry"
+    grace: float = 2.0
+    directory: str = ""
+    environment: Mapping[str, str] = {}
+    feeds: tuple[Feed, ...] = ()
+    limits: Limits = Limits()
+    line: int = 1
+    follow: Mapping[str, tuple[State, ...]] = {}
+    awaits: tuple[State, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing follows it, whatever its program says."""
+        return not self.follow
+
+    def label(self, *words: str) -> str | None:
+        """The first of these labels, most precise first, that leads on; or `*`; None when none does."""
+        return next((word for word in (*words, ANY) if word in self.follow), None)
+
+    def __repr__(self) -> str:
+        return f"<State {self.name}>"
+
+
+class Automaton(msgspec.Struct, frozen=True, eq=False):
+    """What a run of kind automaton follows. `states` are by name, in the order of the file.
+
+    `xml` is the element that memory shows (N2); `digest` names the version; `max_parallel` is how many
+    programs run at once, None for as many as are ready.
+    """
+
+    kind: ClassVar[str] = "automaton"
+
+    group: str
+    name: str
+    states: Mapping[str, State]
+    max_parallel: int | None = None
+    decay: float | None = None
+    descriptions: Mapping[str, str] = {}
+    references: tuple[Reference, ...] = ()
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
+
+    @property
+    def start(self) -> State:
+        """The state that every run begins with."""
+        return self.states[START]
+
+    def __repr__(self) -> str:
+        return f"<Automaton {self.full_name} {self.digest[:12]}>"

@@ -1,0 +1,128 @@
+"""What the graph of an automaton shows before it runs (A11): states and joins that never come to anything.
+
+A state can start when some label but 0 leads to it from a state that can, or when all the states that lead to
+it by 0 can end so: it waits for each of them. What cannot start is found by letting all start that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from narval.definitions.automaton import START, SUCCESS, Automaton, State
+
+
+def startable(states: Mapping[str, State]) -> set[str]:
+    """The names of the states that some course of events starts."""
+    lacking = {name: {each.name for each in state.awaits} for name, state in states.items()}
+    found: set[str] = set()
+    pending = [states[START]] if START in states else []
+    while pending:
+        state = pending.pop()
+        if state.name in found:
+            continue
+        found.add(state.name)
+        for label, followers in state.follow.items():
+            for each in followers:
+                if label == SUCCESS:
+                    lacking[each.name].discard(state.name)
+                if label != SUCCESS or not lacking[each.name]:
+                    pending.append(each)
+    return found
+
+
+def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
+    """The states that cannot start, and why: nothing leads there, or a join lacks one that comes after it."""
+    found = startable(states)
+    for state in states.values():
+        if state.name in found:
+            continue
+        there = [each.name for each in state.awaits if each.name in found]
+        lacking = [each.name for each in state.awaits if each.name not in found]
+        if there:
+            yield (
+                state,
+                f"state {state.name!r} can never start: it waits for 0 of {_all(there)} and of "
+                f"{_all(lacking)} too, which cannot start before it",
+            )
+        elif lacking:
+            yield (
+                state,
+                f"state {state.name!r} can never start: only {_all(lacking)} leads there, which cannot start",
+            )
+        else:
+            yield state, f"state {state.name!r} can never start: no transition leads to it from {START!r}"
+
+
+def warnings(automaton: Automaton) -> Iterator[tuple[int, str]]:
+    """What is allowed and may not be meant, each with its line."""
+    yield from _hopeless(automaton)
+    for state in automaton.states.values():
+        if state.follow and state.label(SUCCESS) is None:
+            yield (
+                state.line,
+                f"state {state.name!r} has transitions, but none for 0: a run that comes there with 0 fails",
+            )
+    yield from _endless(automaton)
+
+
+def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
+    """States from which none can be reached that ends the run well."""
+    final = [each for each in automaton.states.values() if each.is_final]
+    if not final:
+        return  # it is meant to go on until it is stopped
+    before: dict[str, list[State]] = {}
+    for state in automaton.states.values():
+        for followers in state.follow.values():
+            for each in followers:
+                before.setdefault(each.name, []).append(state)
+    hopeful: set[str] = set()
+    pending = list(final)
+    while pending:
+        state = pending.pop()
+        if state.name not in hopeful:
+            hopeful.add(state.name)
+            pending.extend(before.get(state.name, ()))
+    for state in automaton.states.values():
+        if state.name not in hopeful:
+            yield state.line, f"no final state can be reached from {state.name!r}"
+
+
+def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
+    """Cycles in which nothing limits how often they are gone round (A7)."""
+    for cycle in _cycles(automaton.states.values()):
+        if all(state.max_visits is None and not state.after and not state.wait for state in cycle):
+            names = " → ".join(state.name for state in (*cycle, cycle[0]))
+            yield (
+                cycle[0].line,
+                f"{names} may go round for ever; max-visits on one of them sets a limit",
+            )
+
+
+def _cycles(states: Iterable[State]) -> Iterator[list[State]]:
+    """One cycle for each edge that leads back in a walk, depth first; the walk has a stack of its own."""
+    done: set[str] = set()
+    for root in states:
+        if root.name in done:
+            continue
+        path: dict[str, State] = {root.name: root}
+        stack = [_followers(root)]
+        while stack:
+            following = next(stack[-1], None)
+            if following is None:
+                stack.pop()
+                name, _ = path.popitem()
+                done.add(name)
+            elif following.name in path:
+                walked = list(path.values())
+                yield walked[list(path).index(following.name) :]
+            elif following.name not in done:
+                path[following.name] = following
+                stack.append(_followers(following))
+
+
+def _followers(state: State) -> Iterator[State]:
+    return iter({each.name: each for followers in state.follow.values() for each in followers}.values())
+
+
+def _all(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

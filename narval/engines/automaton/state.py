@@ -1,0 +1,293 @@
+"""The state of a run of an automaton, how facts change it, and the tables of what may follow what (A2-A6).
+
+A state   idle → ready → held → running → done | erred
+          ready → running      held → held: it waits for one thing after another      running → held: back-off
+          any → idle: it was killed, or its turn came again     done, erred, idle → ready
+A run     ready → running → ending → done | failed      any that is not over → cancelled | failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+
+from narval.engines.automaton.changes import (
+    AutomatonChange,
+    CallFailed,
+    CallGone,
+    CallLate,
+    FinalReached,
+    RunMoved,
+    RunStarted,
+    SignalHeard,
+    SignalTaken,
+    StateAwaited,
+    StateCalled,
+    StateEnded,
+    StateHeld,
+    StateReady,
+    StatesKilled,
+)
+from narval.engines.events import Caller
+from narval.errors import InternalError
+
+STATE_MOVES: dict[str, frozenset[str]] = {
+    "idle": frozenset({"ready"}),
+    "ready": frozenset({"held", "running"}),
+    "held": frozenset({"held", "running"}),
+    "running": frozenset({"running", "held", "done", "erred"}),
+    "done": frozenset({"ready"}),
+    "erred": frozenset({"ready"}),
+}
+RUN_MOVES: dict[str, frozenset[str]] = {
+    "ready": frozenset({"running", "cancelled", "failed"}),
+    "running": frozenset({"ending", "done", "failed", "cancelled"}),
+    "ending": frozenset({"done", "failed", "cancelled"}),
+}
+PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
+"""The phase of a run that is over; any other state is active."""
+
+
+class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
+    """A state as far as it has come; one not in the run's state is idle and awaits all it ever does.
+
+    `started` are the states that its present or last run has started: `V` of section 4. `lacking` are those
+    whose 0 it still needs, None for all of them: `W`. `failures` count the tries of this visit, `since` is
+    the moment of its last call, `quick` counts how often in a row an error led back to it soon after that.
+    """
+
+    state: str = "idle"
+    call: str = ""
+    visits: int = 0
+    failures: int = 0
+    contender: int = 0
+    label: str = ""
+    output: str = ""
+    skipped: bool = False
+    hold: str = ""
+    wake: str = ""
+    until: float | None = None
+    dying: tuple[str, ...] = ()
+    started: dict[str, None] = {}
+    by: str = ""
+    lacking: dict[str, None] | None = None
+    produced: tuple[int, ...] = ()
+    since: float = 0.0
+    quick: int = 0
+    late: bool = False
+
+
+class AutomatonState(msgspec.Struct, omit_defaults=True):
+    """One run of an automaton."""
+
+    run: int
+    automaton: str
+    awaits: dict[str, tuple[str, ...]]
+    """For each state, those whose 0 it needs before it starts."""
+    state: str = "ready"
+    started: float = 0.0
+    ended: float | None = None
+    first: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+    error: int | None = None
+    outcome: str = ""
+    states: dict[str, StateRun] = {}
+    calls: dict[str, str] = {}
+    """Calls under way: id to state."""
+    dying: dict[str, str] = {}
+    """Calls that were killed and are not gone yet: id to state."""
+    held: dict[str, None] = {}
+    """States that are ready and wait for something; in the order in which they came."""
+    queue: dict[str, None] = {}
+    """Those of them that wait for room."""
+    signals: tuple[str, ...] = ()
+    """Signals heard that no state has waited for."""
+    finals: tuple[str, ...] = ()
+    """Final states that ended with 0."""
+
+    def of(self, state: str) -> StateRun:
+        """How far a state has come."""
+        return self.states.get(state, _IDLE)
+
+    def lacking(self, state: str) -> Collection[str]:
+        """Those whose 0 a state still needs."""
+        lacking = self.of(state).lacking
+        return self.awaits.get(state, ()) if lacking is None else lacking
+
+    def has_room(self, most: int | None) -> bool:
+        """Whether one more program may run; what is being killed takes room until it is gone (A14)."""
+        return most is None or len(self.calls) + len(self.dying) < most
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.state in PHASES
+
+
+_IDLE = StateRun()
+
+
+def apply(state: AutomatonState, change: AutomatonChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises with the run's story."""
+    _APPLY[type(change)](state, change)
+
+
+def _move(state: AutomatonState, name: str, to: str) -> StateRun:
+    run = state.states.get(name)
+    if run is None:
+        run = state.states[name] = StateRun()
+    if to not in STATE_MOVES[run.state]:
+        raise _illegal(state, f"state {name}", run.state, to)
+    run.state = to
+    return run
+
+
+def _illegal(state: AutomatonState, what: str, found: str, to: str) -> InternalError:
+    story = ", ".join(f"{name} {run.state}" for name, run in state.states.items())
+    return InternalError(
+        f"run {state.run} of {state.automaton} ({state.state}): {what} cannot go from {found} to {to}; "
+        f"so far: {story or 'nothing'}"
+    )
+
+
+def _move_run(state: AutomatonState, to: str) -> None:
+    if to not in RUN_MOVES.get(state.state, ()):
+        raise _illegal(state, "the run", state.state, to)
+    state.state = to
+
+
+def _run_started(state: AutomatonState, change: RunStarted) -> None:
+    _move_run(state, "running")
+    state.started = change.at
+    state.first, state.caller, state.attempt = change.elements, change.caller, change.attempt
+
+
+def _state_ready(state: AutomatonState, change: StateReady) -> None:
+    run = _move(state, change.state, "ready")
+    if change.by:
+        if run.by and run.by in state.states:
+            state.states[run.by].started.pop(change.state, None)
+        state.states[change.by].started[change.state] = None
+        run.by = change.by
+    run.visits += 1
+    run.failures = run.contender = 0
+    run.started, run.lacking, run.produced = {}, None, ()
+    run.skipped, run.late, run.dying = False, False, change.dying
+    run.quick = run.quick + 1 if change.soon else 0
+
+
+def _state_held(state: AutomatonState, change: StateHeld) -> None:
+    run = _move(state, change.state, "held")
+    run.hold, run.wake, run.until = change.hold, change.wake, change.until
+    if change.hold == "back-off":
+        run.contender = 0
+    state.held[change.state] = None
+    if change.hold == "room":
+        state.queue[change.state] = None
+
+
+def _let_go(state: AutomatonState, run: StateRun, name: str) -> None:
+    run.hold, run.wake, run.until = "", "", None
+    state.held.pop(name, None)
+    state.queue.pop(name, None)
+
+
+def _state_called(state: AutomatonState, change: StateCalled) -> None:
+    run = _move(state, change.state, "running")
+    _let_go(state, run, change.state)
+    run.call, run.contender, run.since = change.call, change.contender, change.at
+    run.wake, run.late = change.wake, False
+    state.calls[change.call] = change.state
+
+
+def _call_late(state: AutomatonState, change: CallLate) -> None:
+    run = state.states[state.calls[change.call]]
+    run.late, run.wake = True, ""
+
+
+def _call_failed(state: AutomatonState, change: CallFailed) -> None:
+    run = state.states[state.calls.pop(change.call)]
+    run.call, run.wake, run.label, run.output = "", "", change.label, change.output
+    run.failures += 1
+
+
+def _state_ended(state: AutomatonState, change: StateEnded) -> None:
+    run = _move(state, change.state, "done" if change.label == "0" else "erred")
+    state.calls.pop(run.call, None)
+    run.call, run.wake, run.label, run.output = "", "", change.label, change.output
+    run.skipped, run.produced = change.skipped, change.produced
+
+
+def _state_awaited(state: AutomatonState, change: StateAwaited) -> None:
+    run = state.states.get(change.state)
+    if run is None:
+        run = state.states[change.state] = StateRun()
+    if run.lacking is None:
+        run.lacking = dict.fromkeys(state.awaits.get(change.state, ()))
+    run.lacking.pop(change.of, None)
+
+
+def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
+    for call in change.calls:
+        state.dying[call] = state.calls.pop(call)
+    killed = dict.fromkeys(change.states)
+    for name in killed:
+        run = state.states[name]
+        _let_go(state, run, name)
+        run.state, run.call, run.started, run.lacking = "idle", "", {}, None
+    for name, run in state.states.items():
+        if run.lacking is not None:  # what they had said to a join that has not started is not true any more
+            run.lacking.update((each, None) for each in state.awaits[name] if each in killed)
+
+
+def _call_gone(state: AutomatonState, change: CallGone) -> None:
+    state.dying.pop(change.call, None)
+
+
+def _signal_heard(state: AutomatonState, change: SignalHeard) -> None:
+    state.signals = (*state.signals, change.name)
+
+
+def _signal_taken(state: AutomatonState, change: SignalTaken) -> None:
+    if change.kept:
+        at = state.signals.index(change.name)
+        state.signals = state.signals[:at] + state.signals[at + 1 :]
+
+
+def _final_reached(state: AutomatonState, change: FinalReached) -> None:
+    if change.state not in state.finals:
+        state.finals = (*state.finals, change.state)
+
+
+def _run_moved(state: AutomatonState, change: RunMoved) -> None:
+    _move_run(state, change.to)
+    if change.error is not None:
+        state.error = change.error
+    state.outcome = change.outcome
+    if state.over:
+        state.ended = change.at
+    for name in tuple(state.held):
+        run = state.states[name]
+        _let_go(state, run, name)
+        run.state = "idle"
+
+
+_APPLY: dict[type, Callable[[AutomatonState, Any], None]] = {
+    RunStarted: _run_started,
+    StateReady: _state_ready,
+    StateHeld: _state_held,
+    StateCalled: _state_called,
+    CallLate: _call_late,
+    CallFailed: _call_failed,
+    StateEnded: _state_ended,
+    StateAwaited: _state_awaited,
+    StatesKilled: _states_killed,
+    CallGone: _call_gone,
+    SignalHeard: _signal_heard,
+    SignalTaken: _signal_taken,
+    FinalReached: _final_reached,
+    RunMoved: _run_moved,
+}

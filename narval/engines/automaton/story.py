@@ -1,0 +1,144 @@
+"""How far a run of an automaton has come: as an element (N2), what it waits for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from narval.definitions.automaton import Automaton, State
+from narval.engines.automaton.state import AutomatonState
+from narval.engines.commands import Watch
+from narval.engines.engine import Find, Lookup, Wait
+from narval.memory.trouble import xml_safe
+
+
+def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:
+    """The `automaton` element: states with how they stand, transitions, the context by reference."""
+    root = etree.Element(
+        "automaton",
+        definition=definition.full_name,
+        group=definition.group,
+        name=definition.name,
+        state=state.state,
+    )
+    if state.caller is not None:
+        root.set("parent_plan", str(state.caller.run))
+        root.set("parent_step", state.caller.step)
+    for each in definition.states.values():
+        _render_state(root, each, state)
+    for each in definition.states.values():
+        for label, successors in each.follow.items():
+            for successor in successors:
+                etree.SubElement(
+                    root, "transition", {"from": each.name, "label": label, "to": successor.name}
+                )
+    elements = etree.SubElement(root, "elements")
+    for eid in context:
+        etree.SubElement(elements, "element", eid=str(eid))
+    return etree.tostring(root, encoding="utf-8")
+
+
+def _render_state(root: etree._Element, each: State, state: AutomatonState) -> None:
+    run = state.of(each.name)
+    node = etree.SubElement(root, "state", name=each.name, state=run.state, visits=str(run.visits))
+    if run.label:
+        node.set("label", run.label)
+    if run.skipped:
+        node.set("skipped", "yes")
+    if run.output:
+        etree.SubElement(node, "output").text = xml_safe(run.output)
+
+
+def waits(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """What the run waits for now: programs, dates, signals, room, and joins."""
+    for call, name in state.calls.items():
+        yield Wait(name, "call", _called(definition.states[name], state), calls=(call,))
+    for call, name in state.dying.items():
+        yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
+    for name in state.held:
+        run, target = state.of(name), definition.states[name]
+        what, text = _HELD[run.hold]
+        yield Wait(name, what, text.format(signal=target.wait, most=definition.max_parallel), until=run.until)
+    for name in definition.states:
+        lacking = state.lacking(name)
+        if 0 < len(lacking) < len(state.awaits.get(name, ())):
+            yield Wait(name, "join", f"0 of {', '.join(lacking)}")
+
+
+_HELD = {
+    "programs": ("call", "what was killed for it, to be gone"),
+    "date": ("time", "its date"),
+    "signal": ("signal", "{signal}"),
+    "quick": ("try", "it died too quickly, several times in a row"),
+    "back-off": ("try", "all commands of the state have failed"),
+    "room": ("call", "room: {most} programs run at once"),
+}
+
+
+def _called(target: State, state: AutomatonState) -> str:
+    if target.target is not None:
+        return " ".join(target.target)
+    return " ".join(target.commands[state.of(target.name).contender])
+
+
+def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
+    """The states, as surfaces show them, each with who follows it."""
+    return {"states": [_part(each, state) for each in definition.states.values()]}
+
+
+def _part(each: State, state: AutomatonState) -> dict[str, Any]:
+    run = state.of(each.name)
+    return {
+        "id": each.name,
+        "state": run.state if not run.hold else f"held: {run.hold}",
+        "target": _called(each, state),
+        "calls": [run.call] if run.call else [],
+        "visits": run.visits,
+        "label": run.label,
+        "skipped": run.skipped,
+        "output": run.output,
+        "follow": {label: [one.name for one in ones] for label, ones in each.follow.items()},
+    }
+
+
+def reason(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
+    """Why a state, or with no name the run, is as it is; None when there is nothing to tell."""
+    if identifier is None:
+        return _reason_of_run(definition, state)
+    each = definition.states.get(identifier)
+    return None if each is None else _reason_of_state(definition, state, each)
+
+
+def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
+    if state.state == "done":
+        return f"it reached {', '.join(state.finals)}"
+    erred = [name for name, run in state.states.items() if run.state == "erred"]
+    if state.state == "failed" and erred:
+        return "; ".join(f"{name} ended with {state.of(name).label}" for name in erred)
+    return None
+
+
+def _reason_of_state(definition: Automaton, state: AutomatonState, each: State) -> str:
+    run = state.of(each.name)
+    if run.state == "running":
+        return f"{_called(each, state)} runs, in visit {run.visits}"
+    if run.state == "held":
+        what, text = _HELD[run.hold]
+        return f"it waits for {text.format(signal=each.wait, most=definition.max_parallel)} ({what})"
+    if run.skipped:
+        return "it was up to date, so its command was not run"
+    if run.label:
+        return f"it ended with {run.label}" + (f"; {run.by} had started it" if run.by else "")
+    lacking = state.lacking(each.name)
+    if lacking:
+        return f"it waits for 0 of {', '.join(lacking)}"
+    return "nothing has led to it yet"
+
+
+def judged(
+    definition: Automaton, state: AutomatonState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing of an automaton is decided by elements of memory."""
+    return iter(())

@@ -1,0 +1,146 @@
+"""Ends what a daemon has started when the daemon is gone (A12); also run as a program of its own.
+
+    python -I -S keeper.py OWNER LOCK
+
+It is told of every group through its standard input: `+123` when one begins, `-123` when it is gone. When
+that ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so does whatever has left
+its group but carries the owner in its environment. The lock is held meanwhile, so that the next daemon can
+wait for it. It imports what Python has loaded anyway, and little more.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+OWNER = "NARVAL_OWNER"
+"""The variable that says to which life of which daemon a program belongs."""
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+_PAUSE = 0.02
+_LOOKS = 2
+"""So many looks in a row must find nothing: what is just being started can be overlooked by one."""
+
+
+def end_groups(groups: Iterable[int], grace: float = GRACE) -> None:
+    """End these groups of programs, and wait until they are gone, or cannot be ended."""
+    left = {group for group in groups if _signal_group(group, signal.SIGTERM)}
+    deadline = time.monotonic() + grace
+    while left and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+        left = {group for group in left if not is_gone(group)}
+    for group in left:
+        _signal_group(group, signal.SIGKILL)
+    deadline = time.monotonic() + GRACE
+    while left and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+        left = {group for group in left if not is_gone(group)}
+
+
+def end_carriers(is_owned: Callable[[bytes], bool], patience: float = GRACE) -> None:
+    """End at once all programs whose environment says that they are owned; wait until none is left."""
+    deadline, clean = time.monotonic() + patience, 0
+    while clean < _LOOKS and time.monotonic() < deadline:
+        found = list(carriers(is_owned))
+        clean = 0 if found else clean + 1
+        for program in found:
+            send(program, signal.SIGKILL)
+        time.sleep(_PAUSE)
+
+
+def is_gone(group: int) -> bool:
+    """Whether nothing of a group is left but what has ended and nobody has asked for."""
+    if not _signal_group(group, 0):
+        return True
+    return not any(each == group and state not in "ZX" for each, state in _groups())
+
+
+def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
+    """Programs, but for this one, with a variable in their environment that says they are owned."""
+    for program in _all():
+        if program == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{program}/environ", "rb") as file:
+                environment = file.read()
+        except OSError:  # it is gone, or somebody else's
+            continue
+        if any(is_owned(variable) for variable in environment.split(b"\0")):
+            yield program
+
+
+def send(program: int, number: int) -> bool:
+    """Send a signal to a program; whether it is there."""
+    try:
+        os.kill(program, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def signal_name(number: int) -> str:
+    """Its name, such as SIGTERM; of one without a name, its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a group; whether there is one."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # all of it belongs to somebody else by now
+        pass
+    return True
+
+
+def _groups() -> Iterator[tuple[int, str]]:
+    """The group of each program, and the letter of its state; of this one if the system tells nothing."""
+    for program in _all():
+        try:
+            with open(f"/proc/{program}/stat", "rb") as file:
+                told = file.read()
+        except OSError:
+            continue
+        state, _, group = told[told.rindex(b")") + 2 :].split(b" ", 3)[:3]
+        yield int(group), state.decode()
+
+
+def _all() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def main(owner: str, lock: str) -> None:
+    """Keep watch until the daemon is gone."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    if lock:
+        import fcntl
+
+        fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+    groups: set[int] = set()
+    rest = b""
+    while data := os.read(0, 65536):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+    end_groups(groups)
+    wanted = f"{OWNER}={owner}".encode()
+    end_carriers(lambda variable: variable == wanted)
+    if lock:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(lock)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,131 @@
+"""The daemon's side of the keeper: it is told of every group, and started anew if it dies (A12).
+
+A signal at the death of the parent, which Linux has, would reach the program that was started and nothing
+that it has started itself, and it takes one more program for each to ask for it. The keeper is one for all,
+reaches whole groups, and needs nothing but a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from narval.runtime.programs import keeper
+
+LONGEST_WAIT = 6.0
+"""Seconds for which the next daemon waits for the keeper of the last one."""
+
+
+class Keeping:
+    """Groups under way, and the keeper that knows them; it is started with the first.
+
+    `home` names the home, and `folder` is where its keeper says that it is at work; a home in memory has
+    neither.
+    """
+
+    def __init__(self, home: str = "", folder: Path | None = None) -> None:
+        self._home = home or secrets.token_hex(8)
+        self.owner = f"{self._home}.{secrets.token_hex(8)}"
+        """This life of the daemon, as programs carry it in their environment."""
+        self._lock = folder / "keeper" if folder is not None else None
+        self._groups: set[int] = set()
+        self._program: subprocess.Popen[bytes] | None = None
+
+    def end_former(self) -> None:
+        """End what the last daemon of this home has left, if it was killed and its keeper as well."""
+        if self._lock is None or not self._lock.exists():
+            return
+        home, own = f"{keeper.OWNER}={self._home}.".encode(), f"{keeper.OWNER}={self.owner}".encode()
+        keeper.end_carriers(lambda variable: variable.startswith(home) and variable != own)
+        _wait_for(self._lock)
+        with contextlib.suppress(OSError):
+            self._lock.unlink()
+
+    def prepare(self) -> None:
+        """Have a keeper at work before anything is started."""
+        if self._program is None:
+            self._start()
+
+    def began(self, group: int) -> None:
+        """A group of programs is there."""
+        self._groups.add(group)
+        self._tell(b"+%d\n" % group)
+
+    def ended(self, group: int) -> None:
+        """Nothing is left of it."""
+        self._groups.discard(group)
+        self._tell(b"-%d\n" % group)
+
+    def close(self) -> None:
+        """Nothing more will be started: the keeper ends what has left its group, and then itself."""
+        if self._program is None:
+            return
+        assert self._program.stdin is not None
+        with contextlib.suppress(OSError):
+            self._program.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._program.wait(LONGEST_WAIT)
+        self._program = None
+        if self._lock is not None:
+            self._lock.unlink(missing_ok=True)
+
+    def _start(self) -> None:
+        if self._lock is not None:
+            self._lock.touch(mode=0o600)  # not left to the keeper: it might be killed before it does
+        self._program = subprocess.Popen(
+            [sys.executable, "-I", "-S", keeper.__file__, self.owner, str(self._lock or "")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            start_new_session=True,
+        )
+        assert self._program.stdin is not None
+        os.set_blocking(self._program.stdin.fileno(), False)
+        for group in self._groups:
+            self._write(b"+%d\n" % group)
+
+    def _tell(self, line: bytes) -> None:
+        if self._program is None or not self._write(line):
+            if self._program is not None:
+                self._program.kill()
+                self._program.wait()
+            self._start()
+
+    def _write(self, line: bytes) -> bool:
+        """Tell it a line; False when it is dead. One that is stopped will find what it was not told."""
+        assert self._program is not None
+        assert self._program.stdin is not None
+        try:
+            os.write(self._program.stdin.fileno(), line)
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+
+def _wait_for(lock: Path) -> None:
+    """Wait until the keeper of the last daemon has done its work."""
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        deadline = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+            else:
+                return
+    finally:
+        os.close(handle)

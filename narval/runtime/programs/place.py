@@ -1,0 +1,237 @@
+"""Answers calls of programs (A2): each is started, and its outcome comes when all of its group is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from lxml import etree
+
+from narval.engines.commands import Program
+from narval.engines.events import Problem
+from narval.memory.element import Element, parse
+from narval.runtime.executors.contract import ABANDONED, Outcome, Task, Work
+from narval.runtime.home import Home
+from narval.runtime.programs import keeper
+from narval.runtime.programs.files import is_up_to_date
+from narval.runtime.programs.group import Group
+from narval.runtime.programs.keeping import Keeping
+from narval.runtime.programs.output import Listen, Output, logged
+from narval.runtime.programs.spawning import CannotStartError, limited
+
+LONGEST_VARIABLE = 100_000
+"""Bytes; the system takes about 128 KiB for each."""
+
+_SKIPPED = Outcome(value={"status": 0, "skipped": 1})
+
+
+class Programs:
+    """All programs under way.
+
+    `directory` is where they run that say nothing else, `folder` where what they print is kept (None:
+    nowhere), `listen` gives, for a call, who is told what its program prints.
+    """
+
+    queued = 0
+    given_up = 0
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        directory: Path | None = None,
+        folder: Path | None = None,
+        keeping: Keeping | None = None,
+        listen: Listen = logged,
+    ) -> None:
+        self._loop = loop
+        self.directory = str(directory) if directory is not None else os.getcwd()
+        self._folder, self.listen = folder, listen
+        self.keeping = keeping or Keeping()
+        self._environment = {**os.environ, keeper.OWNER: self.keeping.owner}
+        self._at_work: dict[Work, Group] = {}
+        self._reasons: dict[Work, Outcome | None] = {}
+        """Of those that are being ended: how their call ends, None for a time limit."""
+        self._is_closing = False
+        self._gone = asyncio.Event()
+
+    def start(self, work: Work) -> None:
+        """Answer a call: at once when its files are up to date (A9)."""
+        work.begin(self._loop, self._expire, partial(self._begin, work))
+
+    def abandon(self, work: Work) -> None:
+        """End its program; the answer comes when all of it is gone (A4)."""
+        self._end(work, ABANDONED)
+
+    async def close(self) -> None:
+        """End all programs, and wait until they are gone; nobody is told."""
+        self._is_closing = True
+        for group in tuple(self._at_work.values()):
+            group.end()
+        while self._at_work:
+            self._gone.clear()
+            await self._gone.wait()
+        self.keeping.close()
+
+    # --- beginning ------------------------------------------------------------------------------------
+
+    def _begin(self, work: Work) -> None:
+        program = _program(work.task)
+        directory = os.path.normpath(os.path.join(self.directory, os.path.expanduser(program.directory)))
+        if program.creates and is_up_to_date(directory, program.creates, program.needs):
+            work.answer(_SKIPPED)
+            return
+        try:
+            environment, text = self._environment_of(work.task, program), _standard_input(work.task, program)
+        except ValueError as error:
+            work.answer(Outcome(problem=Problem("bad-value", str(error), final=True)))
+            return
+        run = partial(self._run, work, directory, environment)
+        if program.unless:
+            nobody = Output(_hear_nothing, None)
+            run(program.unless, b"", nobody, partial(self._asked, work, partial(run, text=text)))
+        else:
+            run(program.words, text, self._output(work.task), partial(self._over, work))
+
+    def _asked(self, work: Work, run: Callable[..., None], output: Output, status: int) -> None:
+        """The program that says whether there is nothing to do has said so (A9)."""
+        if self._is_over(work):
+            return
+        if status == 0:
+            work.answer(_SKIPPED)
+            return
+        task = work.task
+        run(_program(task).words, output=self._output(task), over=partial(self._over, work))
+
+    def _run(
+        self,
+        work: Work,
+        directory: str,
+        environment: dict[str, str],
+        words: tuple[str, ...],
+        text: bytes,
+        output: Output,
+        over: Callable[[Output, int], None],
+    ) -> None:
+        program = _program(work.task)
+        self.keeping.prepare()
+        group = Group(
+            self._loop,
+            self.keeping,
+            output,
+            partial(self._gone_from, work, output, over),
+            grace=program.grace,
+            mark=f"NARVAL_CALL={work.task.call}",
+        )
+        self._at_work[work] = group
+        try:
+            group.start(
+                limited(words, program.cpu, program.memory, program.files), environment, directory, text
+            )
+        except CannotStartError as error:
+            del self._at_work[work]
+            output.add(f"{error}\n".encode(), True)
+            over(output, error.status)
+        except OSError as error:
+            del self._at_work[work]
+            work.answer(Outcome(problem=Problem("no-program", f"{words[0]} was not started: {error}")))
+
+    def _environment_of(self, task: Task, program: Program) -> dict[str, str]:
+        """What a program finds in its environment (A13). Raises ValueError."""
+        found = {
+            **self._environment,
+            **dict(program.environment),
+            keeper.OWNER: self.keeping.owner,
+            "NARVAL_RUN": str(task.run),
+            "NARVAL_STATE": task.step,
+            "NARVAL_CALL": task.call,
+        }
+        if task.home is not None:
+            found["NARVAL_HOME"] = str(task.home)
+        for name, expression in program.selects:
+            element = task.inputs.get(name)
+            if isinstance(element, Element):
+                found[name] = _text_of(name, element, expression)
+        return found
+
+    def _output(self, task: Task) -> Output:
+        path = self._folder / str(task.run) / task.step if self._folder is not None else None
+        return Output(self.listen(task), path)
+
+    # --- ending ---------------------------------------------------------------------------------------
+
+    def _expire(self, work: Work) -> None:
+        self._end(work, None)
+
+    def _end(self, work: Work, reason: Outcome | None) -> None:
+        group = self._at_work.get(work)
+        if group is None:  # it is being announced
+            work.answer(reason or _late(""))
+            return
+        self._reasons.setdefault(work, reason)
+        group.end()
+
+    def _gone_from(
+        self, work: Work, output: Output, over: Callable[[Output, int], None], status: int
+    ) -> None:
+        del self._at_work[work]
+        output.close()
+        if self._is_closing:
+            self._gone.set()
+        else:
+            over(output, status)
+
+    def _is_over(self, work: Work) -> bool:
+        """Whether its answer is that it was ended; then it is given."""
+        if work not in self._reasons:
+            return False
+        work.answer(self._reasons.pop(work) or _late(""))
+        return True
+
+    def _over(self, work: Work, output: Output, status: int) -> None:
+        if work in self._reasons:
+            work.answer(self._reasons.pop(work) or _late(output.last))
+            return
+        ended = {"status": status} if status >= 0 else {"signal": keeper.signal_name(-status)}
+        work.answer(Outcome(value={**ended, "output": output.last}))
+
+
+def programs_of(home: Home | None, *, quiet: bool) -> Programs:
+    """The programs of a home, which run in its folder; a home that is only asked keeps nothing."""
+    loop = asyncio.get_running_loop()
+    if home is None or quiet:
+        return Programs(loop)
+    keeping = Keeping(home.id, home.var)
+    return Programs(loop, directory=home.path, folder=home.var / "output", keeping=keeping)
+
+
+def _program(task: Task) -> Program:
+    assert task.program is not None
+    return task.program
+
+
+def _late(output: str) -> Outcome:
+    return Outcome(value={"timeout": 1, "output": output})
+
+
+def _hear_nothing(data: bytes, is_error: bool) -> None:
+    """What says whether there is something to do is not asked for its words."""
+
+
+def _standard_input(task: Task, program: Program) -> bytes:
+    """The text of the state, unchanged; or the elements it is given, within a `memory` (A13)."""
+    given = task.inputs.get("")
+    if not isinstance(given, list):
+        return program.text.encode("utf-8")
+    return b"<memory>\n%b\n</memory>\n" % b"\n".join(element.with_eid() for element in given)
+
+
+def _text_of(name: str, element: Element, expression: str) -> str:
+    """What an element says, as a variable. Raises ValueError for what cannot be one."""
+    text = str(etree.XPath(expression)(parse(element.xml)))
+    if "\0" in text or len(text.encode("utf-8")) > LONGEST_VARIABLE:
+        raise ValueError(f"what {expression} selects of element {element.eid} cannot be the variable {name}")
+    return text

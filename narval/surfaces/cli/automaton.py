@@ -1,0 +1,114 @@
+"""The command automaton: one file in the foreground, without a home (A16)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval.errors import DefinitionError, Fault
+from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
+from narval.surfaces.cli.session import Session
+from narval.surfaces.text import clean, clean_lines
+
+if TYPE_CHECKING:
+    from narval.runtime.daemon import Daemon
+    from narval.runtime.executors.contract import Task
+    from narval.runtime.programs.output import Heard
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@command("automaton", example="narval automaton build.xml\nnarval automaton --json nightly.xml > states.json")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_context
+def automaton(context: click.Context, session: Session, file: Path) -> None:
+    """Run the automaton in FILE in the foreground, without a home.
+
+    What its programs print is printed, line by line; relative paths are read against the folder of FILE. The
+    exit status is 0 when it ended well, 1 when it failed. Ctrl-C ends all its programs. A file may begin with
+    `#!/usr/bin/env -S narval automaton`.
+    """
+    shown, interrupted = asyncio.run(_run(file, sys.stderr.fileno() if session.as_json else None))
+    if session.as_json:
+        session.give(shown, lambda _: None)
+    if interrupted:
+        context.exit(INTERRUPTED)
+    if shown["phase"] != "done":
+        error = shown["error"] or {"type": shown["phase"], "message": f"it is {shown['state']}"}
+        click.echo(f"narval: {clean(file)}: {clean_lines(error['message'])}", err=True)
+        context.exit(NOT_WELL)
+
+
+async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
+    """The run when it is over, and whether it was interrupted. Raises DefinitionError."""
+    from narval.runtime.daemon import Daemon
+    from narval.surfaces.operations import Operations
+
+    daemon = await Daemon.open(None)
+    try:
+        name = await _load(daemon, file)
+        programs = daemon.executor.programs
+        programs.directory = str(file.absolute().parent)
+        programs.listen = _printing(output)
+        operations = Operations(daemon)
+        run = (await operations.start(name))["eid"]
+        loop, told, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
+
+        def end(number: int) -> None:
+            told.append(number)
+            if len(told) == 1:
+                cancelling.append(loop.create_task(operations.cancel(run, "interrupted")))
+
+        for each in _ENDING:
+            loop.add_signal_handler(each, end, each)
+        await operations.wait(run)
+        return await operations.show(run), bool(told)
+    finally:
+        await daemon.close()
+
+
+async def _load(daemon: Daemon, file: Path) -> str:
+    """The name of the automaton in a file, whatever the file is called."""
+    from narval.definitions.automaton import Automaton
+    from narval.definitions.automaton_parser import parse
+    from narval.source import Source, read_xml
+
+    try:
+        source = Source(str(file), file.read_bytes())
+    except OSError as error:
+        raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
+    found = await daemon.load_parsed(source, parse(source, read_xml(source)))
+    name: str = next(each.full_name for each in found if isinstance(each, Automaton))
+    return name
+
+
+def _printing(output: int | None) -> Any:
+    """Prints what programs print, line by line, on the stream it is meant for or on the one given."""
+
+    def listen(task: Task) -> Heard:
+        unended = [b"", b""]
+
+        def hear(data: bytes, is_error: bool) -> None:
+            if not data:
+                for each in (False, True):
+                    _write(unended[each], each, output)
+                return
+            whole, newline, rest = (unended[is_error] + data).rpartition(b"\n")
+            unended[is_error] = rest
+            _write(whole + newline, is_error, output)
+
+        return hear
+
+    return listen
+
+
+def _write(data: bytes, is_error: bool, output: int | None) -> None:
+    handle = output if output is not None else (sys.stderr if is_error else sys.stdout).fileno()
+    while data:
+        data = data[os.write(handle, data) :]

@@ -1,0 +1,97 @@
+"""An element without content that is read from its bytes is what the parser would have made of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from lxml import etree
+
+from narval.errors import ElementError
+from narval.memory import flat
+from narval.memory.element import Element, Tree, canonical, elements_of, parse
+from narval.memory.flat import canonical_flat, flat_attributes
+from narval.memory.match import condition
+
+NAMES = st.sampled_from(["a", "b-c", "_x", "A.1", "xmlns", "eid", "memory", "é", "x:y", "1", "-", ""])
+VALUES = st.text(st.sampled_from(list("ab =/'\"<>&;\t\n\r\x00\x7f\x80é€\U0001f600[]!-?")), max_size=6)
+QUOTES = st.sampled_from(["'", '"', ""])
+BLANKS = st.sampled_from([" ", " ", " ", "", "  ", "\n"])
+
+
+@st.composite
+def written(draw: st.DrawFn) -> str:
+    """What looks like an element without content, and may be one."""
+    attributes = draw(st.lists(st.tuples(BLANKS, NAMES, QUOTES, VALUES), max_size=4))
+    inner = "".join(f"{blank}{name}={quote}{value}{quote}" for blank, name, quote, value in attributes)
+    return f"<{draw(NAMES)}{inner}{draw(st.sampled_from(['/>', '/>', ' />', '>', '/>x', '></a>']))}"
+
+
+def by_the_parser(text: str) -> bytes | str:
+    """What is kept of a text, or how it is refused, if the parser has to say."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("narval.memory.element.canonical_flat", lambda data: None)
+        try:
+            return canonical(text)
+        except ElementError as error:
+            return error.kind
+
+
+@given(written())
+@example("<a b='c' b='d'/>")
+@example("<a b=' b='/>")
+@example("<a b=\"=\" c='='/>")
+@example("<a xmlns='u'/>")
+@example("<a eid='7' b='1'/>")
+@example("<a b='>'/>")
+@example("<!DOCTYPE a/>")
+def test_N1_it_is_kept_as_the_parser_would_have_it(text: str) -> None:
+    xml = canonical_flat(text.encode("utf-8"))
+    assert xml is None or xml == by_the_parser(text)
+
+
+@given(written())
+@example("<a xmlns=''/>")
+@example("<a xmlns='u'/>")
+def test_N9_its_attributes_are_those_the_parser_would_find(text: str) -> None:
+    kept = by_the_parser(text)
+    if isinstance(kept, bytes):
+        found = flat_attributes(kept)
+        assert found is None or found == dict(parse(kept).attrib)
+
+
+@pytest.mark.parametrize("text", ["<a/>", "<a b='1'/>", '<item n="x y" m="="/>', "<a b='' c=''/>"])
+def test_what_is_written_plainly_is_not_parsed(text: str) -> None:
+    assert canonical_flat(text.encode()) is not None
+    assert flat_attributes(canonical(text)) is not None
+
+
+def test_what_is_long_is_for_the_parser() -> None:
+    long = b"<a b='" + b"x" * flat.LONGEST + b"'/>"
+    assert canonical_flat(long) is None
+    assert flat_attributes(canonical(long)) is None
+    assert Tree(Element(1, canonical(long))).get("b") == "x" * flat.LONGEST
+
+
+def test_N1_an_eid_that_was_sent_along_is_not_kept() -> None:
+    assert canonical("<a eid='7' b='1'/>") == b'<a b="1"/>'
+    assert elements_of(b"<a eid='7' b='1'/>") == [b'<a b="1"/>']
+
+
+def test_a_memory_without_elements_has_none() -> None:
+    assert elements_of(b"<memory/>") == []
+    assert elements_of(b"<memory a='1'/>") == []
+
+
+@pytest.mark.parametrize("xml", [b'<a b="1"/>', b"<a b='1'><c/></a>"])
+def test_N9_a_tree_knows_the_eid_and_can_be_evaluated(xml: bytes) -> None:
+    tree = Tree(Element(5, canonical(xml)))
+    assert (tree.get("eid"), tree.get("b"), tree.get("none"), tree.name) == ("5", "1", None, "a")
+    assert condition("a[@eid=5 and @b=1][position()=1]").bind().test(tree)
+    assert etree.tostring(tree.root).startswith(b'<a b="1" eid="5"')
+
+
+def test_what_one_does_to_the_attributes_of_a_tree_is_not_seen_by_others() -> None:
+    xml = canonical("<a b='1'/>")
+    assert Tree(Element(5, xml)).get("eid") == "5"
+    assert Tree(Element(0, xml)).get("eid") is None

@@ -1,0 +1,390 @@
+"""Programs are started, fed, read and ended as whole groups; nothing of them is left (A2-A14)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from narval.engines.commands import Program
+from narval.memory.element import Element
+from narval.runtime.executor import Executor, Outcome, Task
+from narval.runtime.programs.keeping import Keeping
+from narval.runtime.programs.output import AT_HAND, FILE_BYTES
+from narval.runtime.programs.place import Programs
+from tests.runtime.at_work import in_a_loop
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="groups of programs are of POSIX")
+
+
+class Bench:
+    """An executor whose programs run in a folder; what they print is heard."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.printed = folder, bytearray()
+        self.programs = Programs(
+            asyncio.get_running_loop(),
+            directory=folder,
+            folder=folder / "output",
+            listen=lambda task: lambda data, is_error: self.printed.extend(data),
+        )
+        self.executor = Executor(programs=self.programs)
+        self.calls = 0
+
+    def start(self, *words: str, timeout: float | None = None, inputs: Any = None, **given: Any) -> Any:
+        """Start a program; its outcome is awaited."""
+        self.calls += 1
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        task = Task(
+            call=f"{self.programs.keeping.owner}.{self.calls}",
+            run=7,
+            step="s",
+            action="program",
+            where="program",
+            inputs=inputs or {},
+            timeout=timeout,
+            program=Program(words, **given),
+        )
+        self.executor.start(task, outcome.set_result, _nothing_produced)
+        return outcome
+
+    def abandon(self) -> None:
+        """Give the last one up."""
+        self.executor.abandon(f"{self.programs.keeping.owner}.{self.calls}")
+
+    async def sh(self, script: str, **given: Any) -> dict[str, Any]:
+        """What a script comes to."""
+        outcome = await self.start("sh", text=script, **given)
+        assert outcome.value is not None, outcome
+        return dict(outcome.value)
+
+    def alive(self) -> list[psutil.Process]:
+        """What runs and belongs to this bench."""
+        mark = self.programs.keeping.owner
+        found = []
+        for each in psutil.process_iter():
+            try:
+                if each.environ().get("NARVAL_OWNER") == mark and each.status() != psutil.STATUS_ZOMBIE:
+                    found.append(each)
+            except psutil.Error:
+                continue
+        return found
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def _nothing_produced(elements: Any) -> None:
+    raise AssertionError("a program is no source")
+
+
+@asynccontextmanager
+async def bench_in(folder: Path) -> AsyncIterator[Bench]:
+    """A bench, after which nothing of it is left."""
+    bench = Bench(folder)
+    try:
+        yield bench
+    finally:
+        await bench.executor.close()
+    assert bench.alive() == []
+
+
+# --- how programs end -----------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_A2_a_status_a_signal_and_the_last_lines(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        assert await bench.sh("exit 0") == {"status": 0, "output": ""}
+        told = await bench.sh("echo out; echo err >&2; exit 7")
+        assert (told["status"], sorted(told["output"].split())) == (7, ["err", "out"])
+        assert (await bench.sh("kill -USR1 $$"))["signal"] == "SIGUSR1"
+
+
+@in_a_loop
+async def test_A2_commands_that_are_not_there_or_cannot_be_run(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("echo hi")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "no-line").write_text("echo hi")
+    (tmp_path / "no-line").chmod(0o700)
+    async with bench_in(tmp_path) as bench:
+        for words, status in [
+            (("no-such-program",), 127),
+            (("./none",), 127),
+            (("./plain",), 126),
+            (("./folder",), 126),
+            (("./no-line",), 126),
+        ]:
+            outcome = await bench.start(*words)
+            assert outcome.value["status"] == status, words
+            assert words[0] in outcome.value["output"]
+        outcome = await bench.start("true", directory="nowhere")
+        assert outcome.value["status"] == 127
+        assert "no such folder" in outcome.value["output"]
+
+
+@in_a_loop
+async def test_A4_all_of_the_group_is_gone_before_the_call_is_back(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        outcome = bench.start("sh", text="sleep 600 & sleep 600 & echo ready; wait")
+        await bench.until(lambda: b"ready" in bench.printed)
+        assert len(bench.alive()) == 3
+        bench.abandon()
+        assert (await outcome).abandoned
+        assert bench.alive() == []
+
+
+@in_a_loop
+async def test_A4_what_ignores_SIGTERM_is_killed_after_the_grace(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+        outcome = bench.start("sh", text=script, grace=0.2)
+        await bench.until(lambda: b"ready" in bench.printed)
+        began = time.monotonic()
+        bench.abandon()
+        assert (await outcome).abandoned
+        assert time.monotonic() - began >= 0.2
+
+
+@in_a_loop
+async def test_A4_what_has_left_the_group_is_found_by_its_environment(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        script = "setsid sleep 600 >/dev/null 2>&1 </dev/null & sleep 0.1; echo ready; wait"
+        outcome = bench.start("sh", text=script)
+        await bench.until(lambda: b"ready" in bench.printed)
+        bench.abandon()
+        await outcome
+        assert bench.alive() == []
+
+
+@in_a_loop
+async def test_A12_what_a_program_leaves_in_its_group_ends_with_it(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        assert (await bench.sh("sleep 600 & exit 3"))["status"] == 3
+        assert bench.alive() == []
+
+
+@in_a_loop
+async def test_A12_closing_ends_what_was_left_on_purpose_too(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        script = "setsid sleep 600 >/dev/null 2>&1 </dev/null & sleep 0.3; exit 0"
+        assert (await bench.sh(script))["status"] == 0
+        assert len(bench.alive()) == 1
+
+
+@in_a_loop
+async def test_A7_a_time_limit_ends_the_group_and_says_so(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        outcome = await bench.start("sh", text="echo begun; sleep 600", timeout=0.3)
+        assert outcome.value == {"timeout": 1, "output": "begun"}
+
+
+@in_a_loop
+async def test_a_bomb_of_forks_is_ended_with_all_it_made(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        script = "f() { [ $1 -gt 5 ] && sleep 600; f $(($1+1)) & f $(($1+1)) & wait; }; f 0"
+        outcome = bench.start("sh", text=script, grace=0.5)
+        await bench.until(lambda: len(bench.alive()) > 20)
+        bench.abandon()
+        await outcome
+        assert bench.alive() == []
+
+
+# --- what they are given --------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_A1_the_text_goes_to_standard_input_unchanged_however_long(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        text = " <é>\n\t\\ $HOME\n" * 40_000
+        outcome = await bench.start("sh", "-c", "cat > copy", text=text)
+        assert outcome.value["status"] == 0
+        assert (tmp_path / "copy").read_text() == text
+        assert (await bench.start("true", text=text)).value["status"] == 0, "nobody need read it"
+
+
+@in_a_loop
+async def test_A13_environment_and_folder(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    async with bench_in(tmp_path) as bench:
+        script = "echo $A $NARVAL_RUN $NARVAL_STATE; pwd"
+        told = await bench.sh(script, environment=(("A", "x y"),), directory="sub")
+        assert told["output"].splitlines() == ["x y 7 s", str(tmp_path / "sub")]
+
+
+@in_a_loop
+async def test_A13_elements_are_variables_or_standard_input(tmp_path: Path) -> None:
+    hostile = "$(touch gone) '\"; touch gone"
+    element = Element(5, f"<mail><subject>{hostile}</subject></mail>".encode())
+    async with bench_in(tmp_path) as bench:
+        told = await bench.start(
+            "sh", "-c", 'echo "$S"', inputs={"S": element}, selects=(("S", "string(subject)"),)
+        )
+        assert told.value["output"] == hostile
+        told = await bench.start("cat", inputs={"": [element]}, text="unused")
+        assert told.value["output"].startswith("<memory>\n<mail")
+    assert not (tmp_path / "gone").exists()
+
+
+# --- what they print ------------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_A13_what_is_printed_is_heard_live_and_the_rest_is_in_a_file(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        outcome = bench.start("sh", text="echo first; read x < go; seq 1 20000")
+        os.mkfifo(tmp_path / "go")
+        await bench.until(lambda: bench.printed == b"first\n")
+        (tmp_path / "go").write_text("\n")
+        value = (await outcome).value
+        assert value["output"].endswith("\n20000")
+        assert len(value["output"]) <= 4096
+        kept = (tmp_path / "output/7/s").read_text()
+        assert kept.startswith("first\n1\n2\n")
+        assert len(kept) > AT_HAND
+
+
+@in_a_loop
+async def test_A13_a_flood_of_output_harms_nobody(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        bench.programs.listen = lambda task: lambda data, is_error: None
+        before = psutil.Process().memory_info().rss
+        value = await bench.sh("head -c 200000000 /dev/zero | tr '\\0' 'x'; echo; echo end")
+        assert value["output"].endswith("end")
+        kept = sum(each.stat().st_size for each in (tmp_path / "output/7").iterdir())
+        assert kept <= 2 * FILE_BYTES
+        assert psutil.Process().memory_info().rss - before < 50_000_000
+
+
+# --- up to date -----------------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_A9_what_is_there_and_newer_is_not_made_again(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        (tmp_path / "in").touch()
+        build: dict[str, Any] = {"creates": ("out",), "needs": ("*n",)}
+        assert await bench.sh("touch out", **build) == {"status": 0, "output": ""}
+        assert "skipped" in await bench.sh("exit 9", **build)
+        os.utime(tmp_path / "in", (time.time() + 10, time.time() + 10))
+        assert (await bench.sh("exit 9", **build))["status"] == 9
+        (tmp_path / "in").unlink()
+        assert (await bench.sh("exit 9", **build))["status"] == 9, "what it needs is not there"
+
+
+@in_a_loop
+async def test_A9_unless_a_command_succeeds(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        assert "skipped" in await bench.sh("exit 9", unless=("true",))
+        assert (await bench.sh("exit 9", unless=("false",)))["status"] == 9
+        assert (await bench.sh("exit 9", unless=("no-such-program",)))["status"] == 9
+        outcome = bench.start("true", unless=("sleep", "600"))
+        await bench.until(lambda: len(bench.alive()) == 1)
+        bench.abandon()
+        assert (await outcome).abandoned
+
+
+# --- limits ---------------------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_A14_limits_of_processor_memory_and_files(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        told = await bench.sh("ulimit -t; ulimit -v; ulimit -n", cpu=5, memory=512 << 20, files=40)
+        assert told["output"].split() == ["5", str(512 << 10), "40"]
+        assert (await bench.sh("while :; do :; done", cpu=1))["signal"] == "SIGXCPU"
+        greedy = ("-c", "x = bytearray(400 << 20)")
+        assert (await bench.start(sys.executable, *greedy, memory=200 << 20)).value["status"] == 1
+        assert (await bench.start("no-such-program", cpu=5)).value["status"] == 127
+
+
+# --- the keeper -----------------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_A12_a_keeper_that_dies_is_replaced(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        outcome = bench.start("sleep", "600")
+        former = bench.programs.keeping._program
+        assert former is not None
+        os.kill(former.pid, signal.SIGKILL)
+        former.wait()
+        assert await bench.sh("exit 0") == {"status": 0, "output": ""}
+        assert bench.programs.keeping._program is not former
+        assert not outcome.done()
+
+
+DAEMON = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from narval.runtime.executor import Executor, Task
+from narval.runtime.programs.keeping import Keeping
+from narval.runtime.programs.place import Programs
+from narval.engines.commands import Program
+
+async def main():
+    folder = Path(sys.argv[1])
+    programs = Programs(asyncio.get_running_loop(), directory=folder, keeping=Keeping("home", folder))
+    executor = Executor(programs=programs)
+    script = "sleep 600 & setsid sleep 600 & env -i sleep 600 & echo $! > ready.n; mv ready.n ready; wait"
+    task = Task(call="c.1", run=1, step="s", action="program", where="program",
+                program=Program(("sh",), text=script))
+    executor.start(task, print, None)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> None:
+    root = str(Path(__file__).parent.parent.parent)
+    daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
+    while not (tmp_path / "ready").exists():
+        assert daemon.poll() is None
+        time.sleep(0.02)
+    mine = daemon.children(recursive=True)
+    assert len(mine) >= 4
+    daemon.kill()
+    daemon.wait()
+    Keeping("home", tmp_path).end_former()
+    _, left = psutil.wait_procs(mine, timeout=10)
+    assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+    assert not (tmp_path / "keeper").exists()
+
+
+def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_well(tmp_path: Path) -> None:
+    root = str(Path(__file__).parent.parent.parent)
+    daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
+    while not (tmp_path / "ready").exists():
+        assert daemon.poll() is None
+        time.sleep(0.02)
+    mine = daemon.children(recursive=True)
+    for each in mine:
+        if "keeper.py" in " ".join(each.cmdline()):
+            each.kill()
+    daemon.kill()
+    daemon.wait()
+    Keeping("home", tmp_path).end_former()
+    _, left = psutil.wait_procs([each for each in mine if _carries(each)], timeout=10)
+    assert left == []
+    bare = int((tmp_path / "ready").read_text())  # it has cleared its environment, and nobody knows it now
+    os.kill(bare, signal.SIGKILL)
+
+
+def _carries(program: psutil.Process) -> bool:
+    try:
+        return "NARVAL_OWNER" in program.environ()
+    except psutil.Error:
+        return False
