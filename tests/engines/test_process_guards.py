@@ -91,7 +91,10 @@ def test_section_2_where_somebody_asked_for_what_led_there_he_is_told_and_may_tr
     assert state.nodes[1].completed is not None
     assert state.queue.first is not None, "what was behind it stays in the queue"
     said.says(run, "execute")
-    assert [state.nodes[each].node for each in state.active_nodes] == ["c"]
+    assert [state.nodes[each].node for each in state.active_nodes] == ["b", "c"]
+    said.answers_to["predicate:T"] = True
+    said.says(run, "reevaluate", node="b")
+    assert state.nodes[state.newest["b"]].guard == "AcceptToken"
 
 
 SUMMER = datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp()

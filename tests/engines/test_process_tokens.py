@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from narval.engines.events import Raw
 from narval.engines.process import portrait, traversal
 from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
 from narval.engines.process.environment import Environment, full, of_member
@@ -281,3 +282,28 @@ def test_a_process_without_a_start_node_fails_and_says_so() -> None:
     run = said.start("p", kind="process")
     assert said.state(run) == "failed"
     assert said.error()["type"] == "no-start-node"
+
+
+def test_a_listener_that_fails_is_told_of_and_stops_nothing() -> None:
+    said = Dialogue(DIAMOND)
+    said.listeners = {"broken": ALL_EVENTS}
+    run = said.start("p", kind="process")
+    said.says(run, "complete", node="a")
+    assert list(said.states[run].standing) == ["d"]
+    assert {each.attributes["type"] for each in said.errors()} == {"unknown-function"}
+
+
+def test_what_was_gone_back_from_is_no_result() -> None:
+    said = Dialogue(
+        '<process-definition name="p"><node name="a" type="own" isStart="true"><arc to="b"/></node>'
+        '<node name="b" type="wait"/></process-definition>'
+    )
+    said.node_types = {"own": frozenset({"execute"})}
+    run = said.start("p", kind="process")
+    for text in ("<first/>", "<second/>"):
+        done = {"effects": [{"do": "complete", "arcs": [""]}]}
+        said.answer(said.call_of("a"), elements=(Raw(text.encode()),), value=done)
+        if text == "<first/>":
+            said.says(run, "backtrack", node="a")
+    said.says(run, "complete", node="b")
+    assert [said.xml(eid) for eid in said.finished[run].eids] == ["<second/>"]

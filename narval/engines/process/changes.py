@@ -173,6 +173,12 @@ class ArcTokenIncompleteJoin(msgspec.Struct, frozen=True, tag=True, gc=False):
 # --- what goes with events ------------------------------------------------------------------------------
 
 
+class NodeTokenHeld(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The guard gave no answer: the token stays where it is, to be completed, or asked about again."""
+
+    token: int
+
+
 class TokenSetCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A set of `count` members; `members` are attributes of single ones."""
 
@@ -285,6 +291,7 @@ ProcessChange = (
     | ArcTokenBacktracked
     | ArcTokenMerged
     | ArcTokenIncompleteJoin
+    | NodeTokenHeld
     | TokenSetCreated
     | EnvironmentSet
     | CallMade

@@ -125,7 +125,11 @@ class Deciding:
         }
         if isinstance(change, NodeTokenCompleted):
             about["arcs"] = list(change.exits)
-        answer = self.ask(f"listener:{listener}", about, token)
+        try:
+            answer = self.ask(f"listener:{listener}", about, token)
+        except NodeFault as fault:  # who only listens does not stop what happens
+            self.add_error(fault.kind, fault.message, token=token or 0)
+            return []
         return [str(each) for each in answer] if isinstance(answer, list) else []
 
     def ask(

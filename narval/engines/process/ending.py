@@ -69,7 +69,8 @@ def _finish(run: Deciding) -> None:
     state = run.state
     phase = PHASES[state.state]
     if phase == "done":
-        eids = tuple(state.produced)
+        kept = (token for token in state.nodes.values() if not token.backtracked)
+        eids = tuple(eid for token in kept for eid in token.produced)
     else:
         eids = (state.error,) if state.error is not None else ()
     run.record.command(commands.Finish(state.state, phase, eids, state.error))

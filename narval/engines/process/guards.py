@@ -59,7 +59,7 @@ def respond(run: Deciding, node: Node, token: NodeToken) -> Response:
     if node.guard is None:
         return ACCEPT
     if isinstance(node.guard, MemoryGuard):
-        bound = node.guard.condition.bind(bindings(run, node.guard.condition.variables))
+        bound = node.guard.condition.bind(bindings(run, node.guard.condition.variables, node))
         holds = any(True for _ in run.view.matching(bound, None))
         return ACCEPT if holds else _of_result(run, node, token, node.guard.otherwise)
     return evaluate(run, node, token, node.guard)

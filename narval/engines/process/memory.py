@@ -14,12 +14,16 @@ from narval.memory.match import Bound
 Wanted = list[tuple[Bound, MarkScope | None]]
 
 
-def bindings(run: Deciding, variables: frozenset[str]) -> Bindings:
-    """What variables stand for: `$process` the process element, `$NODE` what calls of that node produced."""
+def bindings(run: Deciding, variables: frozenset[str], asking: Node | None = None) -> Bindings:
+    """What variables stand for: `$process` the process element, `$NODE` what calls of that node produced.
+
+    A node that was imported means one that came with it.
+    """
     bound = {}
+    beside = "".join(f"{name}:" for name in asking.external) if asking is not None else ""
     for name in variables:
         eids: tuple[int, ...] = (run.state.run,) if name == "process" else ()
-        newest = run.state.newest.get(name)
+        newest = run.state.newest.get(beside + name)
         if newest is not None:
             eids = run.state.nodes[newest].produced
         found = (run.view.element(eid) for eid in eids)
@@ -38,7 +42,7 @@ def wanted(run: Deciding, node: Node) -> Wanted:
     """The conditions of a `wait` node, and where what they use is marked (N18)."""
     return [
         (
-            each.condition.bind(bindings(run, each.condition.variables)),
+            each.condition.bind(bindings(run, each.condition.variables, node)),
             (run.process.full_name, node.id, f"#{at}") if each.use else None,
         )
         for at, each in enumerate(node.conditions, 1)

@@ -20,6 +20,7 @@ from narval.engines.process.changes import (
     NodeTokenDelayed,
     NodeTokenDiscarded,
     NodeTokenExecuted,
+    NodeTokenHeld,
     NodeTokenSkipped,
     Paused,
     TokenSetCreated,
@@ -138,7 +139,12 @@ def create(run: Deciding, node: Node, parents: tuple[int, ...] = (), sets: Membe
 
 def run_node(run: Deciding, node: Node, token: NodeToken) -> None:
     """Ask the guard, and do as it says. Raises NodeFault."""
-    _ANSWERS[(response := respond(run, node, token)).action](run, node, token, response)
+    try:
+        response = respond(run, node, token)
+    except NodeFault:
+        run.record.change(NodeTokenHeld(token.id))
+        raise
+    _ANSWERS[response.action](run, node, token, response)
 
 
 def _accept(run: Deciding, node: Node, token: NodeToken, response: Response) -> None:
@@ -188,7 +194,7 @@ def execute(run: Deciding, node: Node, token: NodeToken) -> None:
 
 
 def reevaluate(run: Deciding, token: NodeToken) -> None:
-    """Ask the guard of a delayed token again. Raises NodeFault."""
+    """Ask the guard of a delayed token again, or of one that got no answer. Raises NodeFault."""
     run.stop_waiting(token)
     run_node(run, run.node(token), token)
 

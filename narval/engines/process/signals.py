@@ -71,7 +71,7 @@ def _reevaluate(run: Deciding, said: Arguments) -> Value:
     token = _token(run, said)
     if token.completed is not None:
         raise _is_complete(token)
-    if token.guard != "DelayUntil":
+    if token.guard not in ("DelayUntil", ""):
         raise Refused("not-delayed", f"token {token.id} on {token.node} is not delayed")
     moving.reevaluate(run, token)
     return _with_state(run, {"token": token.id})

@@ -38,6 +38,7 @@ from narval.engines.process.changes import (
     NodeTokenDelayed,
     NodeTokenDiscarded,
     NodeTokenExecuted,
+    NodeTokenHeld,
     NodeTokenSkipped,
     Paused,
     ProcessCanceled,
@@ -107,7 +108,6 @@ class ProcessState(msgspec.Struct, omit_defaults=True, gc=False):
     """Node tokens by what they watch for."""
     listeners: dict[str, int] = {}
     """Listeners of this process, and the masks of their events."""
-    produced: list[int] = []
     paused: str = ""
     laps: int = 0
     """So many advances in a row went on with the queue, and nothing else."""
@@ -384,6 +384,10 @@ def _incomplete_join(state: ProcessState, change: ArcTokenIncompleteJoin) -> Non
 # --- what goes with them --------------------------------------------------------------------------------
 
 
+def _held(state: ProcessState, change: NodeTokenHeld) -> None:
+    _activate(state, state.nodes[change.token], "")
+
+
 def _set_created(state: ProcessState, change: TokenSetCreated) -> None:
     state.sets[change.set] = TokenSet(
         change.set, change.name, change.count, change.level, change.environment, dict(change.members)
@@ -433,7 +437,6 @@ def _call_back(state: ProcessState, change: CallBack) -> None:
     if state.hooks.pop(change.call, True) is not None:
         token.call = ""
     token.produced += change.produced
-    state.produced.extend(change.produced)
 
 
 def _undoing_queued(state: ProcessState, change: UndoingQueued) -> None:
@@ -489,6 +492,7 @@ _APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     ArcTokenBacktracked: _arc_backtracked,
     ArcTokenMerged: _arc_merged,
     ArcTokenIncompleteJoin: _incomplete_join,
+    NodeTokenHeld: _held,
     TokenSetCreated: _set_created,
     EnvironmentSet: _environment_set,
     CallMade: _call_made,

@@ -68,11 +68,11 @@ def _clean(text: str) -> str:
 
 
 def word_of(token: NodeToken) -> str:
-    """The state of a node token in a word: active, delayed, discarded, skipped, complete, backtracked."""
+    """The state of a token in a word: active, delayed, held, discarded, skipped, complete, backtracked."""
     if token.backtracked:
         return "backtracked"
     if token.completed is None:
-        return "delayed" if token.guard == "DelayUntil" else "active"
+        return {"DelayUntil": "delayed", "": "held"}.get(token.guard, "active")
     return {"DiscardToken": "discarded", "SkipNode": "skipped"}.get(token.guard, "complete")
 
 
@@ -114,7 +114,8 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
     if watch is not None:
         text = f"an element for each condition (token {token.id})"
         return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
-    return Wait(node.id, "person", f"token {token.id} to be completed")
+    again = " or its guard to be asked again: it gave no answer" if not token.guard else ""
+    return Wait(node.id, "person", f"token {token.id} to be completed{again}")
 
 
 def _joins(state: ProcessState) -> dict[str, int]:
