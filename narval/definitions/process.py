@@ -70,6 +70,8 @@ class Node(msgspec.Struct, eq=False):
     origin: str = ""
     """The process it is defined in, of an imported node."""
     line: int = 1
+    places: Mapping[str, tuple[int, int]] = {}
+    """Where the texts of custom elements stand in the file, by their keys."""
     index: int = 0
     ins: tuple[Arc, ...] = ()
     outs: tuple[Arc, ...] = ()

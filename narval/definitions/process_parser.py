@@ -166,6 +166,7 @@ class _Builder:
             self._conditions(entry),
             tuple((each.key, each.raw.strip()) for each in custom),
             line=entry.node.line,
+            places={each.key: each.place for each in custom},
         )
         self._refer(entry, node, custom)
         return node

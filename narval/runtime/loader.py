@@ -24,6 +24,7 @@ from narval.definitions.process import Process
 from narval.definitions.process_composition import compose_all, pinned
 from narval.errors import DefinitionError, Fault
 from narval.runtime.modules import Imported, Lease, Module, Versions, import_modules, stem_of
+from narval.runtime.scripts.syntax import faults_of_scripts
 from narval.source import MAX_BYTES, Source, read_xml
 
 RECIPES, MODULES = "recipes", "modules"
@@ -352,7 +353,9 @@ def _kept(path: str, data: bytes) -> Definition | None:
 
 def _parse(source: Source) -> Parsed:
     try:
-        return parse(source)
+        parsed = parse(source)
+        slips = faults_of_scripts(parsed.definitions)
+        return parsed._replace(faults=tuple(sorted({*parsed.faults, *slips})))
     except DefinitionError as error:
         return Parsed((), faults=error.faults)
 
