@@ -37,13 +37,13 @@ KINDS: Mapping[str, Kind] = {
         (f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
     ),
     "recipe": Kind("narval.definitions.recipe_parser", (".xml",), ("cookbook", "recipe")),
+    "automaton": Kind(
+        "narval.definitions.automaton_parser", (".xml",), ("automaton", "AUTOMATON", "Automaton")
+    ),
     "process": Kind(
         "narval.definitions.process_parser",
         (".xml",),
         ("process-definition", f"{{{PROCESS}}}process-definition"),
-    ),
-    "automaton": Kind(
-        "narval.definitions.automaton_parser", (".xml",), ("automaton", "AUTOMATON", "Automaton")
     ),
 }
 """Actions have no suffix: they are found in modules, which must be imported first (N30)."""
@@ -76,7 +76,7 @@ def parse(source: Source) -> Parsed:
         if name in kind.roots:
             parsed: Parsed = importlib.import_module(kind.parser).parse(source, root)
             return parsed
-    wanted = " or ".join(dict.fromkeys(_shown(root) for kind in kinds for root in kind.roots))
+    wanted = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
     message = f"expected the root {wanted}, found {_shown(name)}"
     raise DefinitionError([source.fault(message, root.line, root.column)])
 

@@ -496,7 +496,7 @@ def test_N13_words_that_narval_does_not_know_are_faults(text: str, message: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<!-- x -->§<recipes/>", "recipe or process-definition, found recipes"),
+        ("<!-- x -->§<recipes/>", "recipe or automaton or process-definition, found recipes"),
         ("§<p:recipe xmlns:p='urn:o'/>", "process-definition, found {urn:o}recipe"),
     ],
 )
