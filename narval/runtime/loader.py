@@ -102,6 +102,7 @@ class Loader:
         self._fallback = fallback
         self._parsed: dict[str, tuple[str, Parsed]] = {}
         self._good: dict[str, _Good] = {}
+        self._composed: Mapping[str, Process] = {}
         self._imported: tuple[tuple[str, ...], Imported] | None = None
 
     def load(self) -> Loaded:
@@ -114,7 +115,7 @@ class Loader:
         imported = self._import(modules)
         read = {each.path: self._read(each) for each in others}
         round_ = _Round(imported, read, lambda path: self._last_good(path))
-        library = round_.settle()
+        library = self._as_before(round_.settle())
         faults = sorted({*found.faults, *round_.all_faults()})
         self._remember(found, imported, read, round_, library)
         return Loaded(
@@ -127,6 +128,20 @@ class Loader:
     def forget_fallback(self) -> None:
         """From now on this loader knows by itself what was good: the store is of one thread."""
         self._fallback = None
+
+    def _as_before(self, library: Library) -> Library:
+        """The same, with the processes of before where they would be composed of the same again."""
+        before = self._composed
+        processes = [each for each in library.of(Process.kind).values() if isinstance(each, Process)]
+        same = [
+            before[each.full_name]
+            for each in processes
+            if each.full_name in before
+            and before[each.full_name].draft is each.draft
+            and before[each.full_name].digest == each.digest
+        ]
+        self._composed = {each.full_name: each for each in [*processes, *same] if each.draft is not None}
+        return library.replace(same) if same else library
 
     # --- versions -----------------------------------------------------------------------------------------
 
