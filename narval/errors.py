@@ -6,6 +6,11 @@ NarvalError
 ├── ElementError         who sent an element: it is malformed, hostile or refused by its schema
 ├── ActionError          the author of an action: it raised, hung, died or returned rubbish
 ├── RequestError         who asked: no such run, no such definition, a wrong argument
+│   └── TokenError       a process refuses what was asked of its tokens
+│       ├── NoTokenError             it has no such token, or several where one is meant
+│       ├── TokenCompleteError       the token is complete already
+│       ├── NotExecutingError        the process is over, cancelled or held up
+│       └── NotBacktrackableError    one cannot go back to the token, or not past another
 ├── OperatorError        who runs the daemon: its home or its settings
 │   ├── NoHomeError      there is no home there
 │   ├── HomeHeldError    another program holds the home
@@ -86,6 +91,30 @@ class ActionError(NarvalError):
 
 class RequestError(NarvalError):
     """Who asked is mistaken: no such run, no such definition, a wrong argument."""
+
+
+class TokenError(RequestError):
+    """A process refuses what was asked of its tokens; nothing has changed. `kind` is a stable word."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+class NoTokenError(TokenError):
+    """The process has no such token, or several where one is meant: no-token, ambiguous."""
+
+
+class TokenCompleteError(TokenError):
+    """The token is complete already: token-complete."""
+
+
+class NotExecutingError(TokenError):
+    """The process is over, cancelled or held up: not-executing, cancelled."""
+
+
+class NotBacktrackableError(TokenError):
+    """One cannot go back: not-complete, already-backtracked, not-backtrackable."""
 
 
 class OperatorError(NarvalError):

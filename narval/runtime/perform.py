@@ -393,7 +393,8 @@ def _begin(run: Run, call: Call, turn: Turn) -> None:
         turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
         return
     caller = Caller(run.eid, call.step, call.call, call.near)
-    if turn.start(call.name, call.elements, kind=call.kind, caller=caller) is None:
+    environment: Any = (call.about or {}).get("environment")
+    if turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment) is None:
         problem = Problem("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
 

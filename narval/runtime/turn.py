@@ -458,9 +458,10 @@ class Turn:
         caller: Caller | None = None,
         attempt: int = 0,
         resume: Resume | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Run | None:
         """A run begins: of the current version of a definition, or of the version that counts for its caller;
-        None when there is no such definition.
+        None when there is no such definition. A process has its `environment` from the start.
         """
         agent, parent = self.agent, self.agent.active.get(caller.run) if caller is not None else None
         definition = runnable(agent.library, name) if kind is None else agent.definition(parent, kind, name)
@@ -474,7 +475,8 @@ class Turn:
         run.state = engine.begin(run.eid, definition)
         self.agent.enlist(run, partial(render, self.agent, self.store, run))
         self.batch.runs.append(row_of(run))
-        self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume)))
+        given = dict(environment or {})
+        self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume, given)))
         return run
 
     def later(self, at: float, deed: Deed) -> None:

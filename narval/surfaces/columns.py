@@ -57,6 +57,12 @@ _STATES = {
     "fail": "red",
     "impossible": "dim",
     "todo": "dim",
+    "active": "yellow",
+    "delayed": "yellow",
+    "complete": "green",
+    "discarded": "red",
+    "skipped": "dim",
+    "backtracked": "blue",
 }
 
 
@@ -119,6 +125,36 @@ RUNS = (
     Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("took", took, right=True),
     Column("error", _error),
+)
+TOKENS = (
+    Column("token", _of("id"), right=True),
+    Column("node", _of("node")),
+    Column("state", _of("state"), style=_state),
+    Column("guard", _of("guard_action")),
+    Column("execution", _of("execution_type")),
+    Column("external", _of("external")),
+    Column("sets", lambda row: ", ".join(row["sets"])),
+)
+ARC_TOKENS = (
+    Column("arc token", _of("id"), right=True),
+    Column("arc", _of("arc")),
+    Column("from", _of("from")),
+    Column("to", _of("to")),
+    Column(
+        "state", lambda row: "pending" if row["pending"] else "complete" if row["complete"] else "waiting"
+    ),
+    Column("execution", _of("execution_type")),
+    Column("parent", _of("parent"), right=True),
+    Column("child", _of("child"), right=True),
+)
+NODES = (
+    Column("node", _of("id")),
+    Column("state", _of("state"), style=_state),
+    Column("type", _of("type")),
+)
+ATTRIBUTES = (
+    Column("attribute", lambda row: row.get("name") or row.get("id")),
+    Column("value", _of("value")),
 )
 STEPS = (
     Column("step", _of("id")),

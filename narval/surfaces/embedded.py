@@ -89,10 +89,13 @@ class Agent:
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    def start(self, name: str, *elements: Given) -> int:
-        """Start a run of `group.name` with these elements as its first context; its eid."""
+    def start(self, name: str, *elements: Given, environment: dict[str, Any] | None = None) -> int:
+        """Start a run of `group.name` with these elements as its first context; its eid.
+
+        A process may be given attributes: its first `environment`.
+        """
         given = [_bytes(each) for each in elements]
-        return int(self._runner.run(self._operations.start(name, given))["eid"])
+        return int(self._runner.run(self._operations.start(name, given, environment=environment))["eid"])
 
     def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
         """Start a run of `group.name` for each element, in one turn; their eids."""
@@ -153,6 +156,60 @@ class Agent:
         """Say something by name to a run, with elements and attributes; what it made of that."""
         given = [_bytes(each) for each in elements]
         return dict(self._runner.run(self._operations.signal(run, name, given, arguments)))
+
+    # --- processes ------------------------------------------------------------------------------------
+
+    def complete(
+        self,
+        run: int,
+        *,
+        node: str | None = None,
+        token: int | None = None,
+        arcs: Iterable[str] | None = None,
+        asynchronous: bool = False,
+        set: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Complete a token of a process: it leaves on the arcs of these names, or of none.
+
+        With `set` (name, count, environment, members) it leaves as a new set of tokens. Asynchronously, what
+        leaves waits for `execute_queued`. Raises TokenError.
+        """
+        names = list(arcs) if arcs is not None else None
+        asked = self._operations.complete(run, node, token, names, asynchronous, set)
+        return dict(self._runner.run(asked))
+
+    def backtrack(self, run: int, *, node: str | None = None, token: int | None = None) -> dict[str, Any]:
+        """Go back to where a token was active; the new token there. Raises TokenError."""
+        return dict(self._runner.run(self._operations.backtrack(run, node, token)))
+
+    def tokens(self, run: int, at: int | None = None) -> dict[str, Any]:
+        """All tokens of a process, on nodes and on arcs, and its sets of tokens."""
+        return dict(self._runner.run(self._operations.tokens(run, at)))
+
+    def environment(
+        self,
+        run: int,
+        token: int | None = None,
+        values: dict[str, Any] | None = None,
+        *,
+        of_set: str | None = None,
+        index: int | None = None,
+    ) -> dict[str, str]:
+        """The attributes of a process, or of a token over them; `values` are set first, None removes one."""
+        asked = self._operations.environment(run, token, values, of_set, index)
+        return dict(self._runner.run(asked)["environment"])
+
+    def execute_queued(self, run: int) -> dict[str, Any]:
+        """Go on with what asynchronous completions left waiting."""
+        return dict(self._runner.run(self._operations.execute_queued(run)))
+
+    def listen(self, run: int, listener: str, *events: str) -> dict[str, Any]:
+        """From now on a listener hears of these events of a process, or of all."""
+        return dict(self._runner.run(self._operations.listen(run, listener, list(events))))
+
+    def unlisten(self, run: int, listener: str, *events: str) -> dict[str, Any]:
+        """A listener hears of these events of a process no more, or of none."""
+        return dict(self._runner.run(self._operations.unlisten(run, listener, list(events))))
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""

@@ -48,6 +48,13 @@ def _automaton(definition: Any, state: Any) -> Iterator[str]:
                 )
 
 
+def _process(definition: Any, state: Any) -> Iterator[str]:
+    """Nodes with their tokens: drawn elsewhere, for its engine comes with it."""
+    from narval.surfaces.graph_process import lines
+
+    return lines(definition, state)
+
+
 def _recipe(definition: Any, state: Any) -> Iterator[str]:
     """Steps as boxes, transitions as bars, each in the colour of its state."""
     for step in definition.steps.values():
@@ -70,7 +77,11 @@ def _recipe(definition: Any, state: Any) -> Iterator[str]:
             yield f"  {node} -> {_quoted('s:' + step.id)};"
 
 
-_DRAWN: Mapping[str, Callable[[Any, Any], Iterator[str]]] = {"recipe": _recipe, "automaton": _automaton}
+_DRAWN: Mapping[str, Callable[[Any, Any], Iterator[str]]] = {
+    "recipe": _recipe,
+    "automaton": _automaton,
+    "process": _process,
+}
 """How the runs of each kind of definition are drawn."""
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.definitions.action import Action
+from narval.definitions.converters import to_text
 from narval.definitions.library import Library
 from narval.engines import ENGINES, runnable
 from narval.engines.commands import Answer
@@ -31,6 +32,7 @@ from narval.runtime.recovery import definition_of, state_of
 from narval.runtime.turn import Turn
 from narval.surfaces import forms, graph, journal_lines, status, why
 from narval.surfaces.parameters import Operation, check, described
+from narval.surfaces.processes import OfProcesses, texts
 from narval.surfaces.saying import attributes_of, say
 
 LONG = 64 * 1024
@@ -40,7 +42,7 @@ SEVERAL = "Extra content at the end of the document"
 """What the parser says of a document with two roots."""
 
 
-class Operations:
+class Operations(OfProcesses):
     """The operations on one daemon."""
 
     def __init__(self, daemon: Daemon) -> None:
@@ -171,26 +173,37 @@ class Operations:
         wait: bool = False,
         timeout: float | None = None,
         each: bool = False,
+        environment: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Start a run of `group.name`; the elements become its first context, or that of a run for each."""
+        """Start a run of `group.name`; the elements become its first context, or that of a run for each.
+
+        A process may be given attributes: its first `environment`.
+        """
         found = [given for document in elements or [] for given in _elements(document)]
         if each:
-            return {"runs": [run.eid for run in await self._start(name, [[one] for one in found])]}
-        [run] = await self._start(name, [found])
+            runs = await self._start(name, [[one] for one in found], environment)
+            return {"runs": [run.eid for run in runs]}
+        [run] = await self._start(name, [found], environment)
         if wait:
             await self.daemon.ended(run, timeout)
         return forms.run(self.agent, run)
 
-    async def _start(self, name: str, contexts: list[list[bytes]]) -> list[Run]:
+    async def _start(
+        self, name: str, contexts: list[list[bytes]], environment: dict[str, Any] | None = None
+    ) -> list[Run]:
         """A run for each context, in one turn."""
         if runnable(self.agent.library, name) is None and self.daemon.hot is not None:
             await self.daemon.reload()  # its file may have been saved a moment ago
+        given = {key: str(to_text(value) or "") for key, value in texts(environment or {}).items()}
 
         def work(turn: Turn) -> list[Run]:
-            if runnable(turn.agent.library, name) is None:
+            definition = runnable(turn.agent.library, name)
+            if definition is None:
                 raise RequestError(self._not_loaded(name) or _unknown(name, turn.agent.library))
+            if given and definition.kind != "process":
+                raise RequestError(f"{name} is a {definition.kind}: only a process has an environment")
             admitted = [tuple(_admitted(turn, each)) for each in contexts]
-            begun = (turn.start(name, each) for each in admitted)
+            begun = (turn.start(name, each, environment=given) for each in admitted)
             return [run for run in begun if run is not None]
 
         runs: list[Run] = await self.daemon.submit(work)
@@ -428,6 +441,8 @@ def _unknown(name: str, library: Library) -> str:
 _NAMES = (
     "status", "stop", "reload", "log", "add", "memory", "count", "start", "runs", "show", "xml", "graph",
     "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
+    "complete", "backtrack", "tokens", "environment", "execute_queued", "execute_token", "reevaluate",
+    "retry_arc_token", "finalize", "listen", "unlisten",
 )  # fmt: skip
 
 

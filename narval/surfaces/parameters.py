@@ -46,6 +46,8 @@ def check(operation: Operation, arguments: Mapping[str, Any]) -> None:
 
 
 def _is_a(value: Any, wanted: Any) -> bool:
+    if wanted is Any:
+        return True
     if typing.get_origin(wanted) in (types.UnionType, typing.Union):
         return any(_is_a(value, each) for each in typing.get_args(wanted))
     if typing.get_origin(wanted) is list:

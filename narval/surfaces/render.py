@@ -11,12 +11,15 @@ from typing import Any
 import click
 
 from narval.surfaces.columns import (
+    ATTRIBUTES,
     CALLS,
     LATER,
+    NODES,
     RUNS,
     SNIPPET,
     STATES,
     STEPS,
+    TOKENS,
     TRANSITIONS,
     Column,
     fields,
@@ -39,6 +42,12 @@ from narval.surfaces.text import (
 
 _A = {"automaton": "an"}
 
+PARTS = (
+    (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
+    (ATTRIBUTES, "environment"),
+)  # fmt: skip
+"""The tables of a run, by what its kind has."""
+
 
 def run(shown: Row) -> None:
     """One run with its parts, for people."""
@@ -58,7 +67,7 @@ def run(shown: Row) -> None:
             ("context", ", ".join(map(str, shown.get("context") or ()))),
         ]
     )
-    for columns, key in ((STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions")):
+    for columns, key in PARTS:
         if shown.get(key):
             click.echo()
             table(columns, shown[key])

@@ -43,6 +43,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "PatternError": ("text", "message", "column"),
     "ElementError": ("kind", "message", "line", "column"),
     "ActionError": ("message", "kind"),
+    "TokenError": ("kind", "message"),
+    "NoTokenError": ("kind", "message"),
+    "TokenCompleteError": ("kind", "message"),
+    "NotExecutingError": ("kind", "message"),
+    "NotBacktrackableError": ("kind", "message"),
 }
 """The arguments of the errors that have more than a message."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from narval import __version__
-from narval.surfaces.cli import automaton, daemon, definitions, homes, memory, runs, simulate
+from narval.surfaces.cli import automaton, daemon, definitions, homes, memory, runs, simulate, tokens
 from narval.surfaces.cli.command import Commands, common_options
 
 COMMANDS = (
@@ -27,6 +27,10 @@ COMMANDS = (
     runs.cancel,
     runs.signal,
     runs.retry,
+    tokens.complete,
+    tokens.backtrack,
+    tokens.tokens,
+    tokens.environment,
     definitions.definitions,
     definitions.actions,
     daemon.log,

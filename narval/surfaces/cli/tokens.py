@@ -1,0 +1,154 @@
+"""Commands about the tokens of a process: complete, backtrack, tokens, environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.runs import at_option, run_argument
+from narval.surfaces.cli.session import Session
+from narval.surfaces.columns import ARC_TOKENS, ATTRIBUTES, TOKENS, table
+
+token_option = click.option("--token", type=int, metavar="ID", help="The token of this id (`narval tokens`).")
+
+
+@command("complete", example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31")
+@run_argument
+@click.argument("node", required=False)
+@click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
+@token_option
+@click.option("--asynchronous", is_flag=True, help="Leave what follows for later (--queued).")
+@click.option("--set", "set_name", metavar="NAME", help="Leave as a new set of tokens of this name,")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="… of so many members,")
+@click.option(
+    "--env", "environment", multiple=True, metavar="NAME=VALUE", help="… with an attribute they share,"
+)
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    metavar="NAME=A,B,…",
+    help="… with an attribute that differs: one value for each.",
+)
+@click.option("--queued", is_flag=True, help="Complete nothing: go on with what waits.")
+def complete(
+    session: Session,
+    run: int,
+    node: str | None,
+    arcs: tuple[str, ...],
+    token: int | None,
+    asynchronous: bool,
+    set_name: str | None,
+    count: int | None,
+    environment: tuple[str, ...],
+    members: tuple[str, ...],
+    queued: bool,
+) -> None:
+    """A token of a process is done: it goes on.
+
+    NODE is the node with the active token; where there are several, --token names one.
+    """
+    if queued:
+        answer = session.ask("execute_queued", run=run)
+        session.give(answer, lambda told: click.echo(f"run {told['run']} is {told['state']}"))
+        return
+    if node is None and token is None:
+        raise click.UsageError("expected a NODE, or --token ID")
+    if set_name is None and (count is not None or environment or members):
+        raise click.UsageError("--count, --env and --member go with --set NAME")
+    if set_name is not None and count is None:
+        raise click.UsageError("--set NAME needs --count N")
+    made = None
+    if set_name is not None:
+        lists = {name: (value or "").split(",") for name, value in map(_attribute, members)}
+        made = {
+            "name": set_name,
+            "count": count,
+            "environment": dict(map(_attribute, environment)),
+            "members": lists,
+        }
+    asked = {"arcs": list(arcs) or None, "asynchronous": asynchronous, "set": made}
+    session.give(session.ask("complete", run=run, node=node, token=token, **asked), _completed)
+
+
+def _completed(told: dict[str, Any]) -> None:
+    click.echo(f"token {told['token']} is complete; run {told['run']} is {told['state']}")
+    for each in told.get("unknown_arcs") or ():
+        click.echo(f"no arc {each} leaves there: the token ended", err=True)
+
+
+@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
+@run_argument
+@click.argument("place", metavar="NODE|TOKEN")
+def backtrack(session: Session, run: int, place: str) -> None:
+    """A process goes back to where a token was active.
+
+    What came after it is undone, node by node. NODE stands for the last token there that is complete; a
+    number is a token's id (`--token` is not needed), unless a node has that name.
+    """
+    token = int(place) if place.isdecimal() else None
+    node = None if token is not None else place
+    answer = session.ask("backtrack", run=run, node=node, token=token)
+    session.give(
+        answer,
+        lambda told: click.echo(f"token {told['token']} stands there now; run {run} is {told['state']}"),
+    )
+
+
+@command("tokens", example="narval tokens 12\nnarval tokens 12 --json")
+@run_argument
+@at_option
+def tokens(session: Session, run: int, at: int | None) -> None:
+    """The tokens of a process, on nodes and on arcs, in the order they were made."""
+    session.give(session.ask("tokens", run=run, at=at), _tokens)
+
+
+def _tokens(told: dict[str, Any]) -> None:
+    table(TOKENS, told["tokens"])
+    if told["arc_tokens"]:
+        click.echo()
+        table(ARC_TOKENS, told["arc_tokens"])
+
+
+@command(
+    "environment",
+    example="narval environment 12\nnarval environment 12 paid=true\nnarval environment 12 due --token 31",
+)
+@run_argument
+@click.argument("attribute", metavar="[NAME[=VALUE]]", required=False)
+@token_option
+@click.option("--of-set", metavar="NAME", help="Those of the set of tokens of this name,")
+@click.option("--index", type=click.IntRange(0), metavar="N", help="… or of one of its members.")
+def environment(
+    session: Session,
+    run: int,
+    attribute: str | None,
+    token: int | None,
+    of_set: str | None,
+    index: int | None,
+) -> None:
+    """The attributes of a process, or of a token over them; sets one.
+
+    NAME= sets an empty text. What is set for a token is seen by those that come from it.
+    """
+    name, value = _attribute(attribute) if attribute is not None else (None, None)
+    values = {name: value} if value is not None else None
+    answer = session.ask("environment", run=run, token=token, values=values, of_set=of_set, index=index)
+    if name is not None and value is None:
+        found = answer["environment"].get(name)
+        if found is None:
+            raise click.ClickException(f"run {run} has no attribute {name}")
+        session.give({"name": name, "value": found}, lambda told: click.echo(told["value"]))
+        return
+    rows = [{"name": key, "value": text} for key, text in answer["environment"].items()]
+    session.give(answer, lambda _: table(ATTRIBUTES, rows))
+
+
+def _attribute(text: str) -> tuple[str, str | None]:
+    """A name, and a value if there is one."""
+    name, sign, value = text.partition("=")
+    if not name:
+        raise click.UsageError(f"expected NAME=VALUE, got {text!r}")
+    return name, value if sign else None
