@@ -37,7 +37,7 @@ MOST_DRAWN = 1000
 SNAPSHOT_AFTER = 1024
 """A run's state is saved whole after so many entries, or more when it is large."""
 
-Ask = Callable[["Run", str, Mapping[str, Plain]], Plain]
+Ask = Callable[["Run", str, Mapping[str, Plain], float], Plain]
 
 WatchKey = tuple[int, str]
 """A run, and a watch it has set."""

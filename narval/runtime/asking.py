@@ -10,13 +10,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
+import narval
 from narval.definitions.code import Code, made
 from narval.definitions.library import Definition
 from narval.definitions.statements import Accept, Discard, Skip
@@ -24,10 +30,15 @@ from narval.engines.events import Plain
 from narval.errors import ActionError
 from narval.runtime.agents import Agent, Run
 from narval.runtime.executors.conversion import problem
+from narval.runtime.nodes import SCRIPT, script_of
+from narval.runtime.scripts.running import Script
 from narval.runtime.tokens import Arrival, Delay, ProcessEvent, Token
 
 LONGEST = 1.0
 """Seconds that a question may take: for so long nothing else goes on."""
+
+SCRIPT_LONGEST = 6.0
+"""The same for a script, whose program has to start first."""
 
 MOST_GIVEN_UP = 8
 """Threads given up that still live, with which no more questions are asked."""
@@ -64,11 +75,13 @@ class Asking:
         self._given_up = [each for each in self._given_up if each.is_alive()]
         return len(self._given_up)
 
-    def ask(self, agent: Agent, run: Run, function: str, arguments: Mapping[str, Plain]) -> Plain:
-        """The answer of a function, as plain data. Raises ActionError."""
+    def ask(self, agent: Agent, run: Run, function: str, arguments: Mapping[str, Plain], at: float) -> Plain:
+        """The answer of a function, asked at a moment, as plain data. Raises ActionError."""
         word, _, name = function.partition(":")
         name, _, hook = name.rpartition(":") if word == "node" else (name, "", "")
         kind = _KINDS.get(word, word)
+        if kind == "node-type" and name == SCRIPT:
+            return _ask_script(run, arguments)
         definition = agent.definition(run, kind, name)
         manner = _MANNERS.get(kind)
         if manner is None or not isinstance(definition, Code):
@@ -84,7 +97,7 @@ class Asking:
                 "question-refused",
             )
         portray = partial(run.engine.portrait, run.definition, run.state)  # type: ignore[attr-defined]
-        question = Question(definition, code, hook, arguments, portray)
+        question = Question(definition, code, hook, arguments, portray, at)
         return self._answered(
             f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, manner, question)
         )
@@ -119,10 +132,11 @@ class Question(NamedTuple):
     hook: str
     arguments: Mapping[str, Any]
     portray: Callable[[int | None], Mapping[str, Any]]
+    at: float
 
     def token(self) -> Token:
         """The token that the question is about."""
-        return Token(self.portray(self.arguments["token"]))
+        return Token(self.portray(self.arguments["token"]), at=self.at)
 
 
 class _Voice:
@@ -181,6 +195,31 @@ def _answer(manner: Callable[[Question], Plain], question: Question) -> Plain:
         what = f"{question.definition.kind} {question.definition.name!r}"
         why = f"{what} of {question.definition.path}: {told.message}"
         raise ActionError(why, told.kind, final=True) from None
+
+
+def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
+    """What the `allowBacktrack` of a script says, in a program of its own: it must be a boolean."""
+    from narval.runtime.scripts.once import Said
+
+    script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
+    folder = str(Path(narval.__file__).parent.parent)
+    line = [sys.executable, "-m", "narval.runtime.scripts.once"]
+    given = msgspec.msgpack.encode(script)
+    try:
+        done = subprocess.run(
+            line, input=given, capture_output=True, timeout=SCRIPT_LONGEST, cwd=folder, check=True
+        )
+        said = msgspec.msgpack.decode(done.stdout, type=Said)
+    except subprocess.TimeoutExpired:
+        why = f"the script of node {script.node!r} did not answer within {SCRIPT_LONGEST:g} s"
+        raise ActionError(why, "question-timeout", final=True) from None
+    except (OSError, subprocess.CalledProcessError, msgspec.MsgspecError) as error:
+        raise ActionError(f"the script of node {script.node!r} was not run: {error}", "crashed") from None
+    if said.kind:
+        raise ActionError(said.message, said.kind, final=True)
+    if not isinstance(said.value, bool):
+        raise _bad("allowBacktrack to give true or false", said.value)
+    return said.value
 
 
 # --- how each kind is asked -------------------------------------------------------------------------------

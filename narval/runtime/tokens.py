@@ -8,7 +8,7 @@ the loop, in a thread and in a worker, and nothing that code does late or halfwa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -144,11 +144,19 @@ class Token:
     """A node token: what is known of it, and what is to become of it."""
 
     __slots__ = (
-        "completes", "effects", "environment", "execution_type", "guard_action", "id", "is_complete",
+        "_at", "completes", "effects", "environment", "execution_type", "guard_action", "id", "is_complete",
         "is_writable", "node", "parents", "process", "sets",
     )  # fmt: skip
 
-    def __init__(self, told: Mapping[str, Any], *, writable: bool = False, completes: bool = True) -> None:
+    def __init__(
+        self,
+        told: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        completes: bool = True,
+        at: float | None = None,
+    ) -> None:
+        self._at = at
         self.id: int = told["id"]
         self.node = Node(told["node"])
         self.is_complete = bool(told.get("complete", False))
@@ -172,6 +180,11 @@ class Token:
                 for each in told.get("sets", ())
             }
         )
+
+    @property
+    def now(self) -> datetime:
+        """The moment at which the question is asked: that of the home's clock, which may be simulated."""
+        return datetime.now(UTC) if self._at is None else datetime.fromtimestamp(self._at, UTC)
 
     def set(self, name: str, value: object) -> None:
         """Set an attribute of its own; those that come from it have it too."""

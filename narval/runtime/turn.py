@@ -148,7 +148,7 @@ class Turn:
         """What the user's code says now. Raises ActionError."""
         if self._run is None or self.agent.asking is None:
             raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
-        return self.agent.asking(self._run, function, arguments)
+        return self.agent.asking(self._run, function, arguments, self.at)
 
     # --- events ---------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ def asker() -> Iterator[Callable[..., Ask]]:
         )
 
         def ask(function: str, arguments: dict[str, Any]) -> Any:
-            return asking.ask(agent, run, function, arguments)
+            return asking.ask(agent, run, function, arguments, 86400.0)
 
         ask.asking = asking  # type: ignore[attr-defined]
         return ask
@@ -102,10 +102,12 @@ def test_dates_and_strings_are_answered_as_plain_data(asker: Callable[..., Ask])
         "from datetime import datetime, timezone\n"
         "@date_function\ndef due(token): return datetime(2026, 1, 1, tzinfo=timezone.utc)\n"
         "@date_function\ndef soon(token): return 12\n"
+        "@date_function\ndef now(token): return token.now\n"
         "@string_function\ndef way(token): return 'late'\n"
     )
     assert ask("date:due", ASKED) == 1767225600.0
     assert ask("date:soon", ASKED) == 12.0
+    assert ask("date:now", ASKED) == 86400.0
     assert ask("string:way", ASKED) == "late"
 
 

@@ -31,6 +31,13 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 )
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="With --wait: at most S seconds.")
 @click.option("--each", is_flag=True, help="Start a run for each element, all at once.")
+@click.option(
+    "--env",
+    "environment",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An attribute of a process to begin with.",
+)
 @click.pass_context
 def start(
     context: click.Context,
@@ -40,6 +47,7 @@ def start(
     wait: bool,
     timeout: float | None,
     each: bool,
+    environment: tuple[str, ...],
 ) -> None:
     """Start a run of the definition NAME and print its eid.
 
@@ -51,13 +59,13 @@ def start(
         raise click.UsageError("--timeout goes with --wait")
     if each and (wait or not files):
         raise click.UsageError("--each takes the elements of FILEs, and does not go with --wait")
-    documents = documents_of(files)
+    documents, given = documents_of(files), attributes_of(environment)
     if each:
-        _start_each(session, name, files, documents)
+        _start_each(session, name, files, documents, given)
         return
     with asking(session.home, working=wait) as asked:
         with naming(files, documents):
-            run = asked.ask("start", name=name, elements=documents)
+            run = asked.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
             click.echo(run["eid"])
         if wait:
@@ -69,9 +77,24 @@ def start(
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
 
 
-def _start_each(session: Session, name: str, files: tuple[BinaryIO, ...], documents: list[bytes]) -> None:
+def attributes_of(written: tuple[str, ...]) -> dict[str, Any]:
+    """What `--env` says, as the argument of an operation; nothing where it says nothing."""
+    pairs = [each.partition("=") for each in written]
+    wrong = next((name + sign for name, sign, _ in pairs if not (name and sign)), None)
+    if wrong is not None:
+        raise click.BadParameter(f"expected NAME=VALUE, got {wrong!r}", param_hint="'--env'")
+    return {"environment": {name: value for name, _, value in pairs}} if pairs else {}
+
+
+def _start_each(
+    session: Session,
+    name: str,
+    files: tuple[BinaryIO, ...],
+    documents: list[bytes],
+    given: dict[str, Any],
+) -> None:
     with asking(session.home) as asked, naming(files, documents):
-        begun = asked.ask("start", name=name, elements=documents, each=True)
+        begun = asked.ask("start", name=name, elements=documents, each=True, **given)
     session.give(begun, lambda told: click.echo("\n".join(map(str, told["runs"]))))
 
 

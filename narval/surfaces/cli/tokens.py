@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from narval.surfaces.cli.command import command
+from narval.surfaces.cli.memory import attributes_of
 from narval.surfaces.cli.runs import at_option, run_argument
 from narval.surfaces.cli.session import Session
 from narval.surfaces.columns import ARC_TOKENS, ATTRIBUTES, TOKENS, table
@@ -63,12 +64,8 @@ def complete(
     made = None
     if set_name is not None:
         lists = {name: (value or "").split(",") for name, value in map(_attribute, members)}
-        made = {
-            "name": set_name,
-            "count": count,
-            "environment": dict(map(_attribute, environment)),
-            "members": lists,
-        }
+        shared = attributes_of(environment).get("environment", {})
+        made = {"name": set_name, "count": count, "environment": shared, "members": lists}
     asked = {"arcs": list(arcs) or None, "asynchronous": asynchronous, "set": made}
     session.give(session.ask("complete", run=run, node=node, token=token, **asked), _completed)
 

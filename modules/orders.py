@@ -1,0 +1,83 @@
+"""An order: what `recipes/orders.xml` calls by name. Docs: docs/process.md."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from xml.sax.saxutils import quoteattr
+
+from narval import Token, call, date_function, listener, node_type, predicate
+
+
+@node_type("task")
+class Task:
+    """Something for a person to do: it waits until `narval complete` says that it is done."""
+
+    title: str = ""
+    group: str = "everybody"
+
+    def execute(self, token: Token) -> str:
+        """Put the task into memory, where people and recipes see it."""
+        return (
+            f"<task run='{token.process.run}' token='{token.id}' node={quoteattr(token.node.name)}"
+            f" title={quoteattr(self.title)} group={quoteattr(self.group)}/>"
+        )
+
+    def backtrack(self, token: Token) -> str:
+        """Say that what was done does not count any more."""
+        return f"<task-undone run='{token.process.run}' token='{token.id}' title={quoteattr(self.title)}/>"
+
+
+@node_type("charge", runs="worker")
+class Charge:
+    """Charge the customer's card, up to a limit: the id of the call makes it once, whatever crashes."""
+
+    limit: float = 100.0
+
+    def execute(self, token: Token) -> str | None:
+        """Leave on the arc `declined` where the amount is beyond the limit."""
+        amount = token.environment.get("amount", 0.0, float)
+        if amount > self.limit:
+            token.set("declined", f"{amount:g} is more than {self.limit:g}")
+            token.complete("declined")
+            return None
+        token.process.environment.set("paid", True)
+        token.process.environment.set("receipt", call().id)
+        token.complete()
+        return f"<charge run='{token.process.run}' amount='{amount:g}'/>"
+
+    def backtrack(self, token: Token) -> str:
+        """Give the money back."""
+        token.process.environment.set("paid", False)
+        return (
+            f"<refund run='{token.process.run}' receipt={quoteattr(token.environment.get('receipt', ''))}/>"
+        )
+
+    def is_backtrackable(self, token: Token) -> bool:
+        """What has left the house cannot be undone."""
+        return token.process.environment.get("shipped", "") != "true"
+
+
+@predicate("isPaid")
+def is_paid(token: Token) -> bool:
+    """Whether the order is paid."""
+    return bool(token.environment.get("paid", False, bool))
+
+
+@predicate("isDue")
+def is_due(token: Token) -> bool:
+    """Whether the token was put off before: its moment has come."""
+    return token.guard_action == "DelayUntil"
+
+
+@date_function
+def now(token: Token) -> datetime:
+    """The moment at which the guard is asked."""
+    return token.now
+
+
+@listener(
+    "orderLog", events=["PROCESS_STARTED", "PROCESS_COMPLETED", "NODE_TOKEN_BACKTRACKED"], everywhere=False
+)
+def order_log(event: object) -> None:
+    """Write down in the daemon's log what became of an order."""
+    print(event)

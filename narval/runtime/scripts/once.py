@@ -1,0 +1,42 @@
+"""The program that answers one question to a script, and ends: `python -m narval.runtime.scripts.once`.
+
+The question comes on standard input, the answer goes to standard output; what the script prints, to standard
+error. Who asks kills it when it takes too long.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import msgspec
+
+from narval.errors import ActionError
+from narval.runtime.executors.allowance import bound_memory
+from narval.runtime.scripts.running import MEMORY, Script, run
+
+ROOM = 512 * 1024 * 1024
+"""What the interpreters need beside what a script may have."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """The value of the script, or why it has none."""
+
+    value: str | int | float | bool | None = None
+    kind: str = ""
+    message: str = ""
+
+
+def main() -> None:
+    """Read, run, write."""
+    script = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Script)
+    bound_memory(MEMORY + ROOM)
+    try:
+        said = Said(run(script, partial(print, file=sys.stderr)).value)
+    except ActionError as error:
+        said = Said(None, error.kind, str(error))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(said))
+
+
+if __name__ == "__main__":
+    main()
