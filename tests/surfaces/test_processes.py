@@ -38,7 +38,9 @@ def at(tmp_path: Path) -> Iterator[At]:
     """An agent that has loaded a module and a process, and the process begun."""
     opened: list[Agent] = []
 
-    def begin(process: str, module: str = "", runs: str = "thread", **environment: object) -> tuple[Agent, int]:
+    def begin(
+        process: str, module: str = "", runs: str = "thread", **environment: object
+    ) -> tuple[Agent, int]:
         agent = narval.open(clock=narval.SimulatedClock(0))
         opened.append(agent)
         if module:
