@@ -1,4 +1,4 @@
-"""What a question to the user's code costs, in a thread of its own and called directly: python bench/questions.py"""
+"""What a question to the user's code costs, and a script without its worker: python bench/questions.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process as a graph: its nodes with the tokens on them, its arcs with those that wait there (section 16)."""
+"""A process as a graph: its nodes with their tokens, its arcs with those that wait there (section 16)."""
 
 from __future__ import annotations
 

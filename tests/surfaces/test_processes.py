@@ -1,4 +1,4 @@
-"""Processes as people and programs drive them: operations, the user's code, scripts, drawings (sections 2 to 11)."""
+"""Processes as people and programs drive them: operations, code, scripts, drawings (sections 2 to 11)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def test_several_tokens_on_a_node_want_one_named(at: At) -> None:
 def test_only_a_process_has_tokens(at: At) -> None:
     agent, _ = at(LINE)
     agent.load(
-        "<recipe group='g' name='r' start_step='a' end_step='a'><step id='a' type='process' target='w.p'/></recipe>"
+        "<recipe group='g' name='r' start_step='a' end_step='a'>"
+        "<step id='a' type='process' target='w.p'/></recipe>"
     )
     plan = agent.start("g.r")
     agent.until_idle()
@@ -435,7 +436,8 @@ def test_scripts_run_in_both_languages_and_go_on(at: At) -> None:
             "<arc to='t'/>",
         )
         + "<node name='t' type='script'><custom><execute type='python'>\n"
-        "token.process.environment.set('python', token.environment.get('js') + '!')\n</execute></custom></node>"
+        "token.process.environment.set('python', token.environment.get('js') + '!')\n"
+        "</execute></custom></node>"
     )
     assert (state(agent, run), agent.environment(run)) == ("completed", {"js": "s", "python": "s!"})
 
@@ -506,7 +508,8 @@ def test_a_script_that_loops_is_ended_while_others_go_on(at: At) -> None:
 
 def test_a_process_is_drawn_with_its_tokens_in_their_colours(at: At) -> None:
     agent, run = at(
-        "<node name='a' type='wait' isStart='true'><arc to='b'/><arc name='say &quot;no&quot;' to='&lt;c&gt;'/></node>"
+        "<node name='a' type='wait' isStart='true'><arc to='b'/>"
+        "<arc name='say &quot;no&quot;' to='&lt;c&gt;'/></node>"
         "<node name='b' type='wait'/><node name='&lt;c&gt;'><guard>Discard</guard></node>"
     )
     agent.complete(run, node="a")
