@@ -7,14 +7,11 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 
 from __future__ import annotations
 
-from lxml import etree
-
-from narval.engines import commands
+from narval.engines import commands, heard
 from narval.engines.events import Problem, Signalled
 from narval.engines.plan import transitions
 from narval.engines.plan.deciding import Deciding
 from narval.errors import ElementError
-from narval.memory.element import SIGNAL, canonical, parse
 
 LISTENING = frozenset({"ready", "running"})
 """In these states something may still be waited for."""
@@ -27,7 +24,7 @@ def signalled(plan: Deciding, event: Signalled) -> None:
         plan.record.command(commands.Answer(event.signal, problem=Problem("not-listening", why)))
         return
     try:
-        xml = _element(plan, event)
+        xml = heard.element(plan.state.run, event)
     except ElementError as error:
         plan.record.command(commands.Answer(event.signal, problem=Problem(error.kind, str(error))))
         return
@@ -38,16 +35,6 @@ def signalled(plan: Deciding, event: Signalled) -> None:
     eid = plan.add(xml, call=event.signal)
     taken_by = _offer(plan, eid)
     plan.record.command(commands.Answer(event.signal, {"eid": eid, "taken_by": taken_by}))
-
-
-def _element(plan: Deciding, event: Signalled) -> bytes:
-    """The signal as an element. Raises ElementError for one too large or too deep."""
-    root = etree.Element(SIGNAL, name=event.name, run=str(plan.state.run))
-    for key, value in event.arguments.items():
-        if value is not None and key not in root.attrib:
-            root.set(key, str(value))
-    root.extend(parse(raw.xml) for raw in event.elements)
-    return canonical(root)
 
 
 def _offer(plan: Deciding, eid: int) -> str | None:

@@ -60,7 +60,7 @@ class ProcessCanceled(msgspec.Struct, frozen=True, tag=True, gc=False):
 class NodeTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A token came to be on a node: of these arc tokens, in these places of token sets.
 
-    `reverses` is the token it was made to go back from; its attributes are then those of that one's parents.
+    `reverses` is the token of which it is the reverse; one `like` another has what that one's parents have.
     """
 
     token: int

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from narval.engines import heard
 from narval.engines.events import Plain, Signalled
-from narval.engines.process import backtracking, effects, ending, environment, moving
+from narval.engines.process import backtracking, effects, ending, environment, moving, waiting
 from narval.engines.process.changes import ListenerSet, mask_of
 from narval.engines.process.deciding import Deciding, Refused
 from narval.engines.process.tokens import NodeToken
+from narval.errors import ElementError
 
 Arguments = dict[str, Plain]
 Value = dict[str, Plain]
@@ -19,14 +21,35 @@ def signalled(run: Deciding, event: Signalled) -> None:
     """Do what is asked and answer, or refuse. Raises NodeFault where it led to a node that failed."""
     operation = _OPERATIONS.get(event.name)
     try:
-        if operation is None:
-            known = ", ".join(_OPERATIONS)
-            raise Refused("not-listening", f"a process knows no {event.name}; it knows {known}")
-        value = operation(run, event.arguments)
+        value = _hear(run, event) if operation is None else operation(run, event.arguments)
     except Refused as refusal:
         run.refuse(event, refusal.kind, refusal.message)
         return
     run.answer(event, **value)
+
+
+def _hear(run: Deciding, event: Signalled) -> Value:
+    """Any other signal becomes an element of the process' own, which `wait` nodes may wait for."""
+    _executing(run)
+    if not any(node.conditions for node in run.process.nodes.values()):
+        known = ", ".join(_OPERATIONS)
+        raise Refused("not-listening", f"no node waits for {event.name}, and it is no operation ({known})")
+    try:
+        xml = heard.element(run.state.run, event)
+    except ElementError as error:
+        raise Refused(error.kind, str(error)) from None
+    refusal = run.view.schema_fault(xml)
+    if refusal is not None:
+        raise Refused("invalid", refusal)
+    eid = run.add(xml, call=event.signal)
+    value: Value = {"eid": eid, "taken_by": None}
+    for number in tuple(run.state.watches.values()):
+        token = run.state.nodes[number]
+        if waiting.concerns(run, run.node(token), eid) and waiting.satisfied(run, run.node(token), token):
+            moving.complete(run, token)
+            value["taken_by"] = token.node
+            break
+    return _with_state(run, value)
 
 
 # --- tokens ---------------------------------------------------------------------------------------------

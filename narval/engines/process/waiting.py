@@ -24,3 +24,9 @@ def satisfied(run: Deciding, node: Node, token: NodeToken) -> bool:
     bounds, scopes = tuple(bound for bound, _ in conditions), tuple(scope for _, scope in conditions)
     run.record.command(commands.Watch(watch, bounds, scopes))
     return False
+
+
+def concerns(run: Deciding, node: Node, eid: int) -> bool:
+    """Whether some condition of a node may take an element."""
+    element = run.view.element(eid)
+    return element is not None and any(run.view.fits(element, bound) for bound, _ in memory.wanted(run, node))
