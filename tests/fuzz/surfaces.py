@@ -19,6 +19,7 @@ import msgspec
 from lxml import etree
 
 from modules import feeds, mail_boxes
+from narval.definitions import joinlang, rubric
 from narval.engines.events import Problem, Raw
 from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.element import Element, Tree, canonical, elements_of
@@ -34,7 +35,15 @@ from narval.runtime.settings import parse_settings
 from narval.source import Source
 from narval.surfaces import wire
 from narval.surfaces.operations import OPERATIONS, Operations
-from tests.definitions.test_hostile_files import RECIPE, SHEET, TREE, all_have_places, read, read_tree
+from tests.definitions.test_hostile_files import (
+    PROCESS,
+    RECIPE,
+    SHEET,
+    TREE,
+    all_have_places,
+    read,
+    read_tree,
+)
 from tests.fuzz.mutation import spoilt, text, value
 
 REPOSITORY = Path(__file__).parents[2]
@@ -92,6 +101,29 @@ def _definition(path: str, good: bytes) -> Try:
         assert all_have_places(read(path, spoilt(chance, (good,))))
 
     return attempt
+
+
+def _rubric(chance: Random) -> None:
+    """A guard is a statement, or has slips within it."""
+    text = spoilt(chance, (b"IF not a or (b and c) THEN Skip x ELSE DELAY UNTIL 5 business days before now",))
+    written = text.decode("utf-8", "replace")
+    found = rubric.parse(written)
+    if (found.statement is None) is not bool(found.slips):
+        raise AssertionError("expected a statement or slips")
+    for slip in found.slips:
+        _has_place(1, slip.at + 1)
+    if found.statement is not None and rubric.parse(rubric.text_of(found.statement)).slips:
+        raise AssertionError("what was read cannot be written")
+
+
+def _joinlang(chance: Random) -> None:
+    """A join is a program, or has slips within it."""
+    good = b'require node "a" when first or b require at least 2 arcs labelled default or require all arcs'
+    found = joinlang.parse(spoilt(chance, (good,)).decode("utf-8", "replace"))
+    if (found.join == ()) is not bool(found.slips):
+        raise AssertionError("expected a join or slips")
+    for slip in found.slips:
+        _has_place(1, slip.at + 1)
 
 
 def _module(chance: Random) -> None:
@@ -390,6 +422,9 @@ def _file(name: str, data: bytes) -> Iterator[Path]:
 SURFACES: dict[str, Surface] = {
     "element": Surface("an element from outside: `narval add`, the socket, a mail's", _element),
     "recipe": Surface("a file in recipes/", _definition("recipes/mail.xml", RECIPE)),
+    "process": Surface("a process in recipes/", _definition("recipes/shop.wf.xml", PROCESS)),
+    "rubric": Surface("a guard", _rubric),
+    "joinlang": Surface("a join", _joinlang),
     "transform": Surface("a stylesheet in recipes/", _definition("recipes/mail.page.xsl", SHEET)),
     "module": Surface("the MODULE_XML of a module", _module),
     "settings": Surface("etc/narval.toml", _settings),
