@@ -261,7 +261,7 @@ class _Builder:
         if written is not None and text and entry.get("joinParam", text) != text:
             found.fault(written, "joinParam says something else; remove one of the two")
         if kind in ("joinlang", "class") and not text:
-            wanted = "require all arcs" if kind == "joinlang" else "module.name"
+            wanted = "require all arcs" if kind == "joinlang" else "NAME"
             found.fault(entry, f"the join {kind} needs a text; add <join>{wanted}</join>")
         elif kind == "joinlang":
             return text, self._joinlang(entry, written)
