@@ -12,7 +12,7 @@ room.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 
 from narval.memory.change import MarkScope
 from narval.memory.element import Element, Tree
@@ -35,15 +35,13 @@ class Extent:
         self.all = Numbers(eids)
         self._fresh: dict[MarkScope, Numbers] = {}
 
-    def unused(self, scope: MarkScope | None, used: Iterable[int]) -> Numbers:
+    def unused(self, scope: MarkScope | None, used: Container[int]) -> Numbers:
         """Those a scope has not used; `used` are all that it has."""
         if scope is None:
             return self.all
         fresh = self._fresh.get(scope)
         if fresh is None:
-            fresh = self._fresh[scope] = self.all.copy()
-            for eid in used:
-                fresh.discard(eid)
+            fresh = self._fresh[scope] = Numbers([eid for eid in self.all if eid not in used])
         return fresh
 
     def enter(self, eid: int) -> None:

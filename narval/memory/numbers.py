@@ -56,13 +56,6 @@ class Numbers:
             del self._chunks[at]
             del self._firsts[max(at - 1, 0)]
 
-    def copy(self) -> Numbers:
-        """The same numbers, on their own."""
-        other = Numbers()
-        other._chunks = [chunk[:] for chunk in self._chunks]
-        other._firsts = self._firsts[:]
-        return other
-
     def span(self, low: int, high: int) -> Span:
         """Those from `low` on and below `high`, found when they are wanted."""
         return Span(self, low, high)

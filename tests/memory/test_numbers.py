@@ -43,15 +43,6 @@ def test_numbers_are_as_a_sorted_list_of_them(begin, steps, ends):
     assert len(span) == len(list(span))
 
 
-@given(st.sets(SMALL), STEPS)
-def test_a_copy_goes_its_own_way(begin, steps):
-    ours = Numbers(sorted(begin))
-    other = ours.copy()
-    for comes, number in steps:
-        (other.add if comes else other.discard)(number)
-    assert list(ours) == sorted(begin)
-
-
 def test_all_of_64_bits_is_a_number():
     ours = Numbers()
     for number in (2**64 - 1, 0, 2**63):
