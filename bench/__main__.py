@@ -102,16 +102,25 @@ def main() -> None:
     work = Path(os.environ.get("BENCH_WORK", HERE.parent / ".bench")).resolve()
     work.mkdir(parents=True, exist_ok=True)
     about = machine(work)
-    found: dict[str, list[Lines]] = {}
+    measured: report.Found = {}
     for suite in known:
         if not asked.suites or suite.name in asked.suites:
-            found[suite.name] = list(rounds_of(suite, folder, work, asked.rounds or suite.rounds))
-    print(report.table(found))
-    if asked.write:
-        RESULTS.mkdir(exist_ok=True)
-        report.keep(RESULTS / "latest.jsonl", about, found)
-        report.put(HERE.parent / "docs/performance.md", about, found)
-        curves.draw(HERE.parent / "docs", found)
+            measured[suite.name] = list(rounds_of(suite, folder, work, asked.rounds or suite.rounds))
+            if asked.write:
+                write(about, measured)
+    print(report.table(measured))
+
+
+def write(about: dict[str, Any], measured: report.Found) -> None:
+    """Keep what was measured; suites that were not are as they were."""
+    RESULTS.mkdir(exist_ok=True)
+    latest = RESULTS / "latest.jsonl"
+    before = report.kept(latest)[1] if latest.exists() else {}
+    found = {suite.name: measured.get(suite.name, before.get(suite.name, [])) for suite in suites()}
+    found = {name: lines for name, lines in found.items() if lines}
+    report.keep(latest, about, found)
+    report.put(HERE.parent / "docs/performance.md", about, found)
+    curves.draw(HERE.parent / "docs", found)
 
 
 if __name__ == "__main__":

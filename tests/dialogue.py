@@ -142,6 +142,8 @@ class Dialogue:
         self.node_types: dict[str, frozenset[str]] = {}
         """The hooks of the node types there are."""
         self.questions: list[tuple[str, dict[str, Any]]] = []
+        self.files: set[str] = set()
+        """What is there and up to date."""
         self.heard: list[Heard] = []
         """What followed from the last thing the test said."""
         self._reserved: dict[int, set[int]] = {}
@@ -380,6 +382,9 @@ class Dialogue:
 
     def keyed(self, name: str, expression: str, value: str) -> bool:
         return (name, expression, value) in self.memory.keys
+
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        return set(creates) <= self.files
 
     def definition(self, kind: str, name: str) -> Any:
         if kind == "node-type":

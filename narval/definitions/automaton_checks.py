@@ -88,7 +88,9 @@ def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """Cycles in which nothing limits how often they are gone round (A7)."""
+    """Cycles in which nothing limits how often they are gone round (A7), where there is an end at all."""
+    if not any(each.is_final for each in automaton.states.values()):
+        return
     for cycle in _cycles(automaton.states.values()):
         if all(state.max_visits is None and not state.after and not state.wait for state in cycle):
             names = " → ".join(state.name for state in (*cycle, cycle[0]))

@@ -62,6 +62,9 @@ class View(Protocol):
     def keyed(self, name: str, expression: str, value: str) -> bool:
         """Whether a unique output gave this value before (N37)."""
 
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """Whether these files are there now, and none that is needed is newer (A9)."""
+
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name, or None."""
 

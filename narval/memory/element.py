@@ -79,7 +79,12 @@ class Element(msgspec.Struct, eq=False, gc=False):
     @property
     def attributes(self) -> dict[str, str]:
         """The root's attributes, `eid` included once the element is in memory."""
-        return {str(key): str(value) for key, value in self.tree().attrib.items()}
+        flat = flat_attributes(self.xml)
+        if flat is None:
+            return {str(key): str(value) for key, value in self.tree().attrib.items()}
+        if self.eid:
+            flat["eid"] = str(self.eid)
+        return flat
 
     @property
     def text(self) -> str:

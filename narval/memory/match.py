@@ -219,9 +219,11 @@ class Bound:
 
     def alternatives(self) -> list[Key]:
         """The keys, those that demand nothing included."""
+        known = self._nodes
+        nodes = self.nodes if known is None else lambda: known
         if len(self.patterns) == 1:
-            return self.patterns[0].keys(self.nodes)
-        each = (pattern.keys(self.nodes) for pattern in self.patterns)
+            return self.patterns[0].keys(nodes)
+        each = (pattern.keys(nodes) for pattern in self.patterns)
         return reduce(conjunction, each, [Key(None, (), True)])
 
     def test(self, tree: Tree) -> bool:

@@ -195,8 +195,10 @@ class Memory:
 
     def _extent(self, bound: Bound, candidates: Iterable[int]) -> Extent | None:
         """What satisfies a condition, where so many elements may that it is worth keeping."""
+        if bound.variables:
+            return None
         names = bound.names
-        if bound.variables or names is None or not self._run_names.isdisjoint(names):
+        if names is None or not self._run_names.isdisjoint(names):
             return None
         if isinstance(candidates, Sized) and len(candidates) < _WORTH_INDEXING:
             return None

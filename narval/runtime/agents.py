@@ -161,6 +161,8 @@ class Agent:
         self.counts: Counter[tuple[str, str]] = Counter()
         """How many runs there are, by kind and phase."""
         self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
+        self.is_up_to_date: Callable[[str, tuple[str, ...], tuple[str, ...]], bool] = _never
+        """Whether files, which programs of its home would create in a folder, are there and new enough."""
         self.sequence = 0
         """The number of the last thing in the journal."""
 
@@ -350,6 +352,11 @@ class Agent:
             return True
         caller = self.active.get(run.caller.run)
         return caller is not None and run.caller.call in caller.calls
+
+
+def _never(directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    """Nobody has programs here."""
+    return False
 
 
 def origin_of(run: Run) -> Origin | None:

@@ -127,6 +127,10 @@ class Turn:
         """Whether a unique output gave this value before."""
         return (name, expression, value) in self.memory.keys
 
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """Whether these files are there now, and none that is needed is newer (A9)."""
+        return self.agent.is_up_to_date(directory, creates, needs)
+
     def definition(self, kind: str, name: str) -> Any:
         """The definition of that kind and name, in the version that counts for the run that asks."""
         return self.agent.definition(self._run, kind, name)

@@ -10,7 +10,7 @@ from typing import Any
 from lxml import etree
 
 from narval.errors import RequestError
-from narval.memory.element import Element, canonical
+from narval.memory.element import Element, canonical, elements_of
 from narval.runtime.clock import Clock
 from narval.runtime.daemon import Daemon
 from narval.runtime.home import Home
@@ -66,11 +66,11 @@ class Agent:
     # --- memory ---------------------------------------------------------------------------------------
 
     def add(self, element: Given) -> int:
-        """Add one element; its eid. Raises ElementError."""
-        eids = self.add_all([element])
-        if len(eids) != 1:
-            raise RequestError(f"expected one element, got {len(eids)}; add_all takes several")
-        return eids[0]
+        """Add one element; its eid. Raises ElementError, and RequestError for a `memory` of several."""
+        found = elements_of(_bytes(element))
+        if len(found) != 1:
+            raise RequestError(f"expected one element, got {len(found)}; add_all takes several")
+        return self.add_all(found)[0]
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""

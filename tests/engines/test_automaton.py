@@ -210,7 +210,7 @@ def test_A7_max_visits_ends_an_endless_loop() -> None:
 
 def test_A7_quick_deaths_in_a_row_are_slowed_and_only_these() -> None:
     said = Programs('<state name="start" command="a"/><transition from="start" label="*" to="start"/>')
-    for _ in range(5):
+    for _ in range(20):
         said.ends("start", "SIGKILL")
         assert said.running == {"start"}, "at first it is started again at once"
     said.ends("start", "SIGKILL")
@@ -253,6 +253,33 @@ def test_A9_a_skipped_state_counts_as_0() -> None:
     assert "up to date" in said.engines[said.run].reason(
         said.definitions[said.run], said.states[said.run], "start"
     )
+
+
+def test_A9_what_is_up_to_date_is_skipped_without_a_program_and_needs_no_room() -> None:
+    said = Programs(
+        """<state name="start" command="a"/><state name="b" command="b" creates="x"/>
+        <state name="c" command="c" creates="y"/><state name="end" command="d"/>
+        <transition from="start" label="0" to="b"/><transition from="b" label="0" to="c"/>
+        <transition from="c" label="0" to="end"/>""",
+        attributes='max-parallel="1"',
+    )
+    said.files = {"x"}
+    said.ends("start")
+    assert said.states_of == {"start": "done", "b": "done", "c": "running", "end": "idle"}
+    said.ends("c")
+    said.ends("end")
+    assert said.told == "done"
+
+
+def test_A9_a_circle_of_states_that_are_up_to_date_does_not_hold_the_daemon() -> None:
+    said = Programs(
+        """<state name="start" command="a" creates="x"/>
+        <state name="b" command="b" creates="x"><wait signal="go"/></state>
+        <transition from="start" label="0" to="b"/><transition from="b" label="0" to="start"/>"""
+    )
+    said.files = {"x"}
+    signal(said, "go")
+    assert said.running == {"start"}
 
 
 def test_A10_a_state_waits_for_its_date() -> None:

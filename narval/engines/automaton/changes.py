@@ -53,6 +53,12 @@ class StateCalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     wake: str = ""
 
 
+class StateSkipped(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """What the state creates was there, and nothing that it needs newer: that counts as 0 (A9)."""
+
+    state: str
+
+
 class CallLate(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The run that answers in place of a program has had its time, and is given up."""
 
@@ -131,6 +137,7 @@ AutomatonChange = (
     | StateReady
     | StateHeld
     | StateCalled
+    | StateSkipped
     | CallLate
     | CallFailed
     | StateEnded

@@ -18,12 +18,16 @@ from narval.memory.trouble import make_error
 class Deciding:
     """One advance of one run: what is known, what has been decided, and which states are still to go on."""
 
-    __slots__ = ("automaton", "event", "record", "state", "to_run", "view")
+    __slots__ = ("asked", "automaton", "event", "record", "skipped", "state", "to_run", "view")
 
     def __init__(self, automaton: Automaton, state: AutomatonState, event: Event, view: View) -> None:
         self.automaton, self.state, self.event, self.view = automaton, state, event, view
         self.record: Recorder[AutomatonState, AutomatonChange] = Recorder(state, apply, event, view)
         self.to_run: deque[State] = deque()
+        self.asked: set[str] = set()
+        """States of which it was asked whether they are up to date."""
+        self.skipped: deque[State] = deque()
+        """States that were up to date, and whose successors are still to hear of it."""
 
     def add_error(
         self, kind: str, message: str, state: str = "", *, status: str = "", detail: str = "", call: str = ""
@@ -80,6 +84,7 @@ class Deciding:
         if self.state.state != "running":
             return
         self.to_run.clear()
+        self.skipped.clear()
         self._stop_waiting()
         self.record.change(RunMoved("ending", self.event.at, outcome, error))
         self.kill(tuple(self.state.calls.values()))

@@ -140,10 +140,15 @@ def _let_go(run: Deciding) -> None:
 
 def settle(run: Deciding) -> None:
     """Go on until nothing is left to decide, then see whether the run is over (A5, A11)."""
-    while run.to_run:
-        state = run.to_run.popleft()
-        if run.state.of(state.name).state == "ready":  # a later decision may have killed it
-            go_on(run, state)
+    while run.to_run or run.skipped:
+        while run.to_run:
+            state = run.to_run.popleft()
+            if run.state.of(state.name).state == "ready":  # a later decision may have killed it
+                go_on(run, state)
+        while run.skipped:
+            state = run.skipped.popleft()
+            if run.state.of(state.name).skipped:
+                _follow(run, state, (SUCCESS,))
     now = run.state
     if now.state == "running" and not now.calls and not now.held and not now.dying:
         if now.finals:

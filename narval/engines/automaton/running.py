@@ -6,7 +6,14 @@ from collections.abc import Collection
 
 from narval.definitions.automaton import State
 from narval.engines import commands
-from narval.engines.automaton.changes import Hold, SignalTaken, StateCalled, StateHeld, StateReady
+from narval.engines.automaton.changes import (
+    Hold,
+    SignalTaken,
+    StateCalled,
+    StateHeld,
+    StateReady,
+    StateSkipped,
+)
 from narval.engines.automaton.deciding import Deciding
 from narval.engines.calendar import next_date
 from narval.engines.waiting import wait
@@ -15,7 +22,7 @@ _HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
 """What a state that is ready waits for, in this order."""
 
 
-QUICK, QUICK_DEATHS = 1.0, 5
+QUICK, QUICK_DEATHS = 1.0, 20
 """An error that leads back to a state within so many seconds of its start is a quick death; after more of
 them in a row than that, a pause comes before the next start."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
@@ -43,6 +50,10 @@ def go_on(run: Deciding, state: State) -> None:
     held = run.state.of(state.name).hold
     passed = _HOLDS.index(held) + 1 if held in _HOLDS else 0
     for hold in _HOLDS[passed:] if held != "back-off" else _HOLDS[-1:]:
+        if hold == "room" and _is_up_to_date(run, state):
+            run.record.change(StateSkipped(state.name))
+            run.skipped.append(state)
+            return
         if _HOLD[hold](run, state):
             return
     call(run, state, run.state.of(state.name).contender)
@@ -113,6 +124,17 @@ def _fed(run: Deciding, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]
         if found:
             fed.append((feed.name, found if not feed.name else found[-1:]))
     return tuple(fed)
+
+
+def _is_up_to_date(run: Deciding, state: State) -> bool:
+    """Whether there is nothing to do (A9): it takes no room, and no program, to see that.
+
+    Once in an event: the second time round in a circle of such states it is left to who runs programs.
+    """
+    if not state.creates or state.name in run.asked:
+        return False
+    run.asked.add(state.name)
+    return run.view.is_up_to_date(state.directory, state.creates, state.needs)
 
 
 # --- what it waits for ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 A state   idle → ready → held → running → done | erred
           ready → running      held → held: it waits for one thing after another      running → held: back-off
+          ready, held → done: it is up to date
           any → idle: it was killed, or its turn came again     done, erred, idle → ready
 A run     ready → running → ending → done | failed      any that is not over → cancelled | failed
 """
@@ -29,14 +30,15 @@ from narval.engines.automaton.changes import (
     StateHeld,
     StateReady,
     StatesKilled,
+    StateSkipped,
 )
 from narval.engines.events import Caller
 from narval.errors import InternalError
 
 STATE_MOVES: dict[str, frozenset[str]] = {
     "idle": frozenset({"ready"}),
-    "ready": frozenset({"held", "running"}),
-    "held": frozenset({"held", "running"}),
+    "ready": frozenset({"held", "running", "done"}),
+    "held": frozenset({"held", "running", "done"}),
     "running": frozenset({"running", "held", "done", "erred"}),
     "done": frozenset({"ready"}),
     "erred": frozenset({"ready"}),
@@ -203,6 +205,12 @@ def _state_called(state: AutomatonState, change: StateCalled) -> None:
     state.calls[change.call] = change.state
 
 
+def _state_skipped(state: AutomatonState, change: StateSkipped) -> None:
+    run = _move(state, change.state, "done")
+    _let_go(state, run, change.state)
+    run.label, run.output, run.skipped = "0", "", True
+
+
 def _call_late(state: AutomatonState, change: CallLate) -> None:
     run = state.states[state.calls[change.call]]
     run.late, run.wake = True, ""
@@ -280,6 +288,7 @@ _APPLY: dict[type, Callable[[AutomatonState, Any], None]] = {
     StateReady: _state_ready,
     StateHeld: _state_held,
     StateCalled: _state_called,
+    StateSkipped: _state_skipped,
     CallLate: _call_late,
     CallFailed: _call_failed,
     StateEnded: _state_ended,

@@ -19,7 +19,7 @@ OWNER = "NARVAL_OWNER"
 """The variable that says to which life of which daemon a program belongs."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
-_PAUSE = 0.02
+_PAUSE, _NAP = 0.02, 0.05
 _LOOKS = 2
 """So many looks in a row must find nothing: what is just being started can be overlooked by one."""
 
@@ -134,6 +134,7 @@ def main(owner: str, lock: str) -> None:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+        time.sleep(_NAP)  # what is written meanwhile waits in the pipe, and wakes nobody
     end_groups(groups)
     wanted = f"{OWNER}={owner}".encode()
     end_carriers(lambda variable: variable == wanted)

@@ -7,6 +7,7 @@ reaches whole groups, and needs nothing but a pipe.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from narval.runtime.programs import keeper
 
+_SOON = 0.2
+"""Seconds."""
 LONGEST_WAIT = 6.0
 """Seconds for which the next daemon waits for the keeper of the last one."""
 
@@ -35,6 +38,8 @@ class Keeping:
         """This life of the daemon, as programs carry it in their environment."""
         self._lock = folder / "keeper" if folder is not None else None
         self._groups: set[int] = set()
+        self._gone: set[int] = set()
+        self._is_closed = False
         self._program: subprocess.Popen[bytes] | None = None
 
     def end_former(self) -> None:
@@ -55,15 +60,19 @@ class Keeping:
     def began(self, group: int) -> None:
         """A group of programs is there."""
         self._groups.add(group)
+        self._gone.discard(group)
         self._tell(b"+%d\n" % group)
 
     def ended(self, group: int) -> None:
-        """Nothing is left of it."""
+        """Nothing is left of it; the keeper hears of that with the next, or soon: to wake it takes time."""
         self._groups.discard(group)
-        self._tell(b"-%d\n" % group)
+        if not self._gone:
+            asyncio.get_running_loop().call_later(_SOON, self._tell, b"")
+        self._gone.add(group)
 
     def close(self) -> None:
         """Nothing more will be started: the keeper ends what has left its group, and then itself."""
+        self._is_closed = True
         if self._program is None:
             return
         assert self._program.stdin is not None
@@ -93,6 +102,10 @@ class Keeping:
             self._write(b"+%d\n" % group)
 
     def _tell(self, line: bytes) -> None:
+        line = b"".join(b"-%d\n" % group for group in self._gone) + line
+        self._gone.clear()
+        if not line or self._is_closed:
+            return
         if self._program is None or not self._write(line):
             if self._program is not None:
                 self._program.kill()

@@ -66,6 +66,15 @@ class Programs:
         """End its program; the answer comes when all of it is gone (A4)."""
         self._end(work, ABANDONED)
 
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """Whether files that a program would create are there, and none that it needs is newer."""
+        return is_up_to_date(self._whole(directory), creates, needs)
+
+    def _whole(self, directory: str) -> str:
+        if not directory:
+            return self.directory
+        return os.path.normpath(os.path.join(self.directory, os.path.expanduser(directory)))
+
     async def close(self) -> None:
         """End all programs, and wait until they are gone; nobody is told."""
         self._is_closing = True
@@ -80,9 +89,9 @@ class Programs:
 
     def _begin(self, work: Work) -> None:
         program = _program(work.task)
-        directory = os.path.normpath(os.path.join(self.directory, os.path.expanduser(program.directory)))
-        if program.creates and is_up_to_date(directory, program.creates, program.needs):
-            work.answer(_SKIPPED)
+        directory = self._whole(program.directory)
+        if program.creates and self.is_up_to_date(directory, program.creates, program.needs):
+            work.answer(_SKIPPED)  # since it was asked for: after a crash, most likely
             return
         try:
             environment, text = self._environment_of(work.task, program), _standard_input(work.task, program)
