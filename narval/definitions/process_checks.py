@@ -27,7 +27,7 @@ from narval.definitions.statements import (
 )
 from narval.errors import Fault
 
-_WORDS = {"predicate": "predicate", "date": "date function", "string": "string function"}
+_WORDS = {"predicate": "predicate", "date-function": "date function", "string-function": "string function"}
 
 Named = Predicate | NamedDate | StringValue
 
@@ -50,11 +50,11 @@ def names_asked(statement: Statement) -> Iterator[tuple[str, Named]]:
 def _names_in(result: Result) -> Iterator[tuple[str, Named]]:
     match result:
         case StringValue():
-            yield "string", result
+            yield "string-function", result
         case DelayUntil(RelativeDate(base=name)) | DateValue(RelativeDate(base=name)):
-            yield "date", name
+            yield "date-function", name
         case DelayUntil(NamedDate() as name) | DateValue(NamedDate() as name):
-            yield "date", name
+            yield "date-function", name
 
 
 class _Imported:
@@ -92,10 +92,10 @@ def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, in
     """Types of nodes that no module has, each once: such a node is complete as soon as it is begun."""
     of: dict[str, list[Node]] = {}
     for node in nodes:
-        if node.type not in BUILT_IN and library.get("node", node.type) is None:
+        if node.type not in BUILT_IN and library.get("node-type", node.type) is None:
             of.setdefault(node.type, []).append(node)
     for type, found in of.items():
-        near = nearest(type, (*BUILT_IN, *library.of("node")))
+        near = nearest(type, (*BUILT_IN, *library.of("node-type")))
         hint = f"; did you mean {near!r}?" if near is not None else ""
         names = ", ".join(repr(node.name) for node in found[:5]) + ", …" * (len(found) > 5)
         line = min(node.line for node in found)

@@ -216,7 +216,7 @@ class _Builder:
             return found.faults(path, given) if isinstance(found, Code) else ()
 
         line, column = entry.place("type")
-        reference = Reference("node", type, f"node {entry.get('name')!r}", path, line, column, check)
+        reference = Reference("node-type", type, f"node {entry.get('name')!r}", path, line, column, check)
         self.references.append(msgspec.structs.replace(reference, optional=True))
 
     # --- guards and joins -------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def node_task(run: Run, call: Call, definition: Code, code: Any, timeout: float 
     if definition.where == "worker":
         return NodeTask("worker", None, {"hook": hook, "token": portrait}, timeout, _as_it_is)
     acting = Acting(code, hook, portrait)
-    return NodeTask(definition.where, acting, None, timeout, acting.completed)
+    return NodeTask(definition.where, acting, {"hook": hook}, timeout, acting.completed)
 
 
 def script_task(run: Run, call: Call, timeout: float | None) -> NodeTask:

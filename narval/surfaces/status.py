@@ -48,7 +48,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "executor": {
             "running": counts.running,
             "queued": counts.queued,
-            "given_up": counts.given_up,
+            "given_up": counts.given_up + daemon.asking.given_up,
             "worker_restarts": counts.worker_restarts,
         },
         "turns": daemon.loop.turns,

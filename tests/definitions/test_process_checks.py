@@ -32,9 +32,9 @@ class Known:
 
 MODULE = [
     Known("predicate", "isOdd"),
-    Known("date", "now"),
+    Known("date-function", "now"),
     Known("join", "flow.majority"),
-    Code("node", "flow", "task", "Task", properties={"size": int}),
+    Code("node-type", "flow", "task", "Task", properties={"size": int}),
     Known("listener", "log"),
 ]
 
@@ -161,6 +161,6 @@ def test_the_names_that_a_guard_asks_about_come_in_the_order_of_its_text() -> No
         ("predicate", "a"),
         ("predicate", "b"),
         ("predicate", "c"),
-        ("string", "d"),
-        ("date", "e"),
+        ("string-function", "d"),
+        ("date-function", "e"),
     ]

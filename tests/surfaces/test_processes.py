@@ -525,3 +525,40 @@ def test_a_process_is_drawn_with_its_tokens_in_their_colours(at: At) -> None:
         told = [each.get("{http://www.w3.org/1999/xlink}title") or "" for each in drawn.iter()]
         assert {"a", "b", "<c>"} <= set(titles)
         assert any("token 1, backtracked, ForwardBacktracked" in each for each in told)
+
+
+# --- simulation and hot files -----------------------------------------------------------------------------
+
+
+def test_a_simulation_calls_no_node_and_goes_on(at: At) -> None:
+    agent, _ = at(
+        "<node name='a' type='task' isStart='true'><arc to='b'/></node>"
+        "<node name='b' type='script'><arc to='c'/><custom><execute>"
+        "token.process.env.setAttribute('seen', true)</execute></custom></node>"
+        "<node name='c' type='wait'/>",
+        TASKS,
+    )
+    before = len(agent.memory("task"))
+    told = agent.simulate("w.p")
+    assert {each["action"]: each["how"] for each in told["calls"]} == {
+        "task": "noted",
+        "the script of node b": "ran",
+    }
+    assert len(agent.memory("task")) == before
+
+
+def test_a_module_that_changed_counts_for_the_processes_that_begin_then(at: At, tmp_path: Path) -> None:
+    process = (
+        "<node name='a' type='wait' isStart='true'><arc to='b'/></node>"
+        "<node name='b'><guard>if ok then Accept else Discard</guard></node>"
+    )
+    module = "@predicate\ndef ok(token): return ANSWER\n"
+    agent, before = at(process, module.replace("ANSWER", "True"))
+    (tmp_path / "w.py").write_text(HEAD + module.replace("ANSWER", "False"))
+    agent.load(tmp_path / "w.py")
+    after = agent.start("w.p")
+    agent.until_idle()
+    for run in (before, after):
+        agent.complete(run, node="a")
+    assert dict(standing(agent, before))["b"] == "complete"
+    assert dict(standing(agent, after))["b"] == "discarded"

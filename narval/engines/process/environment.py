@@ -1,6 +1,6 @@
-"""Environments: the attributes of processes, tokens, sets and their members, one over another (section 8).
+"""Attributes: names and texts, and environments that lie one over another (section 8).
 
-Values are texts; `definitions/converters.py` says what they stand for. Nothing here writes: a change does.
+Values are stored as text, as `definitions/converters.py` writes them. Nothing here writes: a change does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import Any
 from narval.definitions.converters import to_text
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import NodeToken
+
+written = to_text
+"""The text that a value is stored as; None stays None. Raises TypeError for an unknown type."""
 
 
 class Environment(Mapping[str, str]):

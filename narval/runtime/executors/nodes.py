@@ -33,7 +33,7 @@ class Acting:
 
     def completed(self, outcome: Outcome) -> Outcome:
         """How it ended, with what it left."""
-        if outcome.problem is not None or outcome.abandoned:
+        if outcome.problem is not None or outcome.abandoned or outcome.value is not None:
             return outcome
         return Outcome(outcome.elements, value={"effects": self.token.effects})
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from narval.definitions.action import Action
+from narval.definitions.code import Code
 from narval.definitions.prototype import Prototype
 from narval.engines import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
@@ -196,8 +197,9 @@ class _Rehearsal:
         return self._daemon, understudy
 
     def _is_pure(self, name: str) -> bool:
-        found = self._stage.loaded.library.get("action", name)
-        return isinstance(found, Action) and found.pure
+        library = self._stage.loaded.library
+        found = library.get("action", name) or library.get("node-type", name)
+        return isinstance(found, Action | Code) and found.pure
 
     def _prototype(self, task: Task) -> Prototype | None:
         """What a call must give, as the step that makes it tightens that (N14)."""

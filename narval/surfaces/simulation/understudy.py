@@ -10,6 +10,7 @@ import heapq
 import math
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import msgspec
 
@@ -94,9 +95,12 @@ class Understudy(Executor):
         elif task.where == "program":  # it would have gone well
             met.how = "noted"
             done(Outcome(value={"status": 0, "output": ""}))
-        elif task.where == "transform" or self._play.is_pure(task.action):
+        elif task.where in ("transform", "script") or self._play.is_pure(task.action):
             met.how = "ran"
             super().start(task, done, produced, announce)
+        elif task.about is not None:  # whoever was to do it has done it
+            met.how = "noted"
+            done(Outcome(value=_done(task)))
         else:
             done(self._made_up(met, task))
 
@@ -149,7 +153,7 @@ class Understudy(Executor):
 
     def _answer(self, met: Met, task: Task, done: Done, reply: Reply) -> None:
         met.how, met.after, met.error = "answered", reply.after, reply.error
-        outcome, after = Outcome([Raw(xml) for xml in reply.elements]), reply.after
+        outcome, after = Outcome([Raw(xml) for xml in reply.elements], value=_done(task)), reply.after
         if reply.error:
             outcome = Outcome(problem=Problem(reply.error, reply.message or f"{task.action} failed"))
         if task.timeout is not None and after > task.timeout:
@@ -199,3 +203,11 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
     if given is None:
         return ()
     return tuple(given) if isinstance(given, list) else (given,)
+
+
+def _done(task: Task) -> dict[str, Any] | None:
+    """What a node leaves that has done its work: its token leaves on the arcs that have no name."""
+    if task.about is None:
+        return None
+    over = {"do": "complete", "arcs": [""], "asynchronous": False}
+    return {"effects": [over] if task.about.get("hook") == "execute" else []}
