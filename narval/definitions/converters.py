@@ -14,6 +14,9 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+MOST_TEXT = 1_000_000
+"""The most characters that an attribute may have."""
+
 
 def to_text(value: object) -> str | None:
     """A value as an environment keeps it; None stays None. Raises TypeError for what has no text."""
@@ -30,6 +33,21 @@ def to_text(value: object) -> str | None:
         if isinstance(text, str):
             return text
     raise TypeError(f"no converter for {type(value).__name__}: give it to_text and from_text, or pass a text")
+
+
+def kept(name: object, value: object) -> str | None:
+    """A value as an environment keeps it under a name, if it can. Raises ValueError, TypeError."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"expected the name of an attribute, got {name!r:.80}")
+    text = to_text(value)
+    for each in (name, text or ""):
+        if len(each) > MOST_TEXT:
+            raise ValueError(f"{name!r:.80}: expected at most {MOST_TEXT:,} characters, got {len(each):,}")
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name!r:.80}: expected Unicode text, got half a character") from None
+    return text
 
 
 def from_text(text: str | None, wanted: Any) -> Any:

@@ -185,7 +185,9 @@ class _GivenUpError(BaseException):
 def _answer(manner: Callable[[Question], Plain], question: Question) -> Plain:
     """Ask, on the question's thread; whatever goes wrong there is the author's to hear of."""
     try:
-        return manner(question)
+        said = manner(question)
+        msgspec.msgpack.encode(said)  # what cannot be written down cannot be recorded
+        return said
     except _GivenUpError:
         raise
     except ActionError:

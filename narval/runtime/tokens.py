@@ -12,11 +12,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from narval.definitions.converters import from_text, to_text
+from narval.definitions.converters import from_text, kept
 from narval.errors import ActionError, RequestError
-
-MOST_TEXT = 1_000_000
-"""The most characters that a value of an environment may have."""
 
 MOST_EFFECTS = 10_000
 MOST_MEMBERS = 100_000
@@ -66,13 +63,7 @@ class Environment(Mapping[str, str]):
         """Set an attribute; None removes it. Raises RequestError where that is not to be done."""
         if self._write is None:
             raise RequestError(f"the attribute {name!r} cannot be set here: this environment is only read")
-        if not isinstance(name, str) or not name:
-            raise RequestError(f"expected the name of an attribute, got {name!r:.80}")
-        text = to_text(value)
-        if text is not None and len(text) > MOST_TEXT:
-            raise RequestError(
-                f"the attribute {name!r}: expected at most {MOST_TEXT:,} characters, got {len(text):,}"
-            )
+        text = kept(name, value)
         self._write(name, text)
         if text is None:
             self._layers[0].pop(name, None)
@@ -219,11 +210,11 @@ class Token:
         self._wish(
             do="complete-with-new-token-set",
             arcs=[_arc(arc)],
-            name=str(name),
+            name=kept("name", str(name)),
             count=count,
             asynchronous=asynchronous,
-            environment={key: to_text(value) for key, value in (environment or {}).items()},
-            members={key: [to_text(one) for one in values] for key, values in (members or {}).items()},
+            environment={key: kept(key, value) for key, value in (environment or {}).items()},
+            members={key: [kept(key, one) for one in values] for key, values in (members or {}).items()},
         )
 
     def backtrack(self, to: int) -> None:
@@ -260,7 +251,7 @@ def _arc(name: str | None) -> str:
     """An arc's name as the engine knows it: those without one have the empty one."""
     if name is not None and not isinstance(name, str):
         raise RequestError(f"expected the name of an arc, got {name!r:.80}")
-    return name or ""
+    return kept("arc", name or "") or ""
 
 
 # --- what questions are given ---------------------------------------------------------------------------

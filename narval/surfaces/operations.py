@@ -15,7 +15,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.definitions.action import Action
-from narval.definitions.converters import to_text
 from narval.definitions.library import Library
 from narval.engines import ENGINES, runnable
 from narval.engines.commands import Answer
@@ -194,7 +193,7 @@ class Operations(OfProcesses):
         """A run for each context, in one turn."""
         if runnable(self.agent.library, name) is None and self.daemon.hot is not None:
             await self.daemon.reload()  # its file may have been saved a moment ago
-        given = {key: str(to_text(value) or "") for key, value in texts(environment or {}).items()}
+        given = {key: text for key, text in texts(environment or {}).items() if text is not None}
 
         def work(turn: Turn) -> list[Run]:
             definition = runnable(turn.agent.library, name)

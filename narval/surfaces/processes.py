@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from narval.definitions.converters import kept
 from narval.engines.commands import Answer
 from narval.errors import (
     NotBacktrackableError,
@@ -17,6 +20,7 @@ from narval.runtime.agents import Run
 from narval.runtime.daemon import Daemon
 from narval.runtime.past import past
 from narval.runtime.recovery import definition_of, state_of
+from narval.runtime.tokens import MOST_MEMBERS
 from narval.surfaces.saying import say
 
 _REFUSALS: dict[str, type[TokenError]] = {
@@ -55,7 +59,8 @@ class OfProcesses:
         With `set` (name, count, environment, members) it leaves as a new set of tokens. Asynchronously, what
         leaves waits until `execute_queued`.
         """
-        said = _of_token(node, token, arcs=arcs, asynchronous=asynchronous, set=set)
+        made = new_set(set) if set is not None else None
+        said = _of_token(node, token, arcs=arcs, asynchronous=asynchronous, set=made)
         return await self._tell(run, "complete", said)
 
     async def backtrack(self, run: int, node: str | None = None, token: int | None = None) -> dict[str, Any]:
@@ -123,6 +128,10 @@ class OfProcesses:
                 "cancelled" if run.phase == "cancelled" else "not-executing",
                 f"run {eid} of {run.name} is over already: it is {run.word}",
             )
+        try:
+            msgspec.msgpack.encode(arguments)  # what cannot be written down cannot be recorded
+        except (UnicodeEncodeError, OverflowError) as refused:
+            raise RequestError(f"{name}: {refused}") from None
         answers: list[Answer] = []
         await self.daemon.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
         if not answers:
@@ -170,12 +179,34 @@ def _of_token(node: str | None, token: int | None, **others: Any) -> dict[str, A
     return {key: value for key, value in said.items() if value is not None}
 
 
-def texts(values: dict[str, Any]) -> dict[str, Any]:
-    """Attributes as they may be sent. Raises RequestError."""
-    for name, value in values.items():
-        if not name or not (value is None or isinstance(value, str | int | float | bool)):
-            raise RequestError(f"expected a text, a number or a boolean for {name!r}, got {value!r:.80}")
-    return values
+def texts(values: dict[str, Any]) -> dict[str, str | None]:
+    """Attributes as they are kept. Raises RequestError."""
+    try:
+        return {name: kept(name, value) for name, value in values.items()}
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error)) from None
+
+
+def new_set(said: dict[str, Any]) -> dict[str, Any]:
+    """A new set of tokens, as it may be asked for. Raises RequestError."""
+    unknown = said.keys() - {"name", "count", "environment", "members"}
+    if unknown:
+        raise RequestError(f"a set of tokens has name, count, environment and members, not {min(unknown)!r}")
+    name, count, members = said.get("name"), said.get("count"), said.get("members") or {}
+    if not isinstance(name, str) or not name:
+        raise RequestError(f"expected the name of the set of tokens, got {name!r:.80}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MEMBERS:
+        raise RequestError(f"expected a count from 1 to {MOST_MEMBERS:,}, got {count!r:.80}")
+    if not isinstance(members, dict) or not all(isinstance(each, list) for each in members.values()):
+        raise RequestError("expected the members' attributes as lists: one value for each member")
+    return {
+        "name": name,
+        "count": count,
+        "environment": texts(said.get("environment") or {}),
+        "members": {
+            key: [texts({key: one})[key] for one in values[:count]] for key, values in members.items()
+        },
+    }
 
 
 def refusal(kind: str, message: str) -> TokenError:

@@ -226,6 +226,7 @@ def test_what_eats_memory_is_ended(text: str, language: str) -> None:
             "effects that are none",
         ),
         ("JSON.stringify = function () { return '[' }", "what it left cannot be read"),
+        ("token.env.setAttribute('a', String.fromCharCode(0xd800))", "effects that are none"),
     ],
 )
 def test_what_is_hostile_is_refused(text: str, wanted: str) -> None:

@@ -188,6 +188,56 @@ def test_attributes_are_set_and_read_from_outside(at: At) -> None:
     assert "wet" not in agent.environment(run, values={"wet": None})
 
 
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({"a": "\ud800"}, "'a': expected Unicode text, got half a character"),
+        ({"\ud800": "a"}, "expected Unicode text, got half a character"),
+        ({"": "a"}, "expected the name of an attribute, got ''"),
+        ({"a": "x" * 1_000_001}, "'a': expected at most 1,000,000 characters, got 1,000,001"),
+        ({"a": object()}, "no converter for object"),
+    ],
+)
+def test_what_no_environment_can_hold_is_refused_and_nothing_has_changed(
+    at: At, values: dict[str, Any], wanted: str
+) -> None:
+    agent, run = at(LINE)
+    with pytest.raises(RequestError, match=wanted):
+        agent.environment(run, values=values)
+    with pytest.raises(RequestError, match=wanted):
+        agent.start("w.p", environment=values)
+    with pytest.raises(RequestError, match=wanted):
+        agent.complete(run, node="a", set={"name": "s", "count": 1, "environment": values})
+    assert agent.environment(run) == {}
+
+
+@pytest.mark.parametrize("value", ["", "\x00\x1b[2J", "</attribute>&<!--", "\u202e\ufeff", "x" * 1_000_000])
+def test_hostile_texts_are_only_texts(at: At, value: str) -> None:
+    agent, run = at(LINE)
+    agent.environment(run, values={"a": value, "</b> c='": "x"})
+    assert agent.environment(run)["a"] == value
+    [shown] = agent.memory("process")
+    etree.fromstring(shown.xml)
+    assert agent.complete(run, node="a")["state"] == "executing"
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        ({"count": 2}, "expected the name of the set"),
+        ({"name": "s", "count": 10**9}, "expected a count from 1 to 100,000"),
+        ({"name": "s", "count": True}, "expected a count from 1 to 100,000"),
+        ({"name": "s", "count": 2, "members": {"a": "xy"}}, "attributes as lists"),
+        ({"name": "s", "count": 2, "size": 3}, "not 'size'"),
+    ],
+)
+def test_a_set_of_tokens_that_is_none_is_refused(at: At, made: dict[str, Any], wanted: str) -> None:
+    agent, run = at(LINE)
+    with pytest.raises(RequestError, match=wanted):
+        agent.complete(run, node="a", set=made)
+    assert standing(agent, run) == [("a", "active")]
+
+
 def test_a_token_is_completed_with_a_new_set_of_tokens(at: At) -> None:
     agent, run = at(
         "<node name='a' type='wait' isStart='true'><arc to='b'/></node>"
@@ -333,6 +383,24 @@ def test_the_guard_of_a_node_type_decides(at: At, amount: int, wanted: tuple[str
         amount=amount,
     )
     assert standing(agent, run)[-1] == wanted
+
+
+@pytest.mark.parametrize(
+    ("does", "wanted"),
+    [
+        ("import os; os._exit(3)", "the worker exited with status 3"),
+        ("token.set('a', '\\ud800')", "expected Unicode text, got half a character"),
+        ("token.complete_with_new_token_set('s', 10**9)", "expected a count from 1 to 100,000"),
+        ("token.process.environment.set('a', object())", "no converter for object"),
+    ],
+)
+def test_a_hostile_node_type_harms_its_process_alone(at: At, does: str, wanted: str) -> None:
+    module = f"@node_type('bad', runs='worker')\nclass Bad:\n    def execute(self, token):\n        {does}\n"
+    agent, run = at("<node name='a' type='bad' isStart='true'/>", module)
+    found = agent.run(run)
+    assert found["phase"] == "failed"
+    assert wanted in found["error"]["message"]
+    agent.load(nodes("<node name='a' type='wait' isStart='true'/>"))
 
 
 def test_predicates_dates_and_custom_joins_decide(at: At) -> None:

@@ -130,7 +130,8 @@ def _checked(effects: object) -> list[dict[str, Any]]:
     """What a script left, once it is known to be what it should be."""
     try:
         found: list[dict[str, Any]] = msgspec.to_builtins(msgspec.convert(effects, list[Effect]))
-    except (msgspec.ValidationError, RecursionError) as error:
+        msgspec.msgpack.encode(found)  # what cannot be written down cannot be kept
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise ActionError(f"the script left effects that are none: {error}", "script-failed") from None
     for each in found:
         if each["do"] == "complete-with-new-token-set" and not 1 <= each["count"] <= 100_000:
