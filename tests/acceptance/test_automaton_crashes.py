@@ -142,7 +142,8 @@ def counting() -> str:
             states.append(f'<state name="{name}" command="sh">{script}</state>')
             before = f"s{line}x{place - 1}" if place else "start"
             arcs.append(f'<transition from="{before}" label="0" to="{name}"/>')
-            arcs.append(f'<transition from="{name}" label="signal" to="{name}"/>')
+            for how in ("signal", "137", "143"):  # or a program that it had started
+                arcs.append(f'<transition from="{name}" label="{how}" to="{name}"/>')
         arcs.append(f'<transition from="s{line}x{LENGTH - 1}" label="0" to="end"/>')
     return COUNTING.format(states="".join(states), arcs="".join(arcs))
 
