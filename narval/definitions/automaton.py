@@ -75,8 +75,8 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows it, whatever its program says."""
-        return not self.follow
+        """Whether the run has come to a good end with its 0: nothing follows it; of `end`, nothing by 0."""
+        return not self.follow or (self.name == END and self.label(SUCCESS) is None)
 
     def label(self, *words: str) -> str | None:
         """The first of these labels, most precise first, that leads on; or `*`; None when none does."""

@@ -57,7 +57,7 @@ def warnings(automaton: Automaton) -> Iterator[tuple[int, str]]:
     """What is allowed and may not be meant, each with its line."""
     yield from _hopeless(automaton)
     for state in automaton.states.values():
-        if state.follow and state.label(SUCCESS) is None:
+        if not state.is_final and state.label(SUCCESS) is None:
             yield (
                 state.line,
                 f"state {state.name!r} has transitions, but none for 0: a run that comes there with 0 fails",

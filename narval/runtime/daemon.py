@@ -111,7 +111,8 @@ class Daemon:
             settings.limits, clock=clock, programs=programs_of(files, quiet=quiet)
         )
         if executor is None:
-            self.agent.is_up_to_date = self.executor.programs.is_up_to_date
+            self.agent.is_up_to_date = self.executor.is_up_to_date
+        self.executor.programs.is_known = self.agent.runs.__contains__
         self.executor.on_caught_up = lambda call: self._ring()
         self.performer = Performer(
             self.agent,

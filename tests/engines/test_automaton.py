@@ -132,6 +132,18 @@ def test_A5_end_ends_what_still_runs() -> None:
     assert said.told == "done"
 
 
+def test_A5_end_may_lead_on_by_errors() -> None:
+    said = Programs(
+        """<state name="start" command="a"/><state name="end" command="b"/>
+        <transition from="start" label="0" to="end"/><transition from="end" label="1" to="start"/>"""
+    )
+    said.ends("start")
+    said.ends("end", 1)
+    said.ends("start")
+    said.ends("end")
+    assert said.told == "done"
+
+
 def test_A5_any_final_state_will_do_and_the_others_may_finish() -> None:
     said = Programs(
         """<state name="start" command="a"/><state name="b" command="b"/><state name="c" command="c"/>

@@ -256,6 +256,16 @@ async def test_A13_what_is_printed_is_heard_live_and_the_rest_is_in_a_file(tmp_p
 
 
 @in_a_loop
+async def test_A13_what_is_kept_goes_with_its_run(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        await bench.sh("seq 1 20000")
+        (tmp_path / "output/6").mkdir()
+        bench.programs.is_known = lambda run: run == 7
+        bench.programs.sweep()
+        assert [each.name for each in (tmp_path / "output").iterdir()] == ["7"]
+
+
+@in_a_loop
 async def test_A13_a_flood_of_output_harms_nobody(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         bench.programs.listen = lambda task: lambda data, is_error: None

@@ -85,6 +85,10 @@ class Interleaving:
     def limit(self, limits: Any) -> None:
         """However many calls there are, all are held."""
 
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """No call here is a program."""
+        return False
+
     def caught_up(self, call: str) -> bool:
         """Always: who waits until idle does not wait for chance."""
         return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,8 @@ from narval.runtime.programs.keeping import Keeping
 from narval.runtime.programs.output import Listen, Output, logged
 from narval.runtime.programs.spawning import CannotStartError, limited
 
+SWEEP_EVERY = 3600.0
+"""Seconds between two looks for what is kept of forgotten runs."""
 LONGEST_VARIABLE = 100_000
 """Bytes; the system takes about 128 KiB for each."""
 
@@ -50,6 +54,9 @@ class Programs:
         self._loop = loop
         self.directory = str(directory) if directory is not None else os.getcwd()
         self._folder, self.listen = folder, listen
+        self.is_known: Callable[[int], bool] = lambda run: True
+        """Whether a run is not forgotten: what its programs printed goes with it."""
+        self._swept = 0.0
         self.keeping = keeping or Keeping()
         self._environment = {**os.environ, keeper.OWNER: self.keeping.owner}
         self._at_work: dict[Work, Group] = {}
@@ -166,7 +173,17 @@ class Programs:
                 found[name] = _text_of(name, element, expression)
         return found
 
+    def sweep(self) -> None:
+        """Remove what programs of runs have printed that are forgotten."""
+        self._swept = self._loop.time()
+        with contextlib.suppress(OSError):
+            for each in self._folder.iterdir() if self._folder is not None else ():
+                if each.name.isdigit() and not self.is_known(int(each.name)):
+                    shutil.rmtree(each, ignore_errors=True)
+
     def _output(self, task: Task) -> Output:
+        if self._loop.time() - self._swept > SWEEP_EVERY:
+            self.sweep()
         path = self._folder / str(task.run) / task.step if self._folder is not None else None
         return Output(self.listen(task), path)
 

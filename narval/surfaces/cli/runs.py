@@ -162,7 +162,8 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
 def _told(answer: dict[str, Any]) -> None:
     said = f"signal {answer['signal']} is element {answer['eid']}" if answer.get("eid") else "told"
     if answer.get("taken_by"):
-        click.echo(f"{said}: transition {answer['taken_by']} took it")
+        taker = "transition" if answer.get("eid") else "state"
+        click.echo(f"{said}: {taker} {answer['taken_by']} took it")
     else:
         click.echo(f"{said}: nothing in run {answer['run']} waits for it yet")
 

@@ -1,0 +1,113 @@
+"""The XML of automata: what is read, and each fault with its line and column (A1, A11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from narval.definitions import parse
+from narval.definitions.automaton import Automaton
+from narval.definitions.automaton_checks import warnings
+from narval.source import Source
+
+GOOD = '<state name="start" command="a"/>'
+
+
+def read(inside: str, head: str = "<automaton>") -> tuple[Automaton | None, list[str]]:
+    parsed = parse(Source("recipes/night.xml", f"{head}\n{inside}\n</automaton>".encode()))
+    faults = [f"{each.line}:{each.column} {each.message}" for each in parsed.faults]
+    found: Any = parsed.definitions[0] if parsed.definitions else None
+    return found, faults
+
+
+def test_A1_names_in_either_case_and_the_file_names_it() -> None:
+    source = Source(
+        "recipes/night.xml",
+        b"<AUTOMATON><STATE NAME='start' Command='sh'>echo 1</STATE>"
+        b"<TRANSITION FROM='start' LABEL='1' TO='start'/></AUTOMATON>",
+    )
+    (found,) = parse(source).definitions
+    assert isinstance(found, Automaton)
+    assert found.full_name == "night.night"
+    assert (found.start.commands, found.start.texts) == ((("sh",),), ("echo 1",))
+    assert found.start.follow["1"] == (found.start,)
+
+
+def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
+    head = "#!/usr/bin/env -S narval automaton\n<?xml version='1.0'?>\n"
+    text = head + "<automaton><state name='x' comand='a'/></automaton>"
+    faults = parse(Source("night.xml", text.encode())).faults
+    assert (3, 36) in [(each.line, each.column) for each in faults]
+
+
+@pytest.mark.parametrize(
+    ("inside", "fault"),
+    [
+        ('<state name="a" command="b"/>', "1:1 expected a state called 'start'"),
+        (GOOD + GOOD, "2:47 expected a new name, found the state 'start' of line 2 again"),
+        ('<state name="start"/>', '2:1 a state needs command="…", target="group.name" or a COMMAND in it'),
+        ('<state name="start" command="a \'b"/>', "2:30 "),
+        ('<state name="start" command="a" target="g.r"/>', "a state has a command or a target, not both"),
+        (
+            GOOD + '<transition from="start" label="0" to="strat"/>',
+            "the name of a state, found 'strat'",
+        ),
+        (GOOD + '<transition from="start" label="256" to="start"/>', "a status from 0 to 255"),
+        (GOOD + '<transition from="start" label="SIGFOO" to="start"/>', "a name such as SIGTERM"),
+        (
+            GOOD + '<transition from="start" label="1" to="start"/>' * 2,
+            "a transition from 'start' by 1",
+        ),
+        (GOOD + '<state name="b" command="c"/>', "state 'b' can never start: no transition leads to it"),
+        (
+            GOOD
+            + '<state name="b" command="c"/><state name="c" command="c"/>'
+            + '<transition from="start" label="0" to="b"/><transition from="c" label="0" to="b"/>'
+            + '<transition from="b" label="0" to="c"/>',
+            "state 'b' can never start: it waits for 0 of 'start' and of 'c' too",
+        ),
+        ('<state name="start" command="a" memory="lots"/>', "2:41 memory: expected a number of bytes"),
+        ('<state name="start" command="a"><env name="A B"/></state>', "expected the name of a variable"),
+        (
+            '<state name="start" command="a"><after monthdays="31" months="2"/></state>',
+            "no such date",
+        ),
+    ],
+)
+def test_A11_each_fault_has_its_place(inside: str, fault: str) -> None:
+    _, faults = read(inside)
+    assert any(fault in each for each in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("inside", "warning"),
+    [
+        (
+            GOOD + '<state name="end" command="e"/><transition from="start" label="1" to="start"/>'
+            '<transition from="start" label="0" to="end"/>',
+            "start → start may go round for ever",
+        ),
+        (
+            GOOD + '<state name="b" command="b"/><state name="end" command="e"/>'
+            '<transition from="start" label="0" to="end"/><transition from="start" label="1" to="b"/>'
+            '<transition from="b" label="*" to="b"/>',
+            "no final state can be reached from 'b'",
+        ),
+        (
+            GOOD + '<state name="end" command="e"/><transition from="start" label="1" to="end"/>',
+            "state 'start' has transitions, but none for 0",
+        ),
+    ],
+)
+def test_A11_what_may_not_be_meant_is_warned_of(inside: str, warning: str) -> None:
+    found, faults = read(inside)
+    assert not faults
+    assert found is not None
+    assert any(warning in text for _, text in warnings(found)), list(warnings(found))
+
+
+def test_A11_what_goes_on_until_it_is_stopped_is_no_mistake() -> None:
+    found, _ = read(GOOD + '<transition from="start" label="*" to="start"/>')
+    assert found is not None
+    assert list(warnings(found)) == []
