@@ -37,7 +37,7 @@ from narval.runtime.tokens import Arrival, Delay, ProcessEvent, Token
 LONGEST = 1.0
 """Seconds that a question may take: for so long nothing else goes on."""
 
-SCRIPT_LONGEST = 6.0
+SCRIPT_LONGEST = 3.0
 """The same for a script, whose program has to start first."""
 
 MOST_GIVEN_UP = 8

@@ -308,6 +308,8 @@ def test_every_operation_is_described_and_takes_plain_arguments() -> None:
     assert set(OPERATIONS) == {
         "status", "stop", "reload", "log", "add", "memory", "count", "start", "runs", "show", "xml", "graph",
         "history", "why", "cancel", "retry", "signal", "wait", "definitions", "actions",
+        "complete", "backtrack", "tokens", "environment", "execute_queued", "execute_token", "reevaluate",
+        "retry_arc_token", "finalize", "listen", "unlisten",
     }  # fmt: skip
     for operation in OPERATIONS.values():
         assert operation.doc.endswith(".")
