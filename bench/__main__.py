@@ -50,6 +50,8 @@ def line_of(case: Case, folder: Path | None, work: Path) -> dict[str, Any] | Non
         "PEERS_TMP": str(work / "peers"),
         "PEERS_VENVS": os.environ.get("PEERS_VENVS", str(work / "venvs")),
     }
+    if case.is_ours:
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled, as the peers are
     try:
         done = subprocess.run(
             command,
