@@ -13,21 +13,19 @@ Found = dict[str, list[Lines]]
 """By suite, what each round said."""
 
 BEGIN, END = "<!-- make bench: from here -->", "<!-- make bench: to here -->"
+GROWTH = "growth"
+"""A suite for the curves, whose figures have no peers."""
 FIGURES = ("us_per_step", "us_per_element", "late_p99_ms", "per_second")
 UNITS = {"per_second": "/s", "late_p99_ms": " ms"}
 
 
-def rounds(found: Found) -> list[Lines]:
-    """What was said in the first round of each suite, in the second, and so on."""
-    merged: list[Lines] = []
+def values_of(mark: Mark, found: Found) -> list[float]:
+    """What a mark is in each round of the suite that has all of its figures; in none, of no suite."""
     for name, lines in found.items():
-        if name == "growth":
-            continue  # its rounds would stand in for those that took turns with peers
-        for number, each in enumerate(lines):
-            if number == len(merged):
-                merged.append({})
-            merged[number].update({case: line for case, line in each.items() if case not in merged[number]})
-    return merged
+        values = [value for each in lines if (value := mark.value(each)) is not None]
+        if values and name != GROWTH:
+            return values
+    return []
 
 
 def table(found: Found) -> str:
@@ -36,9 +34,8 @@ def table(found: Found) -> str:
         "| workload | what | mark | narval | spread | |",
         "|---|---|---|---|---|---|",
     ]
-    every = rounds(found)
     for mark in marks():
-        values = [value for lines in every if (value := mark.value(lines)) is not None]
+        values = values_of(mark, found)
         if values:
             rows.append(_row(mark, values))
     return "\n".join([*rows, *_disagreements(found), *_errors(found)])
