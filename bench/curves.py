@@ -74,7 +74,7 @@ PLOTS = (
 
 def draw(folder: Path, found: dict[str, list[Lines]]) -> None:
     """Draw those plots whose cases were measured."""
-    lines = found.get("growth", [])
+    lines = [each for every in found.values() for each in every]
     for plot in PLOTS:
         curves = {curve.name: list(_points(curve, lines)) for curve in plot.curves}
         if any(curves.values()):

@@ -14,7 +14,7 @@ Found = dict[str, list[Lines]]
 
 BEGIN, END = "<!-- make bench: from here -->", "<!-- make bench: to here -->"
 GROWTH = "growth"
-"""A suite for the curves, whose figures have no peers."""
+"""A suite of other sizes, for the curves."""
 FIGURES = ("us_per_step", "us_per_element", "late_p99_ms", "per_second")
 UNITS = {"per_second": "/s", "late_p99_ms": " ms"}
 
