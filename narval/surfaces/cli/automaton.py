@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -34,6 +33,8 @@ def automaton(context: click.Context, session: Session, file: Path) -> None:
     exit status is 0 when it ended well, 1 when it failed. Ctrl-C ends all its programs. A file may begin with
     `#!/usr/bin/env -S narval automaton`.
     """
+    import asyncio
+
     shown, interrupted = asyncio.run(_run(file, sys.stderr.fileno() if session.as_json else None))
     if session.as_json:
         session.give(shown, lambda _: None)
@@ -47,6 +48,8 @@ def automaton(context: click.Context, session: Session, file: Path) -> None:
 
 async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     """The run when it is over, and whether it was interrupted. Raises DefinitionError."""
+    import asyncio
+
     from narval.runtime.daemon import Daemon
     from narval.surfaces.operations import Operations
 
