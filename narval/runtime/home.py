@@ -29,6 +29,8 @@ PARTS = ("etc", "recipes", "modules", "data")
 SCENARIOS = "scenarios"
 """The folder of what is tried before it acts; a home need not have it."""
 
+_OF_THE_EXAMPLES = ("orders.py",)
+"""Modules of use only to a definition that ships beside them."""
 _OF_A_BARE_HOME = ("etc", "modules")
 
 _EMPTY_MEMORY = """\
@@ -95,7 +97,8 @@ class Home:
     def create(cls, path: Path | str, sample: Path | None = None, *, bare: bool = False) -> Home:
         """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
 
-        A bare one has the modules and settings of the sample, no recipes, and an empty memory.
+        A bare one has the modules and settings of the sample but those of its examples alone, no recipes, and
+        an empty memory.
 
         Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
         """
@@ -112,6 +115,8 @@ class Home:
                 )
                 if bare:
                     Path(scratch, "data", "memory.xml").write_text(_EMPTY_MEMORY, encoding="utf-8")
+                    for module in _OF_THE_EXAMPLES:
+                        Path(scratch, "modules", module).unlink(missing_ok=True)
                 for part in PARTS:  # whole or not at all, each of them
                     Path(scratch, part).rename(home.path / part)
                 if Path(scratch, SCENARIOS).is_dir() and not (home.path / SCENARIOS).exists():

@@ -83,8 +83,18 @@ def test_help_lists_every_command_with_one_whole_sentence() -> None:
 
 
 def test_every_operation_has_a_command() -> None:
-    """What `show`, `start` and `memory` ask besides has no command of its own."""
-    assert set(OPERATIONS) - {"xml", "graph", "wait", "count"} <= {str(each.name) for each in COMMANDS}
+    """What `show`, `start` and `memory` ask besides has none, nor what only programs ask of a process."""
+    asked_besides = {"xml", "graph", "wait", "count"}
+    by_programs = {
+        "execute_queued",
+        "execute_token",
+        "finalize",
+        "listen",
+        "unlisten",
+        "reevaluate",
+        "retry_arc_token",
+    }
+    assert set(OPERATIONS) - asked_besides - by_programs <= {str(each.name) for each in COMMANDS}
 
 
 def test_version_is_said() -> None:
@@ -353,7 +363,9 @@ def test_the_exit_status_says_whose_matter_it_is(
 
 
 @pytest.mark.parametrize(
-    "command", [each for each in COMMANDS if each.name != "init"], ids=lambda one: one.name
+    "command",
+    [each for each in COMMANDS if each.name not in ("init", "automaton")],
+    ids=lambda one: one.name,
 )
 def test_without_a_home_every_command_says_how_to_make_one(command: click.Command, tmp_path: Path) -> None:
     given = {
@@ -366,6 +378,10 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
     } | {
         "signal": ["1", "go"],
         "retry": ["1"],
+        "complete": ["1", "node"],
+        "backtrack": ["1", "node"],
+        "tokens": ["1"],
+        "environment": ["1"],
     }
     nowhere = tmp_path / "nowhere"
     result = narval(nowhere, command.name, *given.get(str(command.name), []))

@@ -98,7 +98,10 @@ def backtrack(session: Session, run: int, place: str) -> None:
 @run_argument
 @at_option
 def tokens(session: Session, run: int, at: int | None) -> None:
-    """The tokens of a process, on nodes and on arcs, in the order they were made."""
+    """The tokens of a process, on nodes and arcs.
+
+    They are in the order in which they were made.
+    """
     session.give(session.ask("tokens", run=run, at=at), _tokens)
 
 
@@ -126,7 +129,9 @@ def environment(
     of_set: str | None,
     index: int | None,
 ) -> None:
-    """The attributes of a process, or of a token over them; sets one.
+    """The attributes of a process, or of a token.
+
+    With NAME=VALUE, sets one; those of a token lie over those of its process.
 
     NAME= sets an empty text. What is set for a token is seen by those that come from it.
     """
