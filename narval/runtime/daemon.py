@@ -112,7 +112,7 @@ class Daemon:
         )
         if executor is None:
             self.agent.is_up_to_date = self.executor.is_up_to_date
-        self.executor.programs.is_known = self.agent.runs.__contains__
+        self.executor.keep_output_of(self.agent.runs.__contains__)
         self.executor.on_caught_up = lambda call: self._ring()
         self.performer = Performer(
             self.agent,

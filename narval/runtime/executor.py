@@ -156,6 +156,10 @@ class Executor:
         """When the calls under way were asked for, by call (seconds since 1970, UTC)."""
         return {id: work.since for id, (work, _) in self._calls.items()}
 
+    def keep_output_of(self, is_known: Callable[[int], bool]) -> None:
+        """What programs have printed is kept as long as their run is known (A13)."""
+        self.programs.is_known = is_known
+
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """Whether files that a program would create are there, and none that it needs is newer (A9)."""
         return self.programs.is_up_to_date(directory, creates, needs)

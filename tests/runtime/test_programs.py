@@ -243,8 +243,8 @@ async def test_A13_elements_are_variables_or_standard_input(tmp_path: Path) -> N
 @in_a_loop
 async def test_A13_what_is_printed_is_heard_live_and_the_rest_is_in_a_file(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
-        outcome = bench.start("sh", text="echo first; read x < go; seq 1 20000")
         os.mkfifo(tmp_path / "go")
+        outcome = bench.start("sh", text="echo first; read x < go; seq 1 20000")
         await bench.until(lambda: bench.printed == b"first\n")
         (tmp_path / "go").write_text("\n")
         value = (await outcome).value
