@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from narval.engines.commands import Program
 from narval.memory.element import Element
@@ -22,8 +21,6 @@ from narval.runtime.programs.keeping import Keeping
 from narval.runtime.programs.output import AT_HAND, FILE_BYTES
 from narval.runtime.programs.place import Programs
 from tests.runtime.at_work import in_a_loop
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="groups of programs are of POSIX")
 
 
 class Bench:
