@@ -191,27 +191,27 @@ class Engine(Protocol):
 class Recorder(Generic[State, Change]):
     """What one advance decided so far: `changes` and `commands`, in order."""
 
-    __slots__ = ("_apply", "_event", "_ordinal", "_state", "_view", "changes", "commands")
+    __slots__ = ("_apply", "_ordinal", "changes", "commands", "event", "state", "view")
 
     def __init__(
         self, state: State, apply: Callable[[State, Change], None], event: Event, view: View
     ) -> None:
-        self._state, self._apply, self._view = state, apply, view
-        self._event, self._ordinal = event.id, 0
+        self.state, self.event, self.view = state, event, view
+        self._apply, self._ordinal = apply, 0
         self.changes: list[Change] = []
         self.commands: list[Command] = []
 
     def change(self, change: Change) -> None:
         """A fact decided: applied at once."""
-        self._apply(self._state, change)
+        self._apply(self.state, change)
         self.changes.append(change)
 
     def command(self, command: Command) -> None:
         """A wish: an inner one takes effect at once."""
-        self._view.take(command)
+        self.view.take(command)
         self.commands.append(command)
 
     def identifier(self) -> str:
         """A new identifier, unique in the home, derived from the event's id and an ordinal."""
         self._ordinal += 1
-        return f"{self._event}.{self._ordinal}"
+        return f"{self.event.id}.{self._ordinal}"

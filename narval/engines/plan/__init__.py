@@ -64,9 +64,9 @@ def broken(
     """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""
     plan = Deciding(definition, state, event, view)
     if not state.over:
-        plan.record.change(PlanMoved("failed", event.at, error))
+        plan.change(PlanMoved("failed", event.at, error))
         _finish(plan)
-    return plan.record.changes, plan.record.commands
+    return plan.changes, plan.commands
 
 
 def advance(
@@ -79,15 +79,15 @@ def advance(
         if decide is not None:
             decide(plan, event)
             _settle(plan)
-    return plan.record.changes, plan.record.commands
+    return plan.changes, plan.commands
 
 
 def _started(plan: Deciding, event: Started) -> None:
     if plan.state.state != "ready":
         return
-    plan.record.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
+    plan.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
-        plan.record.command(commands.Hold(event.elements))
+        plan.command(commands.Hold(event.elements))
     if event.resume is None:
         steps.make_ready(plan, plan.recipe.start)
     else:
@@ -107,7 +107,7 @@ def _produced(plan: Deciding, event: Produced) -> None:
 def _matched(plan: Deciding, event: Matched) -> None:
     for step in plan.state.held_back:
         if plan.state.step(step).watch == event.watch:
-            plan.record.command(commands.Unwatch(event.watch))
+            plan.command(commands.Unwatch(event.watch))
             plan.to_run.append(plan.recipe.steps[step])
             return
     transitions.matched(plan, event.watch)
@@ -123,9 +123,9 @@ def _cancelled(plan: Deciding, event: Cancelled) -> None:
     plan.stop_waiting()
     reserved = _reserved(plan.state)
     if reserved:
-        plan.record.command(commands.Release(reserved))
+        plan.command(commands.Release(reserved))
     tries.give_up(plan)
-    plan.record.change(PlanMoved("cancelled", event.at))
+    plan.change(PlanMoved("cancelled", event.at))
     _finish(plan)
 
 
@@ -157,25 +157,23 @@ def _settle(plan: Deciding) -> None:
     transitions.fail_if_stuck(plan)
     tries.end_sources(plan)
     if plan.state.state in ("end", "failed-end") and not plan.state.calls:
-        plan.record.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
+        plan.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
         _finish(plan)
 
 
 def _finish(plan: Deciding) -> None:
     """The plan is over: tell its caller, start again (N28), be forgotten in time (N5)."""
     state, recipe = plan.state, plan.recipe
-    plan.record.command(commands.Finish(state.state, PHASES[state.state], _result(state), state.error))
+    plan.command(commands.Finish(state.state, PHASES[state.state], _result(state), state.error))
     if recipe.decay is not None:
-        plan.record.command(commands.Forget(plan.event.at + recipe.decay))
+        plan.command(commands.Forget(plan.event.at + recipe.decay))
     if recipe.restart and state.state == "done":
         at = None if _was_limited(plan) else state.started + PAUSE
         late = at is None or at <= plan.event.at
-        plan.record.command(commands.Start(recipe.full_name, state.first, None if late else at))
+        plan.command(commands.Start(recipe.full_name, state.first, None if late else at))
     elif recipe.restart and state.state == "failed":
         wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
-        plan.record.command(
-            commands.Start(recipe.full_name, state.first, plan.event.at + wait, state.attempt + 1)
-        )
+        plan.command(commands.Start(recipe.full_name, state.first, plan.event.at + wait, state.attempt + 1))
 
 
 def _was_limited(plan: Deciding) -> bool:

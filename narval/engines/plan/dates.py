@@ -23,9 +23,9 @@ def set_date(plan: Deciding, transition: Transition) -> bool:
     date = calendar.next_date(transition.times, plan.view.zone, plan.event.at)
     if date is None:
         return False
-    wake = plan.record.identifier()
-    plan.record.change(DateSet(transition.id, date, wake))
-    plan.record.command(commands.Wake(wake, date, dated=True))
+    wake = plan.identifier()
+    plan.change(DateSet(transition.id, date, wake))
+    plan.command(commands.Wake(wake, date, dated=True))
     return True
 
 

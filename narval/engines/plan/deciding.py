@@ -44,14 +44,14 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
     ]
 
 
-class Deciding:
+class Deciding(Recorder[PlanState, PlanChange]):
     """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
 
-    __slots__ = ("event", "let_go", "recipe", "record", "state", "to_judge", "to_run", "view")
+    __slots__ = ("let_go", "recipe", "to_judge", "to_run")
 
     def __init__(self, recipe: Recipe, state: PlanState, event: Event, view: View) -> None:
-        self.recipe, self.state, self.event, self.view = recipe, state, event, view
-        self.record: Recorder[PlanState, PlanChange] = Recorder(state, apply, event, view)
+        super().__init__(state, apply, event, view)
+        self.recipe = recipe
         self.to_run: deque[Step] = deque()
         self.to_judge: deque[Step] = deque()
         self.let_go: list[str] = []
@@ -65,7 +65,7 @@ class Deciding:
         """A new element of this plan; its eid."""
         origin = Origin(self.state.run, step, call, inputs)
         element = Element(self.view.next_eid, xml, self.event.at, origin)
-        self.record.command(commands.Add(element, held))
+        self.command(commands.Add(element, held))
         return element.eid
 
     def add_error(
@@ -130,11 +130,11 @@ class Deciding:
         self.to_run.clear()
         self.to_judge.clear()
         for transition in self.state.asleep:
-            self.record.command(commands.Unwatch(self.state.transition(transition).watch))
+            self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.dated:
-            self.record.command(commands.Unwake(self.state.transition(transition).wake))
+            self.command(commands.Unwake(self.state.transition(transition).wake))
         for step in self.state.held_back:
-            self.record.command(commands.Unwatch(self.state.step(step).watch))
+            self.command(commands.Unwatch(self.state.step(step).watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
         """Running steps end by themselves; sources would go on for ever, and are given up (N36)."""
@@ -144,5 +144,5 @@ class Deciding:
             if call.source and call.asked is not None:
                 self.let_go.append(identifier)
             elif call.source:
-                self.record.command(commands.Abandon(identifier))
-        self.record.change(PlanMoved(to, self.event.at, error))
+                self.command(commands.Abandon(identifier))
+        self.change(PlanMoved(to, self.event.at, error))

@@ -59,8 +59,8 @@ def resumed(plan: Deciding, resume: Resume) -> None:
     """A plan begins with what it takes over; what leads on from there is judged anew."""
     recipe = plan.recipe
     if resume.context:
-        plan.record.command(commands.Hold(resume.context))
-    plan.record.change(
+        plan.command(commands.Hold(resume.context))
+    plan.change(
         PlanResumed(
             resume.of,
             resume.part,
@@ -85,7 +85,7 @@ def resumed(plan: Deciding, resume: Resume) -> None:
 
 def _ready(plan: Deciding, step: Step, via: str) -> None:
     if plan.state.step(step.id).state == "todo":
-        plan.record.change(StepReady(step.id, via))
+        plan.change(StepReady(step.id, via))
         plan.to_run.append(step)
 
 

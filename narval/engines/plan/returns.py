@@ -26,7 +26,7 @@ def produced(plan: Deciding, event: Produced) -> None:
     tries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
     if verdict.fault:
-        plan.record.command(commands.Abandon(event.call))
+        plan.command(commands.Abandon(event.call))
         _end_call(plan, step, _bad_output(plan, step, event.call, call, verdict))
         return
     for each in (*verdict.accepted, *verdict.errors):
@@ -52,7 +52,7 @@ def returned(plan: Deciding, event: Returned) -> None:
     else:
         back = CallBack(event.call, event.eids)
         if event.eids:
-            plan.record.command(commands.Hold(event.eids))
+            plan.command(commands.Hold(event.eids))
     _end_call(plan, step, back)
 
 
@@ -67,8 +67,8 @@ def _end_call(plan: Deciding, step: Step, back: CallBack) -> None:
     reserved = run.calls[back.call].reserved
     if reserved:
         well = back.fault is None and not back.errors
-        plan.record.command(commands.Outdate(reserved) if well else commands.Release(reserved))
-    plan.record.change(back)
+        plan.command(commands.Outdate(reserved) if well else commands.Release(reserved))
+    plan.change(back)
     if run.waiting and run.fault is None:
         call_more(plan, step)
     if not run.calls:
@@ -87,7 +87,7 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Problem | None:
 def _in_error(plan: Deciding, step: Step, call: CallRun, event: Returned, problem: Problem) -> CallBack:
     """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
     if event.eids and not event.abandoned:
-        plan.record.command(commands.Hold(event.eids))
+        plan.command(commands.Hold(event.eids))
         return CallBack(event.call, errors=event.eids)
     error = plan.add_error(
         problem.kind,
@@ -142,5 +142,5 @@ def _keep(
     if output.key is not None:
         if plan.view.keyed(*output.key):
             return None
-        plan.record.command(commands.Key(*output.key))
+        plan.command(commands.Key(*output.key))
     return plan.add(output.xml, step.id, identifier, call.inputs, held=held)

@@ -30,7 +30,7 @@ WITH_PROTOTYPE = frozenset({"action", "transform"})
 
 def make_ready(plan: Deciding, step: Step) -> None:
     """The first step of a plan is to run."""
-    plan.record.change(StepReady(step.id))
+    plan.change(StepReady(step.id))
     plan.to_run.append(step)
 
 
@@ -70,7 +70,7 @@ def uses(plan: Deciding, step: Step) -> bool:
 def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = "") -> None:
     """The engine cannot run the step: the plan fails (N17, N26)."""
     error = plan.add_error(kind, message, step, input=input)
-    plan.record.change(StepFailed(step.id, error))
+    plan.change(StepFailed(step.id, error))
     plan.fail(error)
 
 
@@ -79,7 +79,7 @@ def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = ""
 
 def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
     if not prototype.inputs:
-        plan.record.change(StepRunning(step.id))
+        plan.change(StepRunning(step.id))
         _call(plan, step)
         return
     taking = Taking(plan, step, prototype)
@@ -88,7 +88,7 @@ def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
         _missing(plan, step, taking, assigned.missing)
         return
     inputs = taking.settle(assigned)
-    plan.record.change(StepRunning(step.id))
+    plan.change(StepRunning(step.id))
     _call(plan, step, inputs, reserved=taking.outdated_by(inputs), listed=prototype.lists)
 
 
@@ -106,7 +106,7 @@ def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: C
         taking.restrict(slot, selected)
     eids = taking.may_take(slot, found) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
-        plan.record.change(StepRunning(step.id))
+        plan.change(StepRunning(step.id))
         finish(plan, step)
         return
     assigned = taking.assign(without=slot)
@@ -123,7 +123,7 @@ def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: C
         listed=prototype.lists,
         reserved=taking.outdated_by(shared),
     )
-    plan.record.change(StepRunning(step.id, each, eids))
+    plan.change(StepRunning(step.id, each, eids))
     call_more(plan, step)
 
 
@@ -138,10 +138,10 @@ def _call_run(plan: Deciding, step: Step) -> None:
             return
     arguments = tuple(plan.add(xml, step.id) for xml in step.arguments)
     if step.foreach is None:
-        plan.record.change(StepRunning(step.id))
+        plan.change(StepRunning(step.id))
         _call(plan, step, elements=arguments, near=_near_to_run(plan, step, arguments))
     else:
-        plan.record.change(StepRunning(step.id, Each(arguments=arguments), found))
+        plan.change(StepRunning(step.id, Each(arguments=arguments), found))
         call_more(plan, step)
 
 
@@ -174,7 +174,7 @@ def call_more(plan: Deciding, step: Step) -> None:
         else:
             _call(plan, step, elements=(*each.arguments, eid), near=near, given=eid)
     if dropped:
-        plan.record.change(CallsDropped(step.id, tuple(dropped)))
+        plan.change(CallsDropped(step.id, tuple(dropped)))
 
 
 def _call(
@@ -188,11 +188,11 @@ def _call(
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
 ) -> None:
-    call = plan.record.identifier()
+    call = plan.identifier()
     target = plan.view.definition(step.kind, step.target)
     source = getattr(target, "where", "") == "source"
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
-    plan.record.change(CallMade(step.id, call, taken, reserved, given, source))
+    plan.change(CallMade(step.id, call, taken, reserved, given, source))
     asked = commands.Call(
         call=call,
         kind=step.kind,
@@ -210,10 +210,10 @@ def _call(
 
 def ask(plan: Deciding, step: Step, asked: commands.Call) -> None:
     """Make a call, for the first time or again; the time limit of a run is a moment to wake up at (N29)."""
-    plan.record.command(asked)
+    plan.command(asked)
     limit = limit_of(step)
     if limit is not None:
-        plan.record.command(commands.Wake(asked.call, plan.event.at + limit))
+        plan.command(commands.Wake(asked.call, plan.event.at + limit))
 
 
 def limit_of(step: Step) -> float | None:
@@ -227,12 +227,12 @@ def finish(plan: Deciding, step: Step) -> None:
     well = run.fault is None and not run.errors
     if run.each is not None and run.each.reserved:
         outdate = commands.Outdate if well else commands.Release
-        plan.record.command(outdate(run.each.reserved))
+        plan.command(outdate(run.each.reserved))
     if run.fault is not None:
-        plan.record.change(StepFailed(step.id, run.fault))
+        plan.change(StepFailed(step.id, run.fault))
         plan.fail(run.fault)
     else:
-        plan.record.change(StepDone(step.id) if well else StepErred(step.id))
+        plan.change(StepDone(step.id) if well else StepErred(step.id))
         plan.to_judge.append(step)
 
 
@@ -243,9 +243,9 @@ def _missing(plan: Deciding, step: Step, taking: Taking, slots: tuple[str, ...])
     """Mandatory inputs are empty: wait where only a reservation is in the way (N18), else fail (N17)."""
     lacking = tuple(each for each in taking.inputs if each.id in slots)
     if taking.only_reserved(lacking):
-        watch = plan.record.identifier()
-        plan.record.change(StepHeldBack(step.id, watch))
-        plan.record.command(taking.watch(watch))
+        watch = plan.identifier()
+        plan.change(StepHeldBack(step.id, watch))
+        plan.command(taking.watch(watch))
     else:
         why = "; ".join(taking.lack(each) for each in lacking)
         fail(plan, step, "input-missing", why, input=" ".join(each.id for each in lacking))

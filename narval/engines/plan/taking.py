@@ -33,11 +33,11 @@ def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> S
 def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
     """What an input uses is marked, what it outdates is reserved, and either joins the context (N3, N18)."""
     if scope is not None:
-        plan.record.command(commands.Mark(scope, eids))
+        plan.command(commands.Mark(scope, eids))
     if outdates:
-        plan.record.command(commands.Reserve(eids))
+        plan.command(commands.Reserve(eids))
     if scope is not None or outdates:
-        plan.record.command(commands.Hold(eids))
+        plan.command(commands.Hold(eids))
 
 
 class Taking:

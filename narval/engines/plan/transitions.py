@@ -59,10 +59,10 @@ def woken(plan: Deciding, wake: str) -> None:
         if plan.state.transition(identifier).wake == wake:
             transition = plan.recipe.transitions[identifier]
             if dates.has_come(plan, transition):
-                plan.record.change(DateCome(identifier))
+                plan.change(DateCome(identifier))
                 _choose(plan, _rivals([transition]))
             elif not dates.set_date(plan, transition):
-                plan.record.change(TransitionFailed(identifier))
+                plan.change(TransitionFailed(identifier))
             spread(plan, [transition])
             _fail_if_unhandled(plan)
             return
@@ -124,12 +124,12 @@ def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
         if not _is_potential(plan, transition) or transition.id in plan.state.dated:
             continue
         if not dates.set_date(plan, transition):
-            plan.record.change(TransitionFailed(transition.id))
+            plan.change(TransitionFailed(transition.id))
     for transition, conditions in lacking:
         if not _is_potential(plan, transition):
             continue
         if handles_errors(transition):
-            plan.record.change(TransitionFailed(transition.id))
+            plan.change(TransitionFailed(transition.id))
         elif transition.id not in plan.state.asleep:
             _sleep(plan, transition, conditions)
 
@@ -141,12 +141,12 @@ def _is_potential(plan: Deciding, transition: Transition) -> bool:
 def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
     for (_, scope), eid in zip(wanted, took, strict=True):
         if scope is not None:
-            plan.record.command(commands.Mark(scope, (eid,)))
+            plan.command(commands.Mark(scope, (eid,)))
     if took:
-        plan.record.command(commands.Hold(took))
+        plan.command(commands.Hold(took))
     _stop_waiting(plan, transition)
     starts = [step for step in transition.outs if plan.state.step(step.id).state == "todo"]
-    plan.record.change(
+    plan.change(
         TransitionFired(
             transition.id,
             took,
@@ -169,7 +169,7 @@ def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> bool:
         return False
     starts = [each for each in transition.outs if state.step(each.id).state == "todo"]
     fired = TransitionFired(transition.id, (), (step.id,), tuple(each.id for each in starts))
-    plan.record.change(fired)
+    plan.change(fired)
     plan.to_run.extend(starts)
     return True
 
@@ -177,9 +177,9 @@ def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> bool:
 def _sleep(plan: Deciding, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing: waiting costs nothing (N24)."""
     _stop_waiting(plan, transition)
-    watch = plan.record.identifier()
-    plan.record.change(TransitionAsleep(transition.id, watch))
-    plan.record.command(
+    watch = plan.identifier()
+    plan.change(TransitionAsleep(transition.id, watch))
+    plan.command(
         commands.Watch(watch, tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted))
     )
 
@@ -200,9 +200,9 @@ def _wait_anew(plan: Deciding, transition: Transition) -> None:
 
 def _stop_waiting(plan: Deciding, transition: Transition) -> None:
     if transition.id in plan.state.asleep:
-        plan.record.command(commands.Unwatch(plan.state.transition(transition.id).watch))
+        plan.command(commands.Unwatch(plan.state.transition(transition.id).watch))
     elif transition.id in plan.state.dated:
-        plan.record.command(commands.Unwake(plan.state.transition(transition.id).wake))
+        plan.command(commands.Unwake(plan.state.transition(transition.id).wake))
 
 
 # --- what cannot be any more ----------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
                 lost[step.id] = None
                 pending.extend(step.outs)
     if dead or lost:
-        plan.record.change(MadeImpossible(tuple(dead), tuple(lost)))
+        plan.change(MadeImpossible(tuple(dead), tuple(lost)))
 
 
 def _is_dead(plan: Deciding, transition: Transition, lost: dict[str, None]) -> bool:

@@ -33,8 +33,8 @@ def try_again(plan: Deciding, step: Step, identifier: str, problem: Problem) -> 
         return False
     until = plan.event.at + wait(step.backoff, call.tries, plan.event.id)
     # lines for people stand in the journal with the event; a state may hold thousands of such calls
-    plan.record.change(TryErred(identifier, until, replace(problem, detail=""), asked))
-    plan.record.command(commands.Wake(identifier, until, lent=call.inputs))
+    plan.change(TryErred(identifier, until, replace(problem, detail=""), asked))
+    plan.command(commands.Wake(identifier, until, lent=call.inputs))
     return True
 
 
@@ -46,11 +46,11 @@ def woken(plan: Deciding, identifier: str) -> bool:
     call = plan.state.step(step.id).calls[identifier]
     if call.asked is not None:
         asked = replace(call.asked, attempt=call.tries + 1)
-        plan.record.change(TriedAgain(identifier))
+        plan.change(TriedAgain(identifier))
         ask(plan, step, asked)
     else:
-        plan.record.change(CallExpired(identifier))
-        plan.record.command(commands.Abandon(identifier))
+        plan.change(CallExpired(identifier))
+        plan.command(commands.Abandon(identifier))
     return True
 
 
@@ -62,13 +62,13 @@ def expired(step: Step) -> Problem:
 def well(plan: Deciding, step: Step, identifier: str) -> None:
     """A source has produced something: what failed before counts no more."""
     if plan.state.step(step.id).calls[identifier].tries > 1:
-        plan.record.change(SourceWell(identifier))
+        plan.change(SourceWell(identifier))
 
 
 def back(plan: Deciding, step: Step, identifier: str, call: CallRun) -> None:
     """A call came back: its time limit, if the engine keeps it, is not needed any more."""
     if limit_of(step) is not None and not call.expired:
-        plan.record.command(commands.Unwake(identifier))
+        plan.command(commands.Unwake(identifier))
 
 
 def give_up(plan: Deciding) -> None:
@@ -77,19 +77,19 @@ def give_up(plan: Deciding) -> None:
         step = plan.recipe.steps[place]
         call = plan.state.step(place).calls[identifier]
         if call.asked is not None:
-            plan.record.command(commands.Unwake(identifier))
+            plan.command(commands.Unwake(identifier))
         else:
             back(plan, step, identifier, call)
             if not call.expired:
-                plan.record.command(commands.Abandon(identifier))
+                plan.command(commands.Abandon(identifier))
 
 
 def end_sources(plan: Deciding) -> None:
     """The plan winds up: a source that waits for its next try is not begun again (N36)."""
     for identifier in plan.let_go:
         step = plan.recipe.steps[plan.state.calls[identifier]]
-        plan.record.command(commands.Unwake(identifier))
-        plan.record.change(CallBack(identifier))
+        plan.command(commands.Unwake(identifier))
+        plan.change(CallBack(identifier))
         if not plan.state.step(step.id).calls:
             finish(plan, step)
     plan.let_go.clear()
