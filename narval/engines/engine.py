@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from narval.engines.commands import Call, Command, Watch
+from narval.engines.commands import Call, Command, Outer, Watch
 from narval.engines.events import Again, Caller, Event, Plain, Resume
 from narval.memory.change import MarkScope
 from narval.memory.element import Element
@@ -189,12 +189,15 @@ class Engine(Protocol):
 
 
 class Recorder(Generic[State, Change]):
-    """What one advance decided so far: `changes` and `commands`, in order."""
+    """What one advance decided so far: `changes` and `commands`, in order.
+
+    `apply` is the engine's table of what each type of change does to a state.
+    """
 
     __slots__ = ("_apply", "_ordinal", "changes", "commands", "event", "state", "view")
 
     def __init__(
-        self, state: State, apply: Callable[[State, Change], None], event: Event, view: View
+        self, state: State, apply: Mapping[type, Callable[[State, Any], None]], event: Event, view: View
     ) -> None:
         self.state, self.event, self.view = state, event, view
         self._apply, self._ordinal = apply, 0
@@ -203,12 +206,16 @@ class Recorder(Generic[State, Change]):
 
     def change(self, change: Change) -> None:
         """A fact decided: applied at once."""
-        self._apply(self.state, change)
+        self._apply[type(change)](self.state, change)
         self.changes.append(change)
 
     def command(self, command: Command) -> None:
         """A wish: an inner one takes effect at once."""
         self.view.take(command)
+        self.commands.append(command)
+
+    def ask(self, command: Outer) -> None:
+        """A wish that somebody outside performs, once the turn is recorded."""
         self.commands.append(command)
 
     def identifier(self) -> str:

@@ -8,52 +8,33 @@ import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
+
 from narval.errors import RequestError
 
 _current: contextvars.ContextVar[CurrentCall] = contextvars.ContextVar("narval-call")
 
 
-class CurrentCall:
+class CurrentCall(msgspec.Struct, eq=False):
     """The call that an action answers.
 
     `id` is the same when the call is tried again, so an effect outside can be made once (N37); `attempt` is
     the number of the try, 1 for the first (N29). `run` and `step` say who called, `deadline` is the moment
     (seconds since 1970) when the call is given up, or None; `home` is the folder against which relative paths
-    are read, or None for a home in memory.
+    are read, or None for a home in memory. The fields after it are for the runtime.
     """
 
-    __slots__ = (
-        "_is_source",
-        "_listener",
-        "_nap",
-        "attempt",
-        "deadline",
-        "has_caught_up",
-        "home",
-        "id",
-        "progressed",
-        "run",
-        "step",
-    )
-
-    def __init__(
-        self,
-        id: str,
-        run: int,
-        step: str,
-        home: Path | None = None,
-        deadline: float | None = None,
-        *,
-        attempt: int = 1,
-        is_source: bool = False,
-        listener: Callable[[CurrentCall], None] | None = None,
-        nap: Callable[[CurrentCall, float], Awaitable[None]] | None = None,
-    ) -> None:
-        self.id, self.run, self.step = id, run, step
-        self.home, self.deadline, self.attempt = home, deadline, attempt
-        self.progressed: tuple[float, float | None] | None = None
-        self.has_caught_up = False
-        self._is_source, self._listener, self._nap = is_source, listener, nap
+    id: str
+    run: int
+    step: str
+    home: Path | None = None
+    deadline: float | None = None
+    attempt: int = 1
+    is_source: bool = False
+    listener: Callable[[CurrentCall], None] | None = None
+    nap: Callable[[CurrentCall, float], Awaitable[None]] | None = None
+    progressed: tuple[float, float | None] | None = None
+    has_caught_up: bool = False
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Say how far the work is; surfaces show the last that was said."""
@@ -65,24 +46,28 @@ class CurrentCall:
 
     def caught_up(self) -> None:
         """Say that what was there when the source began has been given, so nobody need wait for it (N36)."""
-        if not self._is_source:
+        if not self.is_source:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
         self.has_caught_up = True
         self._tell()
 
     async def sleep(self, seconds: float) -> None:
         """What `sleep` does within this call."""
-        await (asyncio.sleep(seconds) if self._nap is None else self._nap(self, seconds))
+        await (asyncio.sleep(seconds) if self.nap is None else self.nap(self, seconds))
 
     def context(self) -> contextvars.Context:
         """A context of one's own in which `call()` gives this call."""
         context = contextvars.copy_context()
-        context.run(_current.set, self)
+        context.run(self.enter)
         return context
 
+    def enter(self) -> None:
+        """From now on `call()` gives this call, in the context that this is said in."""
+        _current.set(self)
+
     def _tell(self) -> None:
-        if self._listener is not None:
-            self._listener(self)
+        if self.listener is not None:
+            self.listener(self)
 
     def __repr__(self) -> str:
         return f"<call {self.id} of step {self.step!r} of run {self.run}>"

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from narval.errors import InternalError
 from narval.runtime.calling import CurrentCall
 from narval.runtime.clock import Clock, SimulatedClock, SystemClock
-from narval.runtime.executors.contract import Announce, Counts, Limits, Outcome, Place, Produced, Task, Work
+from narval.runtime.executors.contract import (
+    Announce,
+    Counts,
+    Inputs,
+    Limits,
+    Outcome,
+    Place,
+    Produced,
+    Task,
+    Work,
+)
 from narval.runtime.executors.coroutines import Coroutines
 from narval.runtime.executors.inline import answer_at_once
 from narval.runtime.executors.naps import Naps
@@ -61,7 +71,7 @@ class Executor:
         self._ended = asyncio.Event()
 
     def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
-        """Answer a call: `done` is called once; for an inline action, before this returns.
+        """Answer a call: `done` is called once; for an inline action, before this returns, if not announced.
 
         With `announce`, the call waits for its turn as any other, says then that it is about to be begun, and
         goes on when that is recorded. What a source yields goes to `produced`, which returns when it is
@@ -70,10 +80,11 @@ class Executor:
         if self._is_closing:
             return
         if task.where == "inline":
+            current = CurrentCall(task.call, task.run, task.step, task.home, attempt=task.attempt)
             if announce is None:
-                done(answer_at_once(task))
+                done(answer_at_once(task, task.inputs, current))
             else:
-                announce(lambda: done(answer_at_once(task)))
+                announce(lambda: done(answer_at_once(task, task.inputs, current)))
             return
         if task.call in self._calls:
             raise InternalError(f"the call {task.call} is under way already")
@@ -90,6 +101,12 @@ class Executor:
         work = Work(task, current, self._done, produced, announce, since=self._clock.now())
         self._calls[task.call] = (work, done)
         self._places[task.where].start(work)
+
+    def at_once(self, task: Task, inputs: Inputs, current: CurrentCall) -> Outcome | None:
+        """Answer an inline call that need not be announced, without more ado: `task` is what all calls of its
+        action have in common. None where it is not answered at once: then `start` decides.
+        """
+        return None if self._is_closing else answer_at_once(task, inputs, current)
 
     def abandon(self, call: str) -> bool:
         """Give a call up: its outcome will say so. False when no such call is under way (any more)."""

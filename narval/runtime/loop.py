@@ -10,7 +10,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from narval.engines.commands import Outer
 from narval.engines.events import Event, Woken
@@ -44,7 +46,7 @@ Answer = Callable[[BaseException | None], None]
 """Told None once a turn is recorded, and else why it was not."""
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True):
     """An event from outside for a run; `recorded` is told once it is committed."""
 
     run: int
@@ -52,7 +54,7 @@ class Delivery(NamedTuple):
     recorded: Answer | None = None
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """Something to do within a turn; `settle` is told the result, or the error, once it is committed."""
 
     work: Callable[[Turn], Any]
@@ -82,6 +84,8 @@ class Loop:
         self.gone: NarvalError | None = None
         """Why there will be no more turns."""
         self._perform = perform
+        self._at_once = store.is_volatile
+        """Nothing is recorded that could be there after a crash: what is asked for need not wait for it."""
         self._inbox: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
         self._set_aside = agent.sequence
@@ -134,9 +138,8 @@ class Loop:
 
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer who waited for it."""
-        if not self.asleep:
-            for run, command in turn.outer:
-                self._perform(run, command)
+        if turn.outer:
+            self._hand_out(turn)
         answers, self._answers = self._answers, []
         for answer in answers:
             answer(None)
@@ -165,11 +168,22 @@ class Loop:
                 if item.recorded is not None:
                     self._answers.append(item.recorded)
             self._inbox.popleft()
+            if self._at_once and turn.outer:
+                self._hand_out(turn)
+
+    def _hand_out(self, turn: Turn) -> None:
+        """Let be performed what runs have asked for; asleep, that is left to the next daemon."""
+        asked, turn.outer = turn.outer, []
+        if not self.asleep:
+            for run, command in asked:
+                self._perform(run, command)
 
     def _drain(self, turn: Turn, room: _Room) -> None:
         """Tell what is queued: what the last turn left, what this one has woken."""
         while self.agent.queue and room.take():
             turn.tell_next()
+            if self._at_once and turn.outer:
+                self._hand_out(turn)
 
     def _keep_waiting(self, turn: Turn) -> None:
         """What is still queued is recorded with the turn, and taken first next time, after a crash too."""

@@ -24,6 +24,7 @@ from narval.engines.events import Begun, Caller, Cancelled, Problem, Produced, R
 from narval.errors import ActionError
 from narval.memory.element import Element
 from narval.runtime.agents import Agent, Run
+from narval.runtime.calling import CurrentCall
 from narval.runtime.executor import Executor
 from narval.runtime.executors.contract import Outcome, Task, Where
 from narval.runtime.loop import Delivery, Request
@@ -53,7 +54,14 @@ class _Prepared(NamedTuple):
     task: Task
     inputs: tuple[str, ...]
     lists: frozenset[str]
+    inline: bool = False
 
+
+Given = dict[str, Element | list[Element] | None]
+"""What a call is given, by input id."""
+
+_Targets = dict[tuple[str, str], _Prepared]
+"""What is prepared, by kind and name."""
 
 _A_PROGRAM = _Prepared(Task(call="", run=0, step="", action="", where="program"), (), frozenset())
 _UNLIMITED = frozenset({"source", "program"})
@@ -82,7 +90,10 @@ class Performer:
         self.sources: Mapping[str, bytes] = {}
         self._code: WeakKeyDictionary[Library, Modules] = WeakKeyDictionary()
         self.stubs: dict[str, Callable[..., Any]] = {}
-        self._prepared: WeakKeyDictionary[Library, dict[tuple[str, str], _Prepared]] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Library, _Targets] = WeakKeyDictionary()
+        self._prepared_last: Library | None = None
+        self._targets: _Targets = {}
+        """Those of the library that was asked for last."""
         self._flying: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
         self.stopping = False
@@ -143,7 +154,7 @@ class Performer:
         """From now on this is the code of the library's actions; older code is kept while runs need it."""
         self.functions, self.sources = code.functions, code.sources
         self._code[library] = code
-        self._prepared.clear()
+        self._forget_prepared()
 
     def _code_of(self, run: Run, definition: Definition) -> Modules:
         """The modules that belong to a version of an action, or of other code."""
@@ -169,13 +180,27 @@ class Performer:
             (self._script if call.name == SCRIPT else self._node)(run, call)
             return
         prepared = _A_PROGRAM if call.program is not None else self._prepare(run, call)
-        inputs, gone = self._inputs(call, prepared) if prepared is not None else ({}, 0)
-        if gone or prepared is None:
-            what = f"element {gone} was forgotten" if gone else f"there is no {call.kind} named {call.name}"
-            kind = "forgotten" if gone else "unknown-target"
-            self._refuse(run, call, Problem(kind, what, final=bool(gone)))
+        if prepared is None:
+            self._refuse(run, call, Problem("unknown-target", f"there is no {call.kind} named {call.name}"))
             return
-        self._begin_task(run, call, self._task(run, call, prepared, inputs))
+        inputs = self._inputs(call, prepared)
+        if isinstance(inputs, Problem):
+            self._refuse(run, call, inputs)
+        elif not (
+            prepared.inline and call.on_restart != "error" and self._at_once(run, call, prepared, inputs)
+        ):
+            self._begin_task(run, call, self._task(run, call, prepared, inputs))
+
+    def _at_once(self, run: Run, call: Call, prepared: _Prepared, inputs: Given) -> bool:
+        """Whether the call has been answered here and now."""
+        current = CurrentCall(
+            self.outside_id(call.call), run.eid, call.step, self._home, attempt=call.attempt
+        )
+        outcome = self.executor.at_once(prepared.task, inputs, current)
+        if outcome is None:
+            return False
+        self._back(run.eid, call.call, outcome)
+        return True
 
     def _node(self, run: Run, call: Call) -> None:
         """A node of a process is executed, or backtracked, by the user's class for its type."""
@@ -251,21 +276,25 @@ class Performer:
     def stub(self, name: str, function: Callable[..., Any]) -> None:
         """Let a function take the place of an action, in tests and dry runs."""
         self.stubs[name] = function
-        self._prepared.clear()
+        self._forget_prepared()
 
     def _prepare(self, run: Run, call: Call) -> _Prepared | None:
         """What all calls of one target have in common, found once for each library; None: there is none."""
         library = run.library if run.library is not None else self.agent.library
-        targets = self._prepared.get(library)
-        if targets is None:
-            targets = self._prepared[library] = {}
-        found = targets.get((call.kind, call.name))
+        if library is not self._prepared_last:
+            self._prepared_last, self._targets = library, self._prepared.setdefault(library, {})
+        found = self._targets.get((call.kind, call.name))
         if found is None:
             definition = self.agent.definition(run, call.kind, call.name)
             if not isinstance(definition, Action | Transform):
                 return None
-            found = targets[call.kind, call.name] = self._prepared_for(run, definition)
+            found = self._targets[call.kind, call.name] = self._prepared_for(run, definition)
         return found
+
+    def _forget_prepared(self) -> None:
+        """Targets are others now."""
+        self._prepared.clear()
+        self._prepared_last = None
 
     def _prepared_for(self, run: Run, definition: Action | Transform) -> _Prepared:
         where: Where = "transform"
@@ -290,11 +319,10 @@ class Performer:
             home=self._home,
         )
         lists = frozenset(each.id for each in definition.prototype.inputs if each.list)
-        return _Prepared(task, tuple(each.id for each in definition.prototype.inputs), lists)
+        inputs = tuple(each.id for each in definition.prototype.inputs)
+        return _Prepared(task, inputs, lists, where == "inline")
 
-    def _task(
-        self, run: Run, call: Call, prepared: _Prepared, inputs: dict[str, Element | list[Element] | None]
-    ) -> Task:
+    def _task(self, run: Run, call: Call, prepared: _Prepared, inputs: Given) -> Task:
         timeout = call.timeout if call.timeout is not None else self.timeout
         return replace(
             prepared.task,
@@ -310,23 +338,19 @@ class Performer:
             home=self._home,
         )
 
-    def _inputs(
-        self, call: Call, prepared: _Prepared
-    ) -> tuple[dict[str, Element | list[Element] | None], int]:
-        """The elements a call is given, by input id; and the eid of one that is not there any more, or 0."""
-        given: dict[str, Element | list[Element] | None] = {
-            each: [] if each in prepared.lists else None for each in prepared.inputs
-        }
+    def _inputs(self, call: Call, prepared: _Prepared) -> Given | Problem:
+        """The elements a call is given, by input id; or what is wrong, if one is not there any more."""
+        given: Given = {each: [] if each in prepared.lists else None for each in prepared.inputs}
         for slot, eids in call.inputs:
             elements = []
             for eid in eids:
                 element = self.agent.memory.element(eid)
                 if element is None:
-                    return given, eid
+                    return Problem("forgotten", f"element {eid} was forgotten", final=True)
                 elements.append(element)
             # A step may have tightened a list to one element (N14): the function still gets a list.
             given[slot] = elements if slot in call.listed or slot in prepared.lists else elements[0]
-        return given, 0
+        return given
 
     def _announce(self, run: Run, call: str, go: Callable[[], None]) -> None:
         """A call that must not be made twice is begun when the next daemon would know that it was (N29)."""
@@ -351,15 +375,12 @@ class Performer:
 
     def _done(self, run: int, call: str, outcome: Outcome) -> None:
         self._flying.discard(self.outside_id(call))
-        event = Returned(
-            0,
-            0.0,
-            call,
-            elements=tuple(outcome.elements),
-            problem=outcome.problem,
-            abandoned=outcome.abandoned,
-            value=outcome.value,
-        )
+        self._back(run, call, outcome)
+
+    def _back(self, run: int, call: str, outcome: Outcome) -> None:
+        """A call came back: the run is told in a turn."""
+        elements = tuple(outcome.elements)
+        event = Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
         self._post(Delivery(run, event))
 
     async def _produced(self, run: int, call: str, elements: list[Raw]) -> None:

@@ -201,6 +201,9 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
 class Store(ABC):
     """One home's store. One thread at a time commits; others may read meanwhile and see what is committed."""
 
+    is_volatile = False
+    """Whether all of it is gone when the program ends, however it ends."""
+
     @abstractmethod
     def commit(self, *batches: Batch) -> None:
         """Record the batches in order, all or nothing; whoever returns from here may perform.
@@ -299,6 +302,8 @@ class VolatileStore(Store):
     It keeps what is asked for during a life (runs, journal, snapshots, definitions) and not what is only read
     at a start, when it is always empty.
     """
+
+    is_volatile = True
 
     def __init__(self) -> None:
         self._runs: dict[int, RunRow] = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from narval.engines import ENGINES, commands, runnable
 from narval.engines.commands import Command
@@ -191,7 +191,7 @@ class Turn:
         if run.state is None:
             self.lose(run)
             return False
-        event = msgspec.structs.replace(event, id=self.agent.sequence + 1, at=self.at)
+        event = replace(event, id=self.agent.sequence + 1, at=self.at)
         self._run = run
         try:
             decided, wished = run.engine.advance(run.definition, run.state, event, self)
@@ -208,7 +208,7 @@ class Turn:
             self._undo(run, event, "internal-error", message)
         else:
             self._run = None
-            if decided or wished or not isinstance(event, Matched):
+            if decided or wished or type(event) is not Matched:
                 self._record(run, event, decided, wished)
         return True
 
@@ -235,23 +235,26 @@ class Turn:
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Keep what one advance decided, and let its remaining commands take effect."""
-        self._flush()
+        if self._facts or self._offered or self._controls:
+            self._flush()
         self.agent.sequence += 1 + len(decided) + len(wished)
         run.entries += 1
         self.batch.journal.append((run.eid, event.id, event, decided, wished))
         if isinstance(event, Returned):
             run.calls.pop(event.call, None)
-            run.abandoned.discard(event.call)
+            if run.abandoned:
+                run.abandoned.discard(event.call)
         elif isinstance(event, Begun):
-            run.calls[event.call] = msgspec.structs.replace(run.calls[event.call], begun=True)
+            run.calls[event.call] = replace(run.calls[event.call], begun=True)
         for command in wished:
             effect = AFTERWARDS.get(type(command))
             if effect is not None:
                 effect(self, run, command)
         if decided or wished:  # its context may have grown though its state is as before
             self._changed(run)
-        self._flush()
-        if run.active and run.entries >= run.save_at:
+        if self._facts or self._offered or self._controls:
+            self._flush()
+        if run.entries >= run.save_at and run.active:
             self._save(run)
 
     def _save(self, run: Run) -> None:

@@ -300,7 +300,7 @@ def test_a_call_that_comes_back_twice_counts_once() -> None:
     run = said.start("g.r")
     call = said.call_of("a")
     said.returned("a")
-    assert StepDone("a") in said.decided
+    assert StepDone("a", call.call) in said.decided
     said.tell(run, Returned(90, 1.0, call.call))
     assert (said.decided, said.wished) == ([], [])
 

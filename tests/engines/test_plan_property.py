@@ -132,7 +132,7 @@ class Story:
                 elif isinstance(change, TransitionFired):
                     self.fired[heard.run, change.transition] += 1
                     self.left.update((heard.run, each) for each in change.ends)
-                elif isinstance(change, CallMade) and self.uses(said, heard.run, change.step):
+                if isinstance(change, StepRunning | CallMade) and self.uses(said, heard.run, change.step):
                     self.used.update((change.step, eid) for eid in change.inputs)
 
     @staticmethod

@@ -42,8 +42,11 @@ def _scene(folder: Path, **options: Any) -> Scene:
     return scene
 
 
-def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(scene: Scene) -> None:
+def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
+    monkeypatch.setattr(loops, "perf_counter", lambda: 1.0)  # all in one turn, however slow the machine
 
     async def story() -> None:
         daemon = await scene.open()

@@ -62,7 +62,7 @@ def line_of(agent: Agent, run: int, what: str, **fields: Any) -> dict[str, Any]:
 
 def test_each_point_shows_what_was_so_then(agent: Agent) -> None:
     run = story(agent)
-    made = line_of(agent, run, "CallMade", step="a")["seq"]
+    made = line_of(agent, run, "StepRunning", step="a")["seq"]
     asleep = line_of(agent, run, "TransitionAsleep")["seq"]
     fired = line_of(agent, run, "TransitionFired")["seq"]
     found = {seq: agent.run(run, seq) for seq in (made, asleep, fired)}

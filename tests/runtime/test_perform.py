@@ -218,13 +218,15 @@ def test_a_call_of_what_is_not_there_any_more_comes_back_as_a_problem(tmp_path: 
     told(scene_in(tmp_path), story)
 
 
+@pytest.mark.parametrize("how", ["start", "at_once"])
 def test_a_call_that_cannot_be_made_costs_its_step_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    def start(executor: Executor, *arguments: Any) -> None:
+    def refuse(executor: Executor, *arguments: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(Executor, "start", start)
+    monkeypatch.setattr(Executor, "at_once", lambda executor, *arguments: None)
+    monkeypatch.setattr(Executor, how, refuse)
 
     async def story(scene: Scene) -> None:
         daemon = await scene.open()

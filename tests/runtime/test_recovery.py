@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from narval.memory.element import elements_of
 from narval.runtime import executor
+from narval.runtime.calling import CurrentCall
 from narval.runtime.daemon import Daemon
 from narval.runtime.executors.contract import Outcome, Task
 from tests.runtime.at_work import Killed, Scene, outcome, portrait, watched_commits
@@ -136,10 +137,12 @@ def lived(
     scene.write("data/memory.xml", MEMORY)
     answer = executor.answer_at_once
 
-    def watched(task: Task) -> Outcome:
-        call = task.call.partition(".")[2]
-        assert call not in scene.returned, f"call {call} of step {task.step} is made again after its return"
-        return answer(task)
+    def watched(task: Task, inputs: Any, current: CurrentCall) -> Outcome:
+        call = current.id.partition(".")[2]
+        assert call not in scene.returned, (
+            f"call {call} of {current.step} is made again after its return"
+        )
+        return answer(task, inputs, current)
 
     with watched_commits(scene):
         executor.answer_at_once = watched

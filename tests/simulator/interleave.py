@@ -15,7 +15,7 @@ from narval.errors import NarvalError
 from narval.runtime.calling import CurrentCall
 from narval.runtime.executor import Done
 from narval.runtime.executors.contract import ABANDONED, Announce, Counts, Outcome, Produced, Task
-from narval.runtime.executors.conversion import answer
+from narval.runtime.executors.inline import answer_at_once
 from tests.simulator.invariants import Ledger
 
 
@@ -59,6 +59,9 @@ class Interleaving:
         self.held[task.call] = Held(task, done, produced, deadline, announce, under_way=announce is None)
         if task.where != "source" and self.chance.random() < 0.2:
             self.answer(task.call)
+
+    def at_once(self, task: Task, inputs: Any, current: CurrentCall) -> None:
+        """Nothing is answered at once but by chance."""
 
     def abandon(self, call: str) -> bool:
         """Give a call up, some time: it may come back before that."""
@@ -179,7 +182,7 @@ class Interleaving:
         if task.where == "source":
             return Outcome([])
         current = CurrentCall(task.call, task.run, task.step, task.home)
-        return current.context().run(answer, task)
+        return answer_at_once(task, task.inputs, current)
 
     def _failure(self) -> Outcome:
         return self.chance.choice(

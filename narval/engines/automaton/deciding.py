@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from narval.definitions.automaton import Automaton, State
 from narval.engines import commands
 from narval.engines.automaton.changes import AutomatonChange, RunMoved, StatesKilled
-from narval.engines.automaton.state import PHASES, AutomatonState, apply
+from narval.engines.automaton.state import APPLY, PHASES, AutomatonState
 from narval.engines.engine import Recorder, View
 from narval.engines.events import Event
 from narval.memory.element import Element, Origin
@@ -22,7 +22,7 @@ class Deciding:
 
     def __init__(self, automaton: Automaton, state: AutomatonState, event: Event, view: View) -> None:
         self.automaton, self.state, self.event, self.view = automaton, state, event, view
-        self.record: Recorder[AutomatonState, AutomatonChange] = Recorder(state, apply, event, view)
+        self.record: Recorder[AutomatonState, AutomatonChange] = Recorder(state, APPLY, event, view)
         self.to_run: deque[State] = deque()
         self.asked: set[str] = set()
         """States of which it was asked whether they are up to date."""

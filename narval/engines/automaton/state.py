@@ -134,7 +134,7 @@ _IDLE = StateRun()
 
 def apply(state: AutomatonState, change: AutomatonChange) -> None:
     """Alter the state as the change says; a move that no table lists raises with the run's story."""
-    _APPLY[type(change)](state, change)
+    APPLY[type(change)](state, change)
 
 
 def _move(state: AutomatonState, name: str, to: str) -> StateRun:
@@ -283,7 +283,7 @@ def _run_moved(state: AutomatonState, change: RunMoved) -> None:
         run.state = "idle"
 
 
-_APPLY: dict[type, Callable[[AutomatonState, Any], None]] = {
+APPLY: dict[type, Callable[[AutomatonState, Any], None]] = {
     RunStarted: _run_started,
     StateReady: _state_ready,
     StateHeld: _state_held,

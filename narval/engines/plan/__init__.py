@@ -74,11 +74,10 @@ def advance(
 ) -> tuple[list[PlanChange], list[Command]]:
     """What follows from one event."""
     plan = Deciding(definition, state, event, view)
-    if not state.over:
-        decide = _ON.get(type(event))
-        if decide is not None:
-            decide(plan, event)
-            _settle(plan)
+    decide = _ON.get(type(event))
+    if decide is not None and not state.over:
+        decide(plan, event)
+        _settle(plan)
     return plan.changes, plan.commands
 
 
@@ -154,11 +153,13 @@ def _settle(plan: Deciding) -> None:
             steps.run(plan, plan.to_run.popleft())
         else:
             transitions.judge(plan, plan.to_judge.popleft())
-    transitions.fail_if_stuck(plan)
-    tries.end_sources(plan)
-    if plan.state.state in ("end", "failed-end") and not plan.state.calls:
-        plan.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
-        _finish(plan)
+    if plan.let_go:
+        tries.end_sources(plan)
+    if not plan.state.calls:
+        transitions.fail_if_stuck(plan)
+        if plan.state.state in ("end", "failed-end"):
+            plan.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
+            _finish(plan)
 
 
 def _finish(plan: Deciding) -> None:

@@ -62,15 +62,21 @@ class StepHeldBack(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The step has its inputs; with `foreach`, `later` are the elements it will make a call for."""
+    """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `later` are the
+    elements it will make one for.
+    """
 
     step: str
+    call: str = ""
+    inputs: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+    source: bool = False
     each: Each | None = None
     later: tuple[int, ...] = ()
 
 
 class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call went out for the step: for the element `given`, where it has a `foreach`."""
+    """One of the calls of a `foreach` went out, for the element `given`."""
 
     step: str
     call: str
@@ -115,7 +121,9 @@ class SourceWell(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call came back: with what it produced, the errors it left, or a fault of its outputs (N20)."""
+    """A call came back, and the step is not done by that: with what it produced, the errors it left, or a
+    fault of its outputs (N20).
+    """
 
     call: str
     produced: tuple[int, ...] = ()
@@ -123,10 +131,14 @@ class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     fault: int | None = None
 
 
-class StepDone(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """All calls of the step did their work."""
+class StepDone(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """All calls of the step did their work: of a `foreach` they have come back before; otherwise the one
+    `call` does now, with what it produced.
+    """
 
     step: str
+    call: str = ""
+    produced: tuple[int, ...] = ()
 
 
 class StepErred(msgspec.Struct, frozen=True, tag=True, gc=False):

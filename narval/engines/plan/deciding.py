@@ -10,7 +10,7 @@ from narval.engines.engine import Lookup, Recorder, View
 from narval.engines.events import Event
 from narval.engines.inputs import Bindings, Surroundings
 from narval.engines.plan.changes import PlanChange, PlanMoved
-from narval.engines.plan.state import PlanState, apply
+from narval.engines.plan.state import APPLY, PlanState
 from narval.memory.change import MarkScope
 from narval.memory.element import Element, Origin
 from narval.memory.match import Bound
@@ -50,7 +50,7 @@ class Deciding(Recorder[PlanState, PlanChange]):
     __slots__ = ("let_go", "recipe", "to_judge", "to_run")
 
     def __init__(self, recipe: Recipe, state: PlanState, event: Event, view: View) -> None:
-        super().__init__(state, apply, event, view)
+        super().__init__(state, APPLY, event, view)
         self.recipe = recipe
         self.to_run: deque[Step] = deque()
         self.to_judge: deque[Step] = deque()
@@ -144,5 +144,5 @@ class Deciding(Recorder[PlanState, PlanChange]):
             if call.source and call.asked is not None:
                 self.let_go.append(identifier)
             elif call.source:
-                self.command(commands.Abandon(identifier))
+                self.ask(commands.Abandon(identifier))
         self.change(PlanMoved(to, self.event.at, error))

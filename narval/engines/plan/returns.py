@@ -8,7 +8,7 @@ from narval.engines import commands
 from narval.engines.events import Problem, Produced, Raw, Returned
 from narval.engines.outputs import Accepted, Verdict, judge
 from narval.engines.plan import tries
-from narval.engines.plan.changes import CallBack
+from narval.engines.plan.changes import CallBack, StepDone
 from narval.engines.plan.deciding import Deciding
 from narval.engines.plan.state import CallRun
 from narval.engines.plan.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
@@ -26,8 +26,8 @@ def produced(plan: Deciding, event: Produced) -> None:
     tries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
     if verdict.fault:
-        plan.command(commands.Abandon(event.call))
-        _end_call(plan, step, _bad_output(plan, step, event.call, call, verdict))
+        plan.ask(commands.Abandon(event.call))
+        _end_call(plan, step, call, _bad_output(plan, step, event.call, call, verdict))
         return
     for each in (*verdict.accepted, *verdict.errors):
         _keep(plan, step, event.call, call, each, held=False)
@@ -53,21 +53,24 @@ def returned(plan: Deciding, event: Returned) -> None:
         back = CallBack(event.call, event.eids)
         if event.eids:
             plan.command(commands.Hold(event.eids))
-    _end_call(plan, step, back)
+    _end_call(plan, step, call, back)
 
 
 def _made_by(plan: Deciding, call: str) -> tuple[Step, CallRun]:
-    step = plan.recipe.steps[plan.state.calls[call]]
-    return step, plan.state.step(step.id).calls[call]
+    step = plan.state.calls[call]
+    return plan.recipe.steps[step], plan.state.steps[step].calls[call]
 
 
-def _end_call(plan: Deciding, step: Step, back: CallBack) -> None:
+def _end_call(plan: Deciding, step: Step, call: CallRun, back: CallBack) -> None:
     """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
-    run = plan.state.step(step.id)
-    reserved = run.calls[back.call].reserved
-    if reserved:
-        well = back.fault is None and not back.errors
-        plan.command(commands.Outdate(reserved) if well else commands.Release(reserved))
+    well = back.fault is None and not back.errors
+    if call.reserved:
+        plan.command(commands.Outdate(call.reserved) if well else commands.Release(call.reserved))
+    run = plan.state.steps[step.id]
+    if run.each is None and well:
+        plan.change(StepDone(step.id, back.call, back.produced))
+        plan.to_judge.append(step)
+        return
     plan.change(back)
     if run.waiting and run.fault is None:
         call_more(plan, step)

@@ -21,20 +21,20 @@ def signalled(plan: Deciding, event: Signalled) -> None:
     """Someone said something: it becomes an element, what waits for it goes on, and it is answered."""
     if plan.state.state not in LISTENING:
         why = f"plan {plan.state.run} is {plan.state.state}: it waits for nothing any more"
-        plan.command(commands.Answer(event.signal, problem=Problem("not-listening", why)))
+        plan.ask(commands.Answer(event.signal, problem=Problem("not-listening", why)))
         return
     try:
         xml = heard.element(plan.state.run, event)
     except ElementError as error:
-        plan.command(commands.Answer(event.signal, problem=Problem(error.kind, str(error))))
+        plan.ask(commands.Answer(event.signal, problem=Problem(error.kind, str(error))))
         return
     refusal = plan.view.schema_fault(xml)
     if refusal is not None:
-        plan.command(commands.Answer(event.signal, problem=Problem("invalid", refusal)))
+        plan.ask(commands.Answer(event.signal, problem=Problem("invalid", refusal)))
         return
     eid = plan.add(xml, call=event.signal)
     taken_by = _offer(plan, eid)
-    plan.command(commands.Answer(event.signal, {"eid": eid, "taken_by": taken_by}))
+    plan.ask(commands.Answer(event.signal, {"eid": eid, "taken_by": taken_by}))
 
 
 def _offer(plan: Deciding, eid: int) -> str | None:

@@ -188,7 +188,7 @@ _WAITING = TransitionRun()
 
 def apply(state: PlanState, change: PlanChange) -> None:
     """Alter the state as the change says; a move that no table lists raises with the plan's story."""
-    _APPLY[type(change)](state, change)
+    APPLY[type(change)](state, change)
 
 
 def _move_step(state: PlanState, step: str, to: str) -> StepRun:
@@ -258,16 +258,25 @@ def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
 
 
 def _step_running(state: PlanState, change: StepRunning) -> None:
-    state.held_back.pop(change.step, None)
+    if state.held_back:
+        state.held_back.pop(change.step, None)
     run = _move_step(state, change.step, "running")
-    run.each, run.each_of, run.watch = change.each, change.later, ""
+    run.watch = ""
+    if change.call:
+        _goes_out(state, run, change)
+    else:
+        run.each, run.each_of = change.each, change.later
 
 
 def _call_made(state: PlanState, change: CallMade) -> None:
     run = state.steps[change.step]
-    run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
+    _goes_out(state, run, change)
     if change.given is not None:
         run.reached = run.each_of.index(change.given, run.reached) + 1
+
+
+def _goes_out(state: PlanState, run: StepRun, change: StepRunning | CallMade) -> None:
+    run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
     state.calls[change.call] = change.step
 
 
@@ -309,16 +318,20 @@ def _call_back(state: PlanState, change: CallBack) -> None:
         run.fault = change.fault
 
 
-def _end_step(state: PlanState, step: str, to: str) -> None:
+def _end_step(state: PlanState, step: str, to: str) -> StepRun:
     """From running through `end` to what the step came to, both in one change."""
     run = state.steps[step]
     if run.state != "running" or to not in STEP_MOVES["end"]:
         raise _illegal(state, "step", step, run.state, to)
     run.state = to
+    return run
 
 
 def _step_done(state: PlanState, change: StepDone) -> None:
-    _end_step(state, change.step, "done")
+    run = _end_step(state, change.step, "done")
+    if change.call:
+        del state.calls[change.call], run.calls[change.call]
+        run.produced += change.produced
 
 
 def _step_erred(state: PlanState, change: StepErred) -> None:
@@ -386,7 +399,7 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     state.held_back.clear()
 
 
-_APPLY: dict[type, Callable[[PlanState, Any], None]] = {
+APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     PlanStarted: _plan_started,
     PlanResumed: _plan_resumed,
     StepReady: _step_ready,

@@ -37,10 +37,10 @@ def make_ready(plan: Deciding, step: Step) -> None:
 def run(plan: Deciding, step: Step) -> None:
     """Find the step's target and inputs, and make its calls; or fail it (N17), or hold it back (N18)."""
     prototype = prototype_of(plan, step)
-    if isinstance(prototype, Problem):
-        fail(plan, step, prototype.kind, prototype.message)
-    elif prototype is None:
+    if prototype is None:
         _call_run(plan, step)
+    elif isinstance(prototype, Problem):
+        fail(plan, step, prototype.kind, prototype.message)
     elif step.foreach is None:
         _call_once(plan, step, prototype)
     else:
@@ -79,7 +79,6 @@ def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = ""
 
 def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
     if not prototype.inputs:
-        plan.change(StepRunning(step.id))
         _call(plan, step)
         return
     taking = Taking(plan, step, prototype)
@@ -88,7 +87,6 @@ def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
         _missing(plan, step, taking, assigned.missing)
         return
     inputs = taking.settle(assigned)
-    plan.change(StepRunning(step.id))
     _call(plan, step, inputs, reserved=taking.outdated_by(inputs), listed=prototype.lists)
 
 
@@ -123,7 +121,7 @@ def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: C
         listed=prototype.lists,
         reserved=taking.outdated_by(shared),
     )
-    plan.change(StepRunning(step.id, each, eids))
+    plan.change(StepRunning(step.id, each=each, later=eids))
     call_more(plan, step)
 
 
@@ -138,10 +136,9 @@ def _call_run(plan: Deciding, step: Step) -> None:
             return
     arguments = tuple(plan.add(xml, step.id) for xml in step.arguments)
     if step.foreach is None:
-        plan.change(StepRunning(step.id))
         _call(plan, step, elements=arguments, near=_near_to_run(plan, step, arguments))
     else:
-        plan.change(StepRunning(step.id, Each(arguments=arguments), found))
+        plan.change(StepRunning(step.id, each=Each(arguments=arguments), later=found))
         call_more(plan, step)
 
 
@@ -188,20 +185,24 @@ def _call(
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
 ) -> None:
+    """A call goes out: the one of the step, or that for the element `given`, which has been taken."""
     call = plan.identifier()
     target = plan.view.definition(step.kind, step.target)
     source = getattr(target, "where", "") == "source"
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
-    plan.change(CallMade(step.id, call, taken, reserved, given, source))
+    if given is None:
+        plan.change(StepRunning(step.id, call, taken, reserved, source))
+    else:
+        plan.change(CallMade(step.id, call, taken, reserved, given, source))
     asked = commands.Call(
-        call=call,
-        kind=step.kind,
-        name=step.target,
-        step=step.id,
-        inputs=inputs,
-        listed=listed,
-        elements=elements,
-        near=near,
+        call,
+        step.kind,
+        step.target,
+        step.id,
+        inputs,
+        listed,
+        elements,
+        near,
         timeout=step.timeout,
         on_restart=step.on_restart,
     )
@@ -210,9 +211,8 @@ def _call(
 
 def ask(plan: Deciding, step: Step, asked: commands.Call) -> None:
     """Make a call, for the first time or again; the time limit of a run is a moment to wake up at (N29)."""
-    plan.command(asked)
-    limit = limit_of(step)
-    if limit is not None:
+    plan.ask(asked)
+    if step.timeout is not None and (limit := limit_of(step)) is not None:
         plan.command(commands.Wake(asked.call, plan.event.at + limit))
 
 

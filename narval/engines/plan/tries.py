@@ -50,7 +50,7 @@ def woken(plan: Deciding, identifier: str) -> bool:
         ask(plan, step, asked)
     else:
         plan.change(CallExpired(identifier))
-        plan.command(commands.Abandon(identifier))
+        plan.ask(commands.Abandon(identifier))
     return True
 
 
@@ -67,7 +67,7 @@ def well(plan: Deciding, step: Step, identifier: str) -> None:
 
 def back(plan: Deciding, step: Step, identifier: str, call: CallRun) -> None:
     """A call came back: its time limit, if the engine keeps it, is not needed any more."""
-    if limit_of(step) is not None and not call.expired:
+    if step.timeout is not None and limit_of(step) is not None and not call.expired:
         plan.command(commands.Unwake(identifier))
 
 
@@ -81,7 +81,7 @@ def give_up(plan: Deciding) -> None:
         else:
             back(plan, step, identifier, call)
             if not call.expired:
-                plan.command(commands.Abandon(identifier))
+                plan.ask(commands.Abandon(identifier))
 
 
 def end_sources(plan: Deciding) -> None:

@@ -19,7 +19,7 @@ from narval.engines.process.changes import (
     ProcessChange,
     WatchSet,
 )
-from narval.engines.process.state import ProcessState, apply
+from narval.engines.process.state import APPLY, ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
 from narval.errors import ActionError
 from narval.memory.element import Element, Origin
@@ -69,7 +69,7 @@ class Deciding:
 
     def __init__(self, process: Process, state: ProcessState, event: Event, view: View) -> None:
         self.process, self.state, self.event, self.view = process, state, event, view
-        self.record: Recorder[ProcessState, ProcessChange] = Recorder(state, apply, event, view)
+        self.record: Recorder[ProcessState, ProcessChange] = Recorder(state, APPLY, event, view)
         self.moved = 0
         """So many arc tokens were taken from the queue."""
         self.goes_on = False

@@ -154,7 +154,7 @@ def place_of(arc: int, member: tuple[int, int] | None) -> str:
 
 def apply(state: ProcessState, change: ProcessChange) -> None:
     """Alter the state as the change says; a move that no table lists raises."""
-    _APPLY[type(change)](state, change)
+    APPLY[type(change)](state, change)
 
 
 def _move(state: ProcessState, to: str) -> None:
@@ -470,7 +470,7 @@ def _listener_set(state: ProcessState, change: ListenerSet) -> None:
         state.listeners.pop(change.listener, None)
 
 
-_APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
+APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     ProcessCreated: _created,
     ProcessStarted: _started,
     ProcessPendingComplete: _pending_complete,

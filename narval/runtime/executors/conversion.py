@@ -48,16 +48,16 @@ def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
     return {parameter(id): list(given) if isinstance(given, list) else given for id, given in inputs.items()}
 
 
-def answer(task: Task) -> Outcome:
-    """Call the function of a task, and tell how that ended."""
+def answer(task: Task, inputs: Inputs, call: str) -> Outcome:
+    """Call the function of a task with these inputs, and tell how that ended."""
     try:
-        return Outcome(elements(function_of(task)(**arguments(task.inputs))))
+        return Outcome(elements(function_of(task)(**arguments(inputs))))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
         return Outcome(problem=problem(error, file_of(task), task.home))
     finally:
-        end_prints(task.call)
+        end_prints(call)
 
 
 def awaited(result: object) -> object:

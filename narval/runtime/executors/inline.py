@@ -6,12 +6,18 @@ find it under way, for when anybody could look it is over. So it has no place am
 
 from __future__ import annotations
 
+from contextvars import copy_context
+
 from narval.runtime.calling import CurrentCall
-from narval.runtime.executors.contract import Outcome, Task
+from narval.runtime.executors.contract import Inputs, Outcome, Task
 from narval.runtime.executors.conversion import answer
 
 
-def answer_at_once(task: Task) -> Outcome:
-    """Call the function of a task, in a context of its own."""
-    call = CurrentCall(task.call, task.run, task.step, task.home, attempt=task.attempt)
-    return call.context().run(answer, task)
+def answer_at_once(task: Task, inputs: Inputs, current: CurrentCall) -> Outcome:
+    """Call the function of a task, in a context of its own; `task` may be what many calls have in common."""
+    return copy_context().run(_answer, task, inputs, current)
+
+
+def _answer(task: Task, inputs: Inputs, current: CurrentCall) -> Outcome:
+    current.enter()
+    return answer(task, inputs, current.id)

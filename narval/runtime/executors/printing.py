@@ -16,6 +16,9 @@ _LONGEST_LINE = 8_192
 _logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-logging", default=False)
 
 
+_unended: set[str] = set()
+"""Calls that have printed something."""
+
 MOST_AT_ONCE = 400
 """Lines of one piece that are told; a program that prints without end must not be all that a log holds."""
 
@@ -84,6 +87,7 @@ class _Captured:
         if lines is None:
             id, run, step = current.id, current.run, current.step
             lines = self._lines[id] = Lines(lambda line: self._log(line, id, run, step))
+            _unended.add(id)
         return lines
 
     def _log(self, line: str, id: str, run: int, step: str) -> None:
@@ -116,6 +120,9 @@ def capture_output() -> Callable[[], None]:
 
 def end_prints(id: str) -> None:
     """A call is over: tell what it printed without ending the line."""
+    if id not in _unended:
+        return
+    _unended.discard(id)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, _Captured):
             stream.end(id)

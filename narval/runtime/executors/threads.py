@@ -31,7 +31,7 @@ class _Thread:
 
     def _live(self) -> None:
         while (work := self.inbox.get()) is not None:
-            outcome = work.call.context().run(answer, work.task)
+            outcome = work.call.context().run(answer, work.task, work.task.inputs, work.task.call)
             try:
                 self._loop.call_soon_threadsafe(self._heard, work, outcome)
             except RuntimeError:  # the loop is closed: nobody listens any more

@@ -18,9 +18,10 @@ from narval.definitions.prototype import Prototype
 from narval.engines.events import Problem, Raw
 from narval.memory.element import Element, Tree
 from narval.memory.match import Condition
+from narval.runtime.calling import CurrentCall
 from narval.runtime.clock import Clock
 from narval.runtime.executor import Done, Executor
-from narval.runtime.executors.contract import ABANDONED, Announce, Limits, Outcome, Produced, Task
+from narval.runtime.executors.contract import ABANDONED, Announce, Inputs, Limits, Outcome, Produced, Task
 from narval.surfaces.simulation.made_up import Refusal, made_up
 from narval.surfaces.simulation.scenario import Reply
 
@@ -103,6 +104,9 @@ class Understudy(Executor):
             done(Outcome(value=_done(task)))
         else:
             done(self._made_up(met, task))
+
+    def at_once(self, task: Task, inputs: Inputs, current: CurrentCall) -> None:
+        """Not before it has been looked at: see `start`."""
 
     def abandon(self, call: str) -> bool:
         """Give a call up."""
