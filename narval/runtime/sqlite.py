@@ -8,17 +8,18 @@ into memory, because a mapped file that shrinks kills whoever reads it. docs/sto
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import OperationalError
-
-from narval import __version__
 from narval.errors import StoreError
+from narval.runtime import statements
 from narval.runtime.store import Durability
-from narval.runtime.tables import HEAD, meta, metadata, stamp
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 WORTH_SHRINKING = 64 * 1024 * 1024
 """A smaller file is left as it is."""
@@ -67,70 +68,125 @@ def trouble(name: str, error: BaseException, consequence: str = "") -> StoreErro
     return StoreError("; ".join(part for part in (f"{what}: {name} ({said})", consequence, advice) if part))
 
 
-def file_engine(path: Path, durability: Durability, patience: float) -> Engine:
-    """Connections to the file, each with its pragmas set and committing by itself."""
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),
-        isolation_level="AUTOCOMMIT",
-        connect_args={"timeout": patience, "check_same_thread": False},
-    )
+class File:
+    """Connections to a SQLite file, which is made when there is none; each commits by itself."""
 
-    @event.listens_for(engine, "connect")
-    def settle(connection: Any, _record: object) -> None:
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(self, path: Path, durability: Durability, patience: float) -> None:
+        self.path, self.name = path, str(path)
+        self._durability, self._patience = durability, patience
+        self.statements = statements.of_sqlite()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection of one's own, its pragmas set."""
+        connection = sqlite3.connect(
+            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._settle(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
         for pragma, value in _PRAGMAS.items():
             connection.execute(f"PRAGMA {pragma}={value}")
-        connection.execute(f"PRAGMA synchronous={_SYNCHRONOUS[durability]}")
+        connection.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self._durability]}")
         mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":
             raise StoreError(
-                f"{path} cannot have a write-ahead log (journal mode is {mode}); "
+                f"{self.path} cannot have a write-ahead log (journal mode is {mode}); "
                 "keep the home on a file system of this machine"
             )
 
-    return engine
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for as long as one reads."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self.connect()
+        try:
+            yield connection
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def close(self) -> None:
+        """End the connections of the readers."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    # --- opening --------------------------------------------------------------------------------------
+
+    def ensure(self) -> None:
+        """Make the file when there is none; refuse one that lost its content, which SQLite takes for new."""
+        if not self.path.exists():
+            _refuse_remains(self.path)
+            self._make()
+            return
+        with self.path.open("rb") as file:
+            if file.read(len(_BEGINNING)) != _BEGINNING:
+                raise StoreError(
+                    f"the store is damaged, or no store: {self.path} does not begin as one; "
+                    "put back a backup (docs/store.md)"
+                )
+
+    def _make(self) -> None:
+        """Under another name until it is whole: a store that exists is complete, whatever happens."""
+        new = self.path.with_name(self.path.name + ".new")
+        for remains in (new, *(new.with_name(new.name + suffix) for suffix in _BESIDE)):
+            remains.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(File(new, self._durability, self._patience).connect()) as connection:
+            connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole, below
+            connection.execute("BEGIN")
+            statements.make_schema(connection.cursor(), self.statements)
+            connection.execute("COMMIT")
+        _sync(new)
+        new.replace(self.path)
+        _sync(self.path.parent)
+
+    def tables(self, connection: sqlite3.Connection) -> set[str]:
+        """The names of the tables that are there."""
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in found}
+
+    def look_through(self, connection: sqlite3.Connection) -> None:
+        """Whether the file is sound, after a stop that was not clean."""
+        quick_check(connection, self.path)
+
+    def engine(self) -> Engine:
+        """The same connections for SQLAlchemy, which is imported only now."""
+        from sqlalchemy import NullPool, create_engine
+
+        return create_engine("sqlite://", creator=self.connect, poolclass=NullPool)
+
+    def shrink(self, connection: sqlite3.Connection) -> None:
+        """Give back to the disk what is free in the file, where that is most of it."""
+        pages, free, size = (
+            connection.execute(f"PRAGMA {each}").fetchone()[0]
+            for each in ("page_count", "freelist_count", "page_size")
+        )
+        if pages * size > WORTH_SHRINKING and 2 * free > pages:
+            with suppress(sqlite3.OperationalError):  # no room: the free pages are used again as they are
+                connection.execute("VACUUM")
 
 
-def ensure_file(path: Path, durability: Durability, patience: float) -> None:
-    """Make the file when there is none; refuse one that lost its content, which SQLite would take for new."""
-    if not path.exists():
-        _refuse_remains(path)
-        _make(path, durability, patience)
-        return
-    with path.open("rb") as file:
-        if file.read(len(_BEGINNING)) != _BEGINNING:
-            raise StoreError(
-                f"the store is damaged, or no store: {path} does not begin as one; "
-                "put back a backup (docs/store.md)"
-            )
-
-
-def quick_check(connection: Connection, path: Path) -> None:
+def quick_check(connection: sqlite3.Connection, path: Path) -> None:
     """Whether the file is sound, after a stop that was not clean."""
-    said = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check(3)")]
+    said = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
     if said != ["ok"]:
         raise StoreError(
             f"the store is damaged: {path} ({'; '.join(said)}); put back a backup (docs/store.md)"
         )
-
-
-def shrink(connection: Connection) -> None:
-    """Give back to the disk what is free in the file, where that is most of it: little is left to copy."""
-    pages, free, size = (
-        int(connection.exec_driver_sql(f"PRAGMA {each}").scalar() or 0)
-        for each in ("page_count", "freelist_count", "page_size")
-    )
-    if pages * size > WORTH_SHRINKING and 2 * free > pages:
-        with suppress(OperationalError):  # no room for the copy: the free pages are used again as they are
-            connection.exec_driver_sql("VACUUM")
-
-
-def make_schema(connection: Connection) -> None:
-    """The tables of an empty database, stamped with their version so that nothing is to be migrated."""
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(stamp.insert().values(version_num=HEAD))
-    connection.execute(
-        meta.insert(), [{"key": "narval", "value": __version__}, {"key": "clean", "value": "1"}]
-    )
 
 
 def _refuse_remains(path: Path) -> None:
@@ -140,24 +196,6 @@ def _refuse_remains(path: Path) -> None:
             f"the store is damaged: {path} is gone, but {log.name} is there; "
             "put both back together, or move the log away to begin anew"
         )
-
-
-def _make(path: Path, durability: Durability, patience: float) -> None:
-    """Under another name until it is whole: a store that exists is complete, whatever happens meanwhile."""
-    new = path.with_name(path.name + ".new")
-    for remains in (new, *(new.with_name(new.name + suffix) for suffix in _BESIDE)):
-        remains.unlink(missing_ok=True)
-    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    engine = file_engine(new, durability, patience)
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA synchronous=OFF")  # it is synced as a whole, below
-            make_schema(connection)
-    finally:
-        engine.dispose()
-    _sync(new)
-    new.replace(path)
-    _sync(path.parent)
 
 
 def _sync(path: Path) -> None:

@@ -1,7 +1,10 @@
-"""The tables of the store, and the statements of its one writer (design, "Storage").
+"""The tables of the store, and its statements (design, "Storage").
 
-SQLAlchemy Core defines both and writes the SQL for the database in use; the writer hands the SQL to the
-driver's own cursor, because Core's execute costs ten times a SQLite insert (`packages.md`, row 8).
+SQLAlchemy Core defines both and writes the SQL for the database in use, which is handed to the driver's own
+cursor: Core's execute costs ten times a SQLite insert. What it writes for SQLite stands in `sqlite.sql` (see
+`statements.py`): a start with a file does not import this module. After a change of it:
+
+    python -m narval.runtime.tables
 
 The journal has one row for each *entry*: an event with the changes and commands that followed. The design
 asks for a row per change; one row holds together what one advance decided, and is one insert. `seq` numbers
@@ -15,13 +18,14 @@ start, stands in the element's own row; `contexts` has the other holders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    CompoundSelect,
     Delete,
     Dialect,
     Double,
@@ -31,27 +35,27 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    Select,
     String,
     Table,
     Text,
     Update,
     bindparam,
     delete,
+    func,
     literal_column,
     select,
     true,
+    union_all,
     update,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
-from narval.runtime.codec import encode_entry, encode_origin
-from narval.runtime.store import Batch
+from narval.runtime.statements import HEADING, SQLITE
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
-
-HEAD = "0001"
-"""The version of the schema below: the last one under `migrations/versions`."""
 
 TRIMMED_AT_ONCE = 5_000
 """So many entries of a run are dropped in one turn at most."""
@@ -168,22 +172,31 @@ definitions = Table(
 )
 
 
-# --- the statements of the writer -----------------------------------------------------------------------
+# --- the statements -------------------------------------------------------------------------------------
 
-Rows = Sequence[Sequence[Any]]
 Upsert: TypeAlias = "sqlite.Insert | postgresql.Insert"
+Statement: TypeAlias = "Select[Any] | CompoundSelect[Any] | Insert | Update | Delete"
 
 
-class Write(NamedTuple):
-    """What a filled slot of a batch makes the writer do: the SQL, and its rows (None: those of the slot)."""
+def statements(dialect: Dialect) -> dict[str, str]:
+    """The text of each statement of the store by its name, parameters by position."""
+    named: dict[str, Statement] = {**_writing(dialect), **_reading(), **_beginning()}
+    return {
+        "schema": ";\n\n".join(_schema(dialect)),
+        **{name: str(statement.compile(dialect=dialect)) for name, statement in named.items()},
+    }
 
-    slot: str
-    sql: str
-    rows: Callable[[Batch], Rows] | None
+
+def _schema(dialect: Dialect) -> Iterator[str]:
+    """What makes the tables of an empty database."""
+    for table in metadata.sorted_tables:
+        yield str(CreateTable(table).compile(dialect=dialect)).strip()
+        for index in table.indexes:
+            yield str(CreateIndex(index).compile(dialect=dialect)).strip()
 
 
-def writes(dialect: Dialect) -> tuple[Write, ...]:
-    """All that a batch can make the writer do, in the order it is done: first what comes, then what goes."""
+def _writing(dialect: Dialect) -> dict[str, Statement]:
+    """What the writer does; `statements.WRITES` says when."""
     insert = _inserts(dialect)
 
     def put(table: Table) -> Insert:
@@ -196,42 +209,72 @@ def writes(dialect: Dialect) -> tuple[Write, ...]:
         """What is there already stays."""
         return insert(table).on_conflict_do_nothing()
 
-    outdate = update(elements).where(_is(elements.c.eid)).values(outdated=true())
-    undeclare = update(elements).where(_is(elements.c.eid)).values(declared=literal_column("''"))
-    plan: list[tuple[str, Insert | Update | Delete, Callable[[Batch], Rows] | None]] = [
-        ("definitions", _supersede(), _superseding),
-        ("definitions", put(definitions), None),
-        ("elements", insert(elements), _element_rows),
-        ("outdated", outdate, _single("outdated")),
-        ("undeclared", undeclare, _single("undeclared")),
-        ("held", once(contexts), _held_rows),
-        ("marks", once(marks), _mark_rows),
-        ("keys", once(keys), None),
-        ("runs", put(runs), None),
-        ("journal", insert(journal), _entry_rows),
-        ("snapshots", put(snapshots), None),
-        ("queued", put(queue), None),
-        ("moments", put(moments), None),
-        ("meta", put(meta), None),
-        ("trimmed", _trim(), lambda batch: [(run, seq, run, keep) for run, seq, keep in batch.trimmed]),
-        ("dequeued", _gone(queue.c.id), _single("dequeued")),
-        ("moments_done", _gone(moments.c.id), _single("moments_done")),
-        ("unheld", _unhold(), None),
-        ("unheld", _gone(contexts.c.run, contexts.c.eid), None),
-        ("forgotten_elements", _gone(elements.c.eid), _single("forgotten_elements")),
-        ("forgotten_elements", _gone(marks.c.eid), _single("forgotten_elements")),
-        ("forgotten_runs", _gone(runs.c.eid), _single("forgotten_runs")),
-        ("forgotten_runs", _gone(marks.c.eid), _single("forgotten_runs")),
-        ("forgotten_runs", _gone(contexts.c.run), _single("forgotten_runs")),
-        ("forgotten_runs", _gone(journal.c.run), _single("forgotten_runs")),
-        ("forgotten_runs", _gone(snapshots.c.run), _single("forgotten_runs")),
-    ]
-    return tuple(Write(slot, sql(statement, dialect), rows) for slot, statement, rows in plan)
+    return {
+        "supersede definition": _supersede(),
+        "put definition": put(definitions),
+        "add element": insert(elements),
+        "outdate element": update(elements).where(_is(elements.c.eid)).values(outdated=true()),
+        "undeclare element": update(elements)
+        .where(_is(elements.c.eid))
+        .values(declared=literal_column("''")),
+        "hold": once(contexts),
+        "mark": once(marks),
+        "add key": once(keys),
+        "put run": put(runs),
+        "add entry": insert(journal),
+        "put snapshot": put(snapshots),
+        "put event": put(queue),
+        "put moment": put(moments),
+        "put meta": put(meta),
+        "trim journal": _trim(),
+        "drop event": _gone(queue.c.id),
+        "drop moment": _gone(moments.c.id),
+        "unhold by its maker": _unhold(),
+        "unhold": _gone(contexts.c.run, contexts.c.eid),
+        "drop element": _gone(elements.c.eid),
+        "drop marks": _gone(marks.c.eid),
+        "drop run": _gone(runs.c.eid),
+        "drop context": _gone(contexts.c.run),
+        "drop entries": _gone(journal.c.run),
+        "drop snapshot": _gone(snapshots.c.run),
+    }
 
 
-def sql(statement: Insert | Update | Delete, dialect: Dialect) -> str:
-    """The text of a statement, its parameters by position."""
-    return str(statement.compile(dialect=dialect))
+def _reading() -> dict[str, Statement]:
+    """What the readers ask; None as a parameter that narrows leaves all in."""
+    lines, versions = journal.c, definitions.c
+    return {
+        "elements": _all(elements),
+        "contexts": _held(),
+        "marks": _all(marks),
+        "keys": _all(keys),
+        "events": _all(queue),
+        "moments": select(moments).order_by(moments.c.at, moments.c.id),
+        "meta": _all(meta),
+        "runs": _all(runs).where(*map(_narrowed, (runs.c.phase, runs.c.state, runs.c.kind, runs.c.name))),
+        "run": select(runs).where(_is(runs.c.eid)),
+        "entries of run": _all(journal).where(_is(lines.run), lines.seq > bindparam("after")),
+        "entries": _all(journal)
+        .where(lines.seq > bindparam("after"))
+        .limit(bindparam("how_many"))
+        .offset(literal_column("0")),  # SQLAlchemy would add a parameter for it
+        "snapshot": select(snapshots).where(_is(snapshots.c.run)),
+        "definitions": select(definitions)
+        .where(_narrowed(versions.current))
+        .order_by(versions.loaded, versions.kind, versions.name),
+        "definition": select(definitions).where(_is(versions.digest)),
+    }
+
+
+def _beginning() -> dict[str, Statement]:
+    """What a start does besides."""
+    versions = definitions.c
+    needed = versions.digest.in_(select(runs.c.digest))
+    return {
+        "version": select(stamp.c.version_num),
+        "stamp": stamp.insert(),
+        "drop definitions": delete(definitions).where(versions.current.is_(False), ~needed),
+    }
 
 
 def _inserts(dialect: Dialect) -> Callable[[Table], Upsert]:
@@ -299,50 +342,42 @@ def _supersede() -> Update:
     )
 
 
-def _superseding(batch: Batch) -> Rows:
-    return [(row.kind, row.name, row.digest) for row in batch.definitions if row.current]
+def _all(table: Table) -> Select[Any]:
+    """Every row, in the order of the primary key."""
+    return select(table).order_by(*table.primary_key.columns)
 
 
-def _element_rows(batch: Batch) -> Rows:
-    holders = _holders(batch)
-    return [
-        (
-            element.eid,
-            element.name,
-            element.xml,
-            element.added,
-            encode_origin(element.origin),
-            declared,
-            False,
-            holders.get(element.eid),
-        )
-        for element, declared in ((added.element, added.declared) for added in batch.elements)
-    ]
+def _narrowed(column: Column[Any]) -> Any:
+    """That a column, which is never null, has the value that is given; or anything, where none is."""
+    return column == func.coalesce(bindparam(f"the_{column.name}", type_=column.type), column)
 
 
-def _held_rows(batch: Batch) -> Rows:
-    if not batch.elements:
-        return batch.held
-    holders = _holders(batch)
-    return [(run, eid) for run, eid in batch.held if holders.get(eid) != run]
+def _held() -> CompoundSelect[Any]:
+    """Run and eid, of elements and runs that are there."""
+    makers, others = elements.c, contexts.c
+    known, kept = select(runs.c.eid), select(makers.eid)
+    return union_all(
+        select(makers.held_by.label("run"), makers.eid).where(makers.held_by.in_(known)),
+        select(others.run, others.eid).where(others.run.in_(known), others.eid.in_(kept.union(known))),
+    ).order_by("run", "eid")
 
 
-def _holders(batch: Batch) -> dict[int, int]:
-    """The run that holds a new element, the first where there are several."""
-    new = {added.element.eid for added in batch.elements}
-    return {eid: run for run, eid in reversed(batch.held) if eid in new}
+# --- SQLite's, written down -----------------------------------------------------------------------------
 
 
-def _mark_rows(batch: Batch) -> Rows:
-    return [(eid, definition, place, slot) for definition, place, slot, eid in batch.marks]
+def sqlite_text() -> str:
+    """What stands in `sqlite.sql`."""
+    from sqlalchemy.dialects import sqlite
+
+    found = statements(sqlite.dialect()).items()
+    written = _TITLE + "".join(f"\n{HEADING}{name}\n{text};\n" for name, text in found)
+    return "".join(f"{line.rstrip()}\n" for line in written.splitlines())
 
 
-def _entry_rows(batch: Batch) -> Rows:
-    return [
-        (run, seq, event.at, encode_entry(event, changes, commands))
-        for run, seq, event, changes, commands in batch.journal
-    ]
+_TITLE = """\
+-- Written by `python -m narval.runtime.tables`, from the tables and statements of that module.
+"""
 
 
-def _single(slot: str) -> Callable[[Batch], Rows]:
-    return lambda batch: [(value,) for value in getattr(batch, slot)]
+if __name__ == "__main__":
+    SQLITE.write_text(sqlite_text())

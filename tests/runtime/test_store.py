@@ -590,7 +590,7 @@ def test_N35_killed_before_any_statement_a_turn_is_there_whole_or_not_at_all(tmp
                     left[0] -= 1
                     if not left[0]:
                         os.kill(os.getpid(), signal.SIGKILL)
-                store._writer.driver_connection.set_trace_callback(trace)
+                store._writer.set_trace_callback(trace)
                 for number in range(2):
                     store.commit(turn(number))
                     print(statement, number + 1, flush=True)
@@ -693,7 +693,7 @@ def test_the_file_is_looked_through_after_a_stop_that_was_not_clean(
 def test_a_full_disk_stops_with_a_clear_message_and_loses_nothing(path: Path) -> None:
     store = open_store(path)
     store.commit(batch(elements=[added(1)]))
-    store._writer.driver_connection.execute("PRAGMA max_page_count=60")  # type: ignore[attr-defined]
+    store._writer.execute("PRAGMA max_page_count=60")  # type: ignore[attr-defined]
     before = content(store)
 
     def fill_up() -> None:
@@ -839,7 +839,7 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
         )
     kept = content(store)
     if not clean:
-        store._writer.driver_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+        store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
         shutil.copy(source, path)
     store.close()
     return kept
@@ -925,14 +925,11 @@ def schema(path: Path) -> set[str]:
 
 
 def test_migrating_from_nothing_gives_the_schema_of_a_new_store(path: Path, tmp_path: Path) -> None:
-    from narval.runtime import database, sqlite
+    from narval.runtime import migrating
 
     open_store(path).close()
     migrated = tmp_path / "migrated.db"
-    engine = sqlite.file_engine(migrated, "crash", 1.0)
-    with engine.connect() as connection:
-        database.migrate(connection)
-    engine.dispose()
+    migrating.migrate(sqlite.File(migrated, "crash", 1.0).engine(), "migrated")
     assert schema(migrated) == schema(path)
     assert len(schema(path)) > 10
     connection = sqlite3.connect(migrated)
@@ -944,24 +941,22 @@ def test_alembic_finds_nothing_to_add_to_the_tables(path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from narval.runtime import sqlite, tables
+    from narval.runtime import tables
 
     open_store(path).close()
-    engine = sqlite.file_engine(path, "crash", 1.0)
-    with engine.connect() as connection:
+    with sqlite.File(path, "crash", 1.0).engine().connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
-    engine.dispose()
 
 
 def test_the_last_migration_is_the_version_of_the_tables() -> None:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-    from narval.runtime import database, tables
+    from narval.runtime import migrating, statements
 
     config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS))
-    assert ScriptDirectory.from_config(config).get_heads() == [tables.HEAD]
+    config.set_main_option("script_location", str(migrating.MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_heads() == [statements.HEAD]
 
 
 def test_alembic_is_not_imported_for_a_store_of_this_version(path: Path) -> None:
@@ -970,8 +965,26 @@ def test_alembic_is_not_imported_for_a_store_of_this_version(path: Path) -> None
     assert harness(program, path) == "False\n"
 
 
-def test_sqlalchemy_is_not_imported_for_a_store_in_memory() -> None:
+def test_sqlalchemy_is_not_imported_for_a_store_in_memory_or_a_file(path: Path) -> None:
     assert harness("open_store(None).close(); print('sqlalchemy' in sys.modules)") == "False\n"
+    program = """
+        store = open_store(Path(sys.argv[1]))
+        store.commit(turn(len(store.runs())))
+        print('sqlalchemy' in sys.modules)
+        """
+    assert harness(program, path) == "False\n"
+    assert harness(program, path) == "False\n"
+
+
+def test_what_is_written_down_for_sqlite_are_the_statements_of_the_tables() -> None:
+    from sqlalchemy.dialects.sqlite import dialect
+
+    from narval.runtime import statements, tables
+
+    of_tables = {name: " ".join(text.split()) for name, text in tables.statements(dialect()).items()}
+    written = {name: " ".join(text.split()) for name, text in statements.of_sqlite().items()}
+    assert written == of_tables, "python -m narval.runtime.tables writes them anew"
+    assert {name for _, name, _ in statements.WRITES} <= set(written)
 
 
 SECOND = """
@@ -988,15 +1001,15 @@ def upgrade():
 @pytest.fixture
 def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A narval that has one migration more, which ends with the given statement."""
-    from narval.runtime import database, tables
+    from narval.runtime import migrating, statements
 
     def become(then: str) -> None:
         folder = tmp_path / "migrations"
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(Path(database.__file__).parent / "migrations", folder)
+        shutil.copytree(Path(migrating.__file__).parent / "migrations", folder)
         (folder / "versions" / "v0002.py").write_text(SECOND.format(then=then))
-        monkeypatch.setattr(database, "MIGRATIONS", folder)
-        monkeypatch.setattr(tables, "HEAD", "0002")
+        monkeypatch.setattr(migrating, "MIGRATIONS", folder)
+        monkeypatch.setattr(statements, "HEAD", "0002")
 
     return become
 
@@ -1007,16 +1020,10 @@ def test_an_older_store_is_brought_up_to_date_with_all_it_has(
     kept = filled_store(path, clean=True)
     next_version("pass")
     store = open_store(path)
-    assert [row[:13] for row in store._read(_runs_statement())] == [tuple(row) for row in kept["runs"]]  # type: ignore[attr-defined]
+    assert store.runs() == kept["runs"]
     assert any("colour" in sql for sql in schema(path))
     assert [kept.element.eid for kept in store.elements()] == list(range(1, 61))
     store.close()
-
-
-def _runs_statement() -> Any:
-    from sqlalchemy import text
-
-    return text("SELECT * FROM runs ORDER BY eid")
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, next_version: Callable[[str], None]) -> None:
@@ -1026,9 +1033,9 @@ def test_a_migration_that_fails_changes_nothing(path: Path, next_version: Callab
     with pytest.raises(StoreError, match="nowhere"):
         open_store(path)
     assert schema(path) == before
-    from narval.runtime import tables
+    from narval.runtime import statements
 
-    tables.HEAD = "0001"  # restored by the fixture
+    statements.HEAD = "0001"  # restored by the fixture
     assert read_all(path)["elements"] == kept["elements"]
 
 
@@ -1061,7 +1068,7 @@ def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
 @pytest.mark.parametrize(("durability", "synchronous"), [("crash", 1), ("power", 2)])
 def test_durability_decides_what_a_commit_waits_for(path: Path, durability: Any, synchronous: int) -> None:
     with open_store(path, durability) as store:
-        connection = store._writer.driver_connection  # type: ignore[attr-defined]
+        connection = store._writer  # type: ignore[attr-defined]
         assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA page_size").fetchone() == (PAGE,)
@@ -1125,15 +1132,16 @@ def test_tables_and_statements_can_be_written_for_postgresql() -> None:
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateTable
 
-    from narval.runtime import tables
+    from narval.runtime import statements, tables
 
     dialect = postgresql.dialect(paramstyle="format")
     for table in tables.metadata.sorted_tables:
         assert str(CreateTable(table).compile(dialect=dialect)).strip().startswith("CREATE TABLE")
-    written = {write.slot: write.sql for write in tables.writes(dialect)}
-    assert set(written) == set(Batch.__slots__)
-    assert "ON CONFLICT (eid) DO UPDATE SET" in written["runs"]
-    assert written["journal"].count("%s") == 4
+    written = tables.statements(dialect)
+    assert "ON CONFLICT (eid) DO UPDATE SET" in written["put run"]
+    assert written["add entry"].count("%s") == 4
+    assert set(written) == set(statements.of_sqlite())
+    assert {slot for slot, _, _ in statements.WRITES} == set(Batch.__slots__)
 
 
 def test_a_database_that_is_not_known_is_refused() -> None:
@@ -1142,7 +1150,7 @@ def test_a_database_that_is_not_known_is_refused() -> None:
     from narval.runtime import tables
 
     with pytest.raises(NarvalError, match="expected a store on sqlite or postgresql, got: mysql"):
-        tables.writes(mysql.dialect())
+        tables.statements(mysql.dialect())
 
 
 def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:

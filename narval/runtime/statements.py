@@ -1,0 +1,128 @@
+"""The statements of the store by their names: their texts, and which of them a batch makes the writer do.
+
+`tables.py` defines them. What they are for SQLite is written down in `sqlite.sql`, and a test holds the two
+together: SQLAlchemy takes longer to import than a daemon to start, and a home with a file needs it only to be
+brought up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from narval import __version__
+from narval.runtime.codec import encode_entry, encode_origin
+from narval.runtime.store import Batch
+
+HEAD = "0001"
+"""The version of the tables: the last one under `migrations/versions`."""
+
+SQLITE = Path(__file__).with_name("sqlite.sql")
+HEADING = "-- name: "
+
+Rows = Sequence[Sequence[Any]]
+RowsOf = Callable[[Batch], Rows]
+
+
+def of_sqlite() -> Mapping[str, str]:
+    """SQLite's statements, as they are written down."""
+    _, *parts = SQLITE.read_text("utf-8").split(HEADING)
+    named = (part.partition("\n") for part in parts)
+    return {name: text.strip().removesuffix(";") for name, _, text in named}
+
+
+def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
+    """The tables of an empty database, stamped with their version so that nothing is to be migrated."""
+    for each in known["schema"].split(";\n"):
+        cursor.execute(each)
+    cursor.execute(known["stamp"], (HEAD,))
+    cursor.executemany(known["put meta"], [("narval", __version__), ("clean", "1")])
+
+
+# --- the rows of a batch --------------------------------------------------------------------------------
+
+
+def _superseding(batch: Batch) -> Rows:
+    return [(row.kind, row.name, row.digest) for row in batch.definitions if row.current]
+
+
+def _element_rows(batch: Batch) -> Rows:
+    holders = _holders(batch)
+    return [
+        (
+            element.eid,
+            element.name,
+            element.xml,
+            element.added,
+            encode_origin(element.origin),
+            declared,
+            False,
+            holders.get(element.eid),
+        )
+        for element, declared in ((added.element, added.declared) for added in batch.elements)
+    ]
+
+
+def _held_rows(batch: Batch) -> Rows:
+    if not batch.elements:
+        return batch.held
+    holders = _holders(batch)
+    return [(run, eid) for run, eid in batch.held if holders.get(eid) != run]
+
+
+def _holders(batch: Batch) -> dict[int, int]:
+    """The run that holds a new element, the first where there are several."""
+    new = {added.element.eid for added in batch.elements}
+    return {eid: run for run, eid in reversed(batch.held) if eid in new}
+
+
+def _mark_rows(batch: Batch) -> Rows:
+    return [(eid, definition, place, slot) for definition, place, slot, eid in batch.marks]
+
+
+def _entry_rows(batch: Batch) -> Rows:
+    return [
+        (run, seq, event.at, encode_entry(event, changes, commands))
+        for run, seq, event, changes, commands in batch.journal
+    ]
+
+
+def _trimmed_rows(batch: Batch) -> Rows:
+    return [(run, seq, run, keep) for run, seq, keep in batch.trimmed]
+
+
+def _single(slot: str) -> RowsOf:
+    return lambda batch: [(value,) for value in getattr(batch, slot)]
+
+
+WRITES: tuple[tuple[str, str, RowsOf | None], ...] = (
+    ("definitions", "supersede definition", _superseding),
+    ("definitions", "put definition", None),
+    ("elements", "add element", _element_rows),
+    ("outdated", "outdate element", _single("outdated")),
+    ("undeclared", "undeclare element", _single("undeclared")),
+    ("held", "hold", _held_rows),
+    ("marks", "mark", _mark_rows),
+    ("keys", "add key", None),
+    ("runs", "put run", None),
+    ("journal", "add entry", _entry_rows),
+    ("snapshots", "put snapshot", None),
+    ("queued", "put event", None),
+    ("moments", "put moment", None),
+    ("meta", "put meta", None),
+    ("trimmed", "trim journal", _trimmed_rows),
+    ("dequeued", "drop event", _single("dequeued")),
+    ("moments_done", "drop moment", _single("moments_done")),
+    ("unheld", "unhold by its maker", None),
+    ("unheld", "unhold", None),
+    ("forgotten_elements", "drop element", _single("forgotten_elements")),
+    ("forgotten_elements", "drop marks", _single("forgotten_elements")),
+    ("forgotten_runs", "drop run", _single("forgotten_runs")),
+    ("forgotten_runs", "drop marks", _single("forgotten_runs")),
+    ("forgotten_runs", "drop context", _single("forgotten_runs")),
+    ("forgotten_runs", "drop entries", _single("forgotten_runs")),
+    ("forgotten_runs", "drop snapshot", _single("forgotten_runs")),
+)
+"""Slot of a batch, statement, and its rows (None: those of the slot). All that a batch can make the writer
+do, in the order it is done: first what comes, then what goes."""
