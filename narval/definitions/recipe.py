@@ -98,7 +98,7 @@ class In(msgspec.Struct, frozen=True):
 class Transition(msgspec.Struct, eq=False):
     """What must hold before the plan goes from some steps to others (table 2.5).
 
-    `order` is the place in the file, which breaks ties of priority.
+    `order` is the place in the file, which breaks ties of priority; `targets` are the ids of `outs`.
     """
 
     id: str
@@ -110,6 +110,7 @@ class Transition(msgspec.Struct, eq=False):
     context: Context | None = None
     times: tuple[Time, ...] = ()
     line: int = 1
+    targets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Transition {self.id}>"

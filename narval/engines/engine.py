@@ -188,25 +188,23 @@ class Engine(Protocol):
         """The kind's own word for the state of the run."""
 
 
-class Recorder(Generic[State, Change]):
+class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
     """What one advance decided so far: `changes` and `commands`, in order.
 
     `apply` is the engine's table of what each type of change does to a state.
     """
 
-    __slots__ = ("_apply", "_ordinal", "changes", "commands", "event", "state", "view")
-
-    def __init__(
-        self, state: State, apply: Mapping[type, Callable[[State, Any], None]], event: Event, view: View
-    ) -> None:
-        self.state, self.event, self.view = state, event, view
-        self._apply, self._ordinal = apply, 0
-        self.changes: list[Change] = []
-        self.commands: list[Command] = []
+    state: State
+    apply: Mapping[type, Callable[[State, Any], None]]
+    event: Event
+    view: View
+    ordinal: int = 0
+    changes: list[Change] = []
+    commands: list[Command] = []
 
     def change(self, change: Change) -> None:
         """A fact decided: applied at once."""
-        self._apply[type(change)](self.state, change)
+        self.apply[type(change)](self.state, change)
         self.changes.append(change)
 
     def command(self, command: Command) -> None:
@@ -220,5 +218,5 @@ class Recorder(Generic[State, Change]):
 
     def identifier(self) -> str:
         """A new identifier, unique in the home, derived from the event's id and an ordinal."""
-        self._ordinal += 1
-        return f"{self.event.id}.{self._ordinal}"
+        self.ordinal += 1
+        return f"{self.event.id}.{self.ordinal}"

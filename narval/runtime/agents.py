@@ -62,6 +62,7 @@ class Run:
         "engine",
         "entries",
         "error",
+        "kind",
         "library",
         "name",
         "phase",
@@ -87,6 +88,8 @@ class Run:
         attempt: int = 0,
     ) -> None:
         self.eid, self.engine, self.name, self.digest = eid, engine, name, digest
+        self.kind = engine.kind
+        """The kind of run: plan, process, …"""
         self.started, self.caller, self.attempt = started, caller, attempt
         self.ended: float | None = None
         self.phase, self.word = "active", "ready"
@@ -106,11 +109,6 @@ class Run:
         self.entries, self.save_at = 0, SNAPSHOT_AFTER
         """How many entries lie behind its last snapshot or start, and with how many the next is taken."""
         self.reserved: dict[int, None] = {}
-
-    @property
-    def kind(self) -> str:
-        """The kind of run: plan, process, …"""
-        return self.engine.kind
 
     @property
     def active(self) -> bool:
@@ -205,9 +203,11 @@ class Agent:
         """
         if kind == PROCESS:
             return self._process(run, name)
-        library = run.library if run is not None else None
-        known = library.get(kind, name) if library is not None else None
-        return known if known is not None else self.library.get(kind, name)
+        if run is not None and run.library is not None:
+            known = run.library.get(kind, name)
+            if known is not None:
+                return known
+        return self.library.get(kind, name)
 
     def _process(self, run: Run | None, name: str) -> Any:
         """The process of a name, if it can be but one (section 9)."""

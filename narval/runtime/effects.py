@@ -169,7 +169,8 @@ def _call(turn: Turn, run: Run, command: commands.Call) -> None:
     if turn.agent.idle is not None:
         for _, eids in command.inputs:
             turn.agent.idle.used(eids, turn.at)
-    turn.lend(command)
+    if command.inputs:
+        turn.lend(command)
     turn.outer.append((run, command))
 
 

@@ -72,6 +72,8 @@ class Turn:
         self.ended: list[Run] = []
         self.quit = False
         self._run: Run | None = None
+        self._unsettled = False
+        """Whether one of the three that follow holds something."""
         self._facts: list[Change] = []
         self._offered: list[int] = []
         self._controls: list[Element] = []
@@ -235,7 +237,7 @@ class Turn:
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Keep what one advance decided, and let its remaining commands take effect."""
-        if self._facts or self._offered or self._controls:
+        if self._unsettled:
             self._flush()
         self.agent.sequence += 1 + len(decided) + len(wished)
         run.entries += 1
@@ -252,7 +254,7 @@ class Turn:
                 effect(self, run, command)
         if decided or wished:  # its context may have grown though its state is as before
             self._changed(run)
-        if self._facts or self._offered or self._controls:
+        if self._unsettled:
             self._flush()
         if run.entries >= run.save_at and run.active:
             self._save(run)
@@ -268,7 +270,7 @@ class Turn:
         """A run looks different now: those who wait for such an element see it (N2)."""
         run.version += 1
         word = run.engine.word(run.state) if run.state is not None else run.word
-        if word != run.word or not run.active:
+        if word != run.word or run.phase != "active":
             run.word = word
             self.batch.runs.append(row_of(run))
         if self.agent.index.interested(run.kind):
@@ -324,6 +326,7 @@ class Turn:
         """Something happens to memory; it stands once the advance does."""
         self.memory.apply(fact)
         self._facts.append(fact)
+        self._unsettled = True
 
     def enter(self, element: Element, declared: str = "", held: Run | None = None) -> None:
         """An element enters memory, and is offered to those who wait."""
@@ -333,14 +336,17 @@ class Turn:
         self.offer(element)
         if local_name(element.name) in (START_PLAN, QUIT):
             self._controls.append(element)
+            self._unsettled = True
 
     def offer(self, element: Element) -> None:
         """Whoever waits for such an element will be told."""
         if self.agent.index.interested(element.name):
             self._offered.append(element.eid)
+            self._unsettled = True
 
     def _flush(self) -> None:
         """What happened to memory stands: it becomes rows, wakes whom it concerns, and is obeyed."""
+        self._unsettled = False
         if self._facts:
             for fact in self._facts:
                 self.batch.take(fact)

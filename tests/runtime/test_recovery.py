@@ -139,9 +139,7 @@ def lived(
 
     def watched(task: Task, inputs: Any, current: CurrentCall) -> Outcome:
         call = current.id.partition(".")[2]
-        assert call not in scene.returned, (
-            f"call {call} of {current.step} is made again after its return"
-        )
+        assert call not in scene.returned, f"call {call} of {current.step} is made again after its return"
         return answer(task, inputs, current)
 
     with watched_commits(scene):

@@ -21,7 +21,7 @@ from narval.engines.plan import resuming, returns, signals, steps, story, transi
 from narval.engines.plan import state as states
 from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import PHASES, PlanState
+from narval.engines.plan.state import APPLY, PHASES, PlanState
 
 kind = "plan"
 definition_kind = "recipe"
@@ -62,7 +62,7 @@ def broken(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
     """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""
-    plan = Deciding(definition, state, event, view)
+    plan = Deciding(state, APPLY, event, view, recipe=definition)
     if not state.over:
         plan.change(PlanMoved("failed", event.at, error))
         _finish(plan)
@@ -73,9 +73,9 @@ def advance(
     definition: Recipe, state: PlanState, event: Event, view: View
 ) -> tuple[list[PlanChange], list[Command]]:
     """What follows from one event."""
-    plan = Deciding(definition, state, event, view)
+    plan = Deciding(state, APPLY, event, view, recipe=definition)
     decide = _ON.get(type(event))
-    if decide is not None and not state.over:
+    if decide is not None and state.state not in PHASES:
         decide(plan, event)
         _settle(plan)
     return plan.changes, plan.commands
@@ -91,16 +91,6 @@ def _started(plan: Deciding, event: Started) -> None:
         steps.make_ready(plan, plan.recipe.start)
     else:
         resuming.resumed(plan, event.resume)
-
-
-def _returned(plan: Deciding, event: Returned) -> None:
-    if event.call in plan.state.calls:
-        returns.returned(plan, event)
-
-
-def _produced(plan: Deciding, event: Produced) -> None:
-    if event.call in plan.state.calls:
-        returns.produced(plan, event)
 
 
 def _matched(plan: Deciding, event: Matched) -> None:
@@ -137,8 +127,8 @@ def _reserved(state: PlanState) -> tuple[int, ...]:
 
 _ON: dict[type, Callable[[Deciding, Any], None]] = {
     Started: _started,
-    Returned: _returned,
-    Produced: _produced,
+    Returned: returns.returned,
+    Produced: returns.produced,
     Matched: _matched,
     Signalled: signals.signalled,
     Woken: _woken,
@@ -148,11 +138,12 @@ _ON: dict[type, Callable[[Deciding, Any], None]] = {
 
 def _settle(plan: Deciding) -> None:
     """Go on until nothing is left to decide, then see whether the plan is over."""
-    while plan.to_run or plan.to_judge:
-        if plan.to_run:
-            steps.run(plan, plan.to_run.popleft())
+    to_run, to_judge = plan.to_run, plan.to_judge
+    while to_run or to_judge:
+        if to_run:
+            steps.run(plan, to_run.popleft())
         else:
-            transitions.judge(plan, plan.to_judge.popleft())
+            transitions.judge(plan, to_judge.popleft())
     if plan.let_go:
         tries.end_sources(plan)
     if not plan.state.calls:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
+
 from narval.definitions.recipe import Context, Recipe, Step, Transition
 from narval.engines import commands
-from narval.engines.engine import Lookup, Recorder, View
-from narval.engines.events import Event
+from narval.engines.engine import Lookup, Recorder
 from narval.engines.inputs import Bindings, Surroundings
 from narval.engines.plan.changes import PlanChange, PlanMoved
-from narval.engines.plan.state import APPLY, PlanState
+from narval.engines.plan.state import PlanState
 from narval.memory.change import MarkScope
 from narval.memory.element import Element, Origin
 from narval.memory.match import Bound
@@ -44,18 +45,14 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
     ]
 
 
-class Deciding(Recorder[PlanState, PlanChange]):
+class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
     """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
 
-    __slots__ = ("let_go", "recipe", "to_judge", "to_run")
-
-    def __init__(self, recipe: Recipe, state: PlanState, event: Event, view: View) -> None:
-        super().__init__(state, APPLY, event, view)
-        self.recipe = recipe
-        self.to_run: deque[Step] = deque()
-        self.to_judge: deque[Step] = deque()
-        self.let_go: list[str] = []
-        """Sources that wait for another try, and will not be tried."""
+    recipe: Recipe
+    to_run: deque[Step] = msgspec.field(default_factory=deque)
+    to_judge: deque[Step] = msgspec.field(default_factory=deque)
+    let_go: list[str] = msgspec.field(default_factory=list)
+    """Sources that wait for another try, and will not be tried."""
 
     # --- memory ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from narval.definitions.prototype import Prototype
 from narval.definitions.recipe import Step
 from narval.engines import commands
 from narval.engines.events import Problem, Produced, Raw, Returned
-from narval.engines.outputs import Accepted, Verdict, judge
+from narval.engines.outputs import NOTHING, Accepted, Verdict, judge
 from narval.engines.plan import tries
 from narval.engines.plan.changes import CallBack, StepDone
 from narval.engines.plan.deciding import Deciding
@@ -22,6 +22,8 @@ def produced(plan: Deciding, event: Produced) -> None:
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
     """
+    if event.call not in plan.state.calls:
+        return
     step, call = _made_by(plan, event.call)
     tries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
@@ -35,11 +37,16 @@ def produced(plan: Deciding, event: Produced) -> None:
 
 def returned(plan: Deciding, event: Returned) -> None:
     """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
-    step, call = _made_by(plan, event.call)
-    tries.back(plan, step, event.call, call)
-    problem = _problem_of(step, call, event)
-    if problem is not None and tries.try_again(plan, step, event.call, problem):
+    if event.call not in plan.state.calls:
         return
+    step, call = _made_by(plan, event.call)
+    if step.timeout is not None:
+        tries.back(plan, step, event.call, call)
+    problem = None
+    if event.problem is not None or event.abandoned:
+        problem = _problem_of(step, call, event)
+        if problem is not None and tries.try_again(plan, step, event.call, problem):
+            return
     back: CallBack | None
     if event.abandoned and call.source:
         back = CallBack(event.call)
@@ -67,7 +74,7 @@ def _end_call(plan: Deciding, step: Step, call: CallRun, back: CallBack) -> None
     if call.reserved:
         plan.command(commands.Outdate(call.reserved) if well else commands.Release(call.reserved))
     run = plan.state.steps[step.id]
-    if run.each is None and well:
+    if well and run.each is None:
         plan.change(StepDone(step.id, back.call, back.produced))
         plan.to_judge.append(step)
         return
@@ -108,13 +115,15 @@ def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) ->
     """The outputs are kept, or a fault of theirs; None when an action that gave errors is tried again."""
     # What a source gave has entered memory as it came: when it ends, no output is missing.
     verdict = _judged(plan, step, event.elements, complete=not call.source)
+    if verdict is NOTHING:
+        return CallBack(event.call)
     if verdict.fault:
         return _bad_output(plan, step, event.call, call, verdict)
     if verdict.errors and tries.try_again(plan, step, event.call, _told(verdict.errors[0].xml)):
         return None
     kept = [_keep(plan, step, event.call, call, each) for each in verdict.accepted]
     errors = [plan.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
-    return CallBack(event.call, tuple(eid for eid in kept if eid is not None), tuple(errors))
+    return CallBack(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
 def _told(error: bytes) -> Problem:
@@ -124,10 +133,12 @@ def _told(error: bytes) -> Problem:
 
 
 def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool) -> Verdict:
-    prototype = prototype_of(plan, step)
+    prototype = prototype_of(step, plan.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype):
         why = prototype.message if prototype is not None else "its target has no prototype"
         return Verdict(fault=f"its outputs cannot be checked: {why}")
+    if not raws and not prototype.outputs:
+        return NOTHING
     return judge(prototype, raws, plan.view, plan.bindings(prototype.output_variables), complete=complete)
 
 

@@ -55,12 +55,18 @@ STEP_MOVES: dict[str, frozenset[str]] = {
     "end": frozenset({"done", "error", "failed"}),
     "done": frozenset({"history"}),
     "error": frozenset({"history"}),
+    "history": frozenset(),
+    "failed": frozenset(),
+    "impossible": frozenset(),
 }
 TRANSITION_MOVES: dict[str, frozenset[str]] = {
     "wait-step": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
     "wait-time": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
     "wait-condition": frozenset({"wait-condition", "fireable", "impossible"}),
     "fireable": frozenset({"fired"}),
+    "fired": frozenset(),
+    "impossible": frozenset(),
+    "fail": frozenset(),
 }
 PLAN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
@@ -195,7 +201,7 @@ def _move_step(state: PlanState, step: str, to: str) -> StepRun:
     run = state.steps.get(step)
     if run is None:
         run = state.steps[step] = StepRun()
-    if to not in STEP_MOVES.get(run.state, ()):
+    if to not in STEP_MOVES[run.state]:
         raise _illegal(state, "step", step, run.state, to)
     run.state = to
     return run
@@ -205,7 +211,7 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     run = state.transitions.get(transition)
     if run is None:
         run = state.transitions[transition] = TransitionRun()
-    if to not in TRANSITION_MOVES.get(run.state, ()):
+    if to not in TRANSITION_MOVES[run.state]:
         raise _illegal(state, "transition", transition, run.state, to)
     run.state = to
     if state.asleep:
@@ -321,7 +327,7 @@ def _call_back(state: PlanState, change: CallBack) -> None:
 def _end_step(state: PlanState, step: str, to: str) -> StepRun:
     """From running through `end` to what the step came to, both in one change."""
     run = state.steps[step]
-    if run.state != "running" or to not in STEP_MOVES["end"]:
+    if run.state != "running":
         raise _illegal(state, "step", step, run.state, to)
     run.state = to
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe import Step
@@ -36,20 +37,20 @@ def make_ready(plan: Deciding, step: Step) -> None:
 
 def run(plan: Deciding, step: Step) -> None:
     """Find the step's target and inputs, and make its calls; or fail it (N17), or hold it back (N18)."""
-    prototype = prototype_of(plan, step)
+    target = plan.view.definition(step.kind, step.target)
+    prototype = prototype_of(step, target)
     if prototype is None:
         _call_run(plan, step)
     elif isinstance(prototype, Problem):
         fail(plan, step, prototype.kind, prototype.message)
     elif step.foreach is None:
-        _call_once(plan, step, prototype)
+        _call_once(plan, step, prototype, target)
     else:
         _call_for_each(plan, step, prototype, step.foreach)
 
 
-def prototype_of(plan: Deciding, step: Step) -> Prototype | Problem | None:
+def prototype_of(step: Step, target: Any) -> Prototype | Problem | None:
     """What the target takes and gives as the step tightens it, None for a run; or why the step cannot run."""
-    target = plan.view.definition(step.kind, step.target)
     if target is None:
         return Problem("unknown-target", f"there is no {step.kind} named {step.target}")
     if step.kind not in WITH_PROTOTYPE:
@@ -63,7 +64,7 @@ def prototype_of(plan: Deciding, step: Step) -> Prototype | Problem | None:
 
 def uses(plan: Deciding, step: Step) -> bool:
     """Whether the step's calls use elements up: what they were given they are not given again (N18)."""
-    prototype = prototype_of(plan, step)
+    prototype = prototype_of(step, plan.view.definition(step.kind, step.target))
     return isinstance(prototype, Prototype) and any(each.use or each.outdates for each in prototype.inputs)
 
 
@@ -77,9 +78,10 @@ def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = ""
 # --- its calls ------------------------------------------------------------------------------------------
 
 
-def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
+def _call_once(plan: Deciding, step: Step, prototype: Prototype, target: Any) -> None:
+    source = _is_source(target)
     if not prototype.inputs:
-        _call(plan, step)
+        _call(plan, step, source=source)
         return
     taking = Taking(plan, step, prototype)
     assigned = taking.assign()
@@ -87,7 +89,8 @@ def _call_once(plan: Deciding, step: Step, prototype: Prototype) -> None:
         _missing(plan, step, taking, assigned.missing)
         return
     inputs = taking.settle(assigned)
-    _call(plan, step, inputs, reserved=taking.outdated_by(inputs), listed=prototype.lists)
+    reserved = taking.outdated_by(inputs)
+    _call(plan, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
 def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: Condition) -> None:
@@ -155,6 +158,7 @@ def call_more(plan: Deciding, step: Step) -> None:
     scope = scope_of(plan, step, each.input, each.use)
     near = _near_to_run(plan, step, each.arguments) if not each.input else ()
     again = plan.state.taken_before(step.id, each.input)
+    source = _is_source(plan.view.definition(step.kind, step.target))
     dropped = []
     for eid in islice(run.each_of, run.reached, None):
         if room <= 0:
@@ -167,7 +171,7 @@ def call_more(plan: Deciding, step: Step) -> None:
         if each.input:
             take(plan, scope, each.outdates, (eid,))
             reserved, inputs = (eid,) if each.outdates else (), (*each.shared, (each.input, (eid,)))
-            _call(plan, step, inputs, reserved=reserved, given=eid, listed=each.listed)
+            _call(plan, step, inputs, reserved=reserved, given=eid, listed=each.listed, source=source)
         else:
             _call(plan, step, elements=(*each.arguments, eid), near=near, given=eid)
     if dropped:
@@ -184,11 +188,10 @@ def _call(
     given: int | None = None,
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
+    source: bool = False,
 ) -> None:
     """A call goes out: the one of the step, or that for the element `given`, which has been taken."""
     call = plan.identifier()
-    target = plan.view.definition(step.kind, step.target)
-    source = getattr(target, "where", "") == "source"
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     if given is None:
         plan.change(StepRunning(step.id, call, taken, reserved, source))
@@ -214,6 +217,11 @@ def ask(plan: Deciding, step: Step, asked: commands.Call) -> None:
     plan.ask(asked)
     if step.timeout is not None and (limit := limit_of(step)) is not None:
         plan.command(commands.Wake(asked.call, plan.event.at + limit))
+
+
+def _is_source(target: Any) -> bool:
+    """Whether what is called goes on, and yields elements meanwhile (N36)."""
+    return getattr(target, "where", "") == "source"
 
 
 def limit_of(step: Step) -> float | None:

@@ -31,7 +31,7 @@ def judge(plan: Deciding, step: Step) -> None:
     """A step has ended: fire the best of its transitions, or let them wait (N22)."""
     if plan.state.state != "running":
         return
-    if step is plan.recipe.end and plan.state.step(step.id).state == "done":
+    if step is plan.recipe.end and plan.state.steps[step.id].state == "done":
         plan.end_reached()
         return
     if step.sole is not None and not plan.state.asleep and _fire_sole(plan, step, step.sole):
@@ -165,11 +165,13 @@ def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> bool:
     It does what `_choose` and `_spread` would do, without looking for what cannot be there.
     """
     state = plan.state
-    if state.in_error or state.step(step.id).state != "done" or transition.id in state.transitions:
+    if state.in_error or state.steps[step.id].state != "done" or transition.id in state.transitions:
         return False
-    starts = [each for each in transition.outs if state.step(each.id).state == "todo"]
-    fired = TransitionFired(transition.id, (), (step.id,), tuple(each.id for each in starts))
-    plan.change(fired)
+    starts, reached = transition.outs, transition.targets
+    if not state.steps.keys().isdisjoint(reached):
+        starts = tuple([each for each in starts if each.id not in state.steps])
+        reached = tuple([each.id for each in starts])
+    plan.change(TransitionFired(transition.id, (), (step.id,), reached))
     plan.to_run.extend(starts)
     return True
 

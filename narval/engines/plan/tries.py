@@ -67,7 +67,7 @@ def well(plan: Deciding, step: Step, identifier: str) -> None:
 
 def back(plan: Deciding, step: Step, identifier: str, call: CallRun) -> None:
     """A call came back: its time limit, if the engine keeps it, is not needed any more."""
-    if step.timeout is not None and limit_of(step) is not None and not call.expired:
+    if limit_of(step) is not None and not call.expired:
         plan.command(commands.Unwake(identifier))
 
 
