@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
+from narval.surfaces.lasting import lasting
+
 
 def main() -> None:
     """Do what the command line says."""
     try:
         _have_streams()
-        from narval.surfaces.cli import main as command_line
+        with lasting():
+            from narval.surfaces.cli import main as command_line
 
         command_line(prog_name="narval")
     except KeyboardInterrupt:  # before there was a command that could take it

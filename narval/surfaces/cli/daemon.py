@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import time
@@ -14,7 +13,7 @@ import click
 
 from narval import __version__
 from narval.errors import DaemonGoneError
-from narval.surfaces import render
+from narval.surfaces import lasting, render
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, asking, reach
@@ -51,6 +50,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
     """
+    lasting.begin()  # until it is ready
     import asyncio
 
     home, began = session.home, time.monotonic()
@@ -84,8 +84,7 @@ async def _work(
             with _signals(daemon, work, manager):
                 ready(await operations.status(), len((await operations.definitions())["definitions"]))
                 manager.ready(operations.summary())
-                gc.collect()
-                gc.freeze()  # what a home begins with stays: it is not looked through at each collection
+                lasting.end()
                 await asyncio.wait([work])
         finally:
             alive.cancel()

@@ -15,6 +15,7 @@ import click
 
 from narval.errors import HomeHeldError, NarvalError
 from narval.surfaces import client
+from narval.surfaces.lasting import lasting
 from narval.surfaces.text import json_bytes
 
 if TYPE_CHECKING:
@@ -97,9 +98,10 @@ def asking(home: Home, *, working: bool = False) -> Iterator[Asked]:
 
 
 def _opened(home: Home, *, working: bool) -> Alone | Working:
-    from narval.surfaces.cli.alone import Alone, Working
+    with lasting():
+        from narval.surfaces.cli.alone import Alone, Working
 
-    return Working(home) if working else Alone(home)
+        return Working(home) if working else Alone(home)
 
 
 def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:

@@ -1,0 +1,31 @@
+"""A table whose values are made when they are first asked for: a start pays for those it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Lazily(Mapping[str, T]):
+    """The names, in their order, and to each what `make` makes of it, once."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._made: dict[str, T | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> T:
+        found = self._made[name]
+        if found is None:
+            found = self._made[name] = self._make(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
