@@ -147,7 +147,7 @@ def atomically(path: Path, fill: Callable[[BinaryIO], object], like: os.stat_res
         os.close(folder)
 
 
-UNWANTED = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+UNWANTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters, and whatever else XML cannot carry."""
 
 

@@ -47,6 +47,9 @@ WORDS: Words = {
 
 Place = tuple[int, int]
 
+_DEFINED = re.compile(r"^[ \t]*(?:async\s+def|def|class)\s+(\w+)", re.M)
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
 
 class Manner(NamedTuple):
     """How a function is run, as its author wrote it."""
@@ -89,10 +92,8 @@ def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tupl
     code = getattr(inspect.unwrap(function), "__code__", None)
     first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
     start = source.offset(first)
-    written = re.compile(
-        rf"^[ \t]*(?:async\s+def|def|class)\s+{re.escape(_own_name(function, name))}\b", re.M
-    )
-    found = written.search(source.text, start)
+    own = _own_name(function, name)
+    found = next((each for each in _DEFINED.finditer(source.text, start) if each[1] == own), None)
     if found is None:
         return (first, 1), (start, start)
     at = found.end() - len(found[0].lstrip())
@@ -350,7 +351,7 @@ def first_paragraph(function: Any) -> str:
 
 def writable(text: str) -> str:
     """The text without the characters that XML does not know."""
-    return re.sub(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]", "", text)
+    return _UNWRITABLE.sub("", text)
 
 
 def _assigned(source: Source) -> Place:
