@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import types
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
@@ -30,6 +29,7 @@ from narval.runtime.past import given, past
 from narval.runtime.recovery import definition_of, state_of
 from narval.runtime.turn import Turn
 from narval.surfaces import forms, graph, journal_lines, status, why
+from narval.surfaces.lazily import Lazily
 from narval.surfaces.parameters import Operation, check, described
 from narval.surfaces.processes import OfProcesses, texts
 from narval.surfaces.saying import attributes_of, say
@@ -445,8 +445,6 @@ _NAMES = (
 )  # fmt: skip
 
 
-OPERATIONS: Mapping[str, Operation] = types.MappingProxyType(
-    {name: described(getattr(Operations, name)) for name in _NAMES}
-)
+OPERATIONS: Mapping[str, Operation] = Lazily(_NAMES, lambda name: described(getattr(Operations, name)))
 
 __all__ = ["OPERATIONS", "Operation", "Operations", "PatternError"]

@@ -60,7 +60,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 # --- help -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: str(command.name))
 def test_every_command_explains_itself_with_an_example(command: click.Command) -> None:
     result = CliRunner().invoke(main, [str(command.name), "--help"])
     assert result.exit_code == 0
@@ -78,7 +78,7 @@ def test_every_command_explains_itself_with_an_example(command: click.Command) -
 
 def test_help_lists_every_command_with_one_whole_sentence() -> None:
     lines = CliRunner().invoke(main, ["--help"]).output.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in lines] == [each.name for each in COMMANDS]
+    assert [line.split()[0] for line in lines] == list(COMMANDS)
     assert all(line.endswith(".") and not line.endswith("..") for line in lines)
 
 
@@ -94,7 +94,7 @@ def test_every_operation_has_a_command() -> None:
         "reevaluate",
         "retry_arc_token",
     }
-    assert set(OPERATIONS) - asked_besides - by_programs <= {str(each.name) for each in COMMANDS}
+    assert set(OPERATIONS) - asked_besides - by_programs <= set(COMMANDS)
 
 
 def test_version_is_said() -> None:
@@ -364,7 +364,7 @@ def test_the_exit_status_says_whose_matter_it_is(
 
 @pytest.mark.parametrize(
     "command",
-    [each for each in COMMANDS if each.name not in ("init", "automaton")],
+    [each for each in COMMANDS.values() if each.name not in ("init", "automaton")],
     ids=lambda one: one.name,
 )
 def test_without_a_home_every_command_says_how_to_make_one(command: click.Command, tmp_path: Path) -> None:

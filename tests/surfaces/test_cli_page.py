@@ -134,13 +134,13 @@ def test_every_example_of_the_page_does_what_it_shows(reader: Reader) -> None:
             pytest.fail(f"$ {command}\n{written}\ninstead of\n" + "\n".join(lines), pytrace=False)
 
 
-@pytest.mark.parametrize("name", [str(each.name) for each in COMMANDS])
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_an_example(name: str) -> None:
     assert any(f"narval {name}" in command for command, _ in commands())
     assert f"### narval {name}" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: str(command.name))
 def test_every_option_is_explained(command: click.Command) -> None:
     quoted = " ".join(re.findall(r"`([^`\n]+)`", PAGE.read_text(encoding="utf-8")))
     options = {name for each in command.params for name in each.opts if name.startswith("--")}

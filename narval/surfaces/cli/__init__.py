@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import MutableMapping
+from typing import cast
+
 import click
 
 from narval import __version__
-from narval.surfaces.cli import automaton, daemon, definitions, homes, memory, runs, simulate, tokens
-from narval.surfaces.cli.command import Commands, common_options
+from narval.surfaces.cli.command import Command, Commands, common_options
+from narval.surfaces.lazily import Lazily
 
-COMMANDS = (
-    homes.init,
-    daemon.run,
-    daemon.status,
-    daemon.stop,
-    daemon.reload,
-    homes.check,
-    simulate.simulate,
-    automaton.automaton,
-    memory.start,
-    memory.add,
-    memory.memory,
-    runs.runs,
-    runs.show,
-    runs.history,
-    runs.why,
-    runs.cancel,
-    runs.signal,
-    runs.retry,
-    tokens.complete,
-    tokens.backtrack,
-    tokens.tokens,
-    tokens.environment,
-    definitions.definitions,
-    definitions.actions,
-    daemon.log,
-    homes.service,
-)
-"""In the order in which help shows them: that of a first day."""
+_WHERE = {
+    "init": "homes",
+    "run": "daemon",
+    "status": "daemon",
+    "stop": "daemon",
+    "reload": "daemon",
+    "check": "homes",
+    "simulate": "simulate",
+    "automaton": "automaton",
+    "start": "memory",
+    "add": "memory",
+    "memory": "memory",
+    "runs": "runs",
+    "show": "runs",
+    "history": "runs",
+    "why": "runs",
+    "cancel": "runs",
+    "signal": "runs",
+    "retry": "runs",
+    "complete": "tokens",
+    "backtrack": "tokens",
+    "tokens": "tokens",
+    "environment": "tokens",
+    "definitions": "definitions",
+    "actions": "definitions",
+    "log": "daemon",
+    "service": "homes",
+}
+"""The module of each command, in the order in which help shows them: that of a first day."""
+
+
+def _command(name: str) -> Command:
+    found: Command = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return found
+
+
+COMMANDS = Lazily(_WHERE, _command)
+"""Each command by its name, imported when it is given: most need little."""
 
 _HELP = """narval remembers, notices and acts.
 
@@ -48,7 +61,8 @@ daemon runs or not.
 main = click.version_option(__version__, "--version", prog_name="narval", message="%(prog)s %(version)s")(
     Commands(
         name="narval",
-        commands={str(each.name): each for each in COMMANDS},
+        # a group asks for what it is given, and adds nothing
+        commands=cast(MutableMapping[str, click.Command], COMMANDS),
         params=common_options(),
         help=_HELP,
     )
