@@ -209,6 +209,14 @@ class Bound:
             self._names = None if None in tags else frozenset(tag for tag in tags if tag is not None)
         return self._names
 
+    def admits(self, name: str) -> bool:
+        """Whether an element of that name is worth a test, whatever the variables stand for."""
+        for pattern in self.patterns:
+            names = pattern.names
+            if names is not None and name not in names:
+                return False
+        return True
+
     @property
     def sufficient(self) -> frozenset[str]:
         """The root names that decide alone: whatever an element of such a name holds, it matches."""

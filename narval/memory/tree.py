@@ -93,12 +93,17 @@ class Memory:
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """Those of `eids` that fit and may be taken, in their order."""
-        names, sufficient = _names(bound), bound.sufficient
+        outdated, reserved, name_of = self.outdated, self.reserved, self._elements.name
+        used = self.marks.get(scope, ()) if scope is not None else ()
         for eid in eids:
-            if self.may_take(eid, scope):
-                name = self._elements.name(eid)
-                if name in sufficient or (_is_among(name, names) and self._fits(eid, bound)):
+            if eid in used or eid in outdated or eid in reserved:
+                continue
+            name = name_of(eid)
+            if name is None:  # a run, whose name is known when it is looked at; or gone
+                if self._fits(eid, bound):
                     yield eid
+            elif name in bound.sufficient or (bound.admits(name) and self._fits(eid, bound)):
+                yield eid
 
     def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
         """All of memory that fits and may be taken, oldest first; lazily. What is said to one run is not."""
@@ -301,17 +306,6 @@ class Memory:
         self._remove(change.element.eid)
         if change.element.eid == self.next_eid - 1:
             self.next_eid -= 1
-
-
-def _names(bound: Bound) -> frozenset[str] | None:
-    """The root names that the patterns admit, whatever their variables stand for; None for any."""
-    known = [names for pattern in bound.patterns if (names := pattern.names) is not None]
-    return frozenset.intersection(*known) if known else None
-
-
-def _is_among(name: str | None, names: frozenset[str] | None) -> bool:
-    """Whether it has one of these names, so that it is worth being parsed; a run (None) is looked at."""
-    return name is None or names is None or name in names
 
 
 def _distinct(eids: Iterable[int]) -> Iterator[int]:

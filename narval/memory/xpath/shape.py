@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from lxml import etree
 
@@ -38,7 +38,8 @@ Truth = Callable[..., bool]
 """Whether an expression is true of a context node, given its variables by name; raises what goes wrong."""
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Shape:
     """An expression whose literals are variables, named in `slots` in their order."""
 
     truth: Truth
@@ -49,7 +50,7 @@ class Shape(NamedTuple):
     most_nodes: int
     """The most nodes of an element that it is tried on."""
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str] | None:
         """The root names it can match, as lxml has them; None for any."""
         tags = [clause.tag for clause in self.clauses]
