@@ -50,11 +50,49 @@ class Assignment(msgspec.Struct, frozen=True):
 
 def assign(slots: Sequence[Slot]) -> Assignment:
     """The assignment that N16 asks for."""
-    if not slots:
-        return NOTHING_WANTED
     if len(slots) == 1 and not slots[0].list:
         return _nearest(slots[0])
-    seating = _Seating(slots)
+    candidates = _candidates(slots)
+    return _uncontested(slots, candidates) or _matched(slots, candidates)
+
+
+def _nearest(slot: Slot) -> Assignment:
+    """What a slot without rivals gets: the first there is."""
+    for rank in slot.ranks():
+        for eid in rank:
+            return Assignment({slot.id: (eid,)})
+    return Assignment({}, () if slot.optional else (slot.id,))
+
+
+def _candidates(slots: Sequence[Slot]) -> list[_Candidates]:
+    return [_Candidates(slot.ranks()) for slot in slots]
+
+
+def _uncontested(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> Assignment | None:
+    """Each slot its nearest candidate: what the five passes come to where no two slots want the same one.
+
+    None where two do, or where a slot takes a list.
+    """
+    given: dict[str, tuple[int, ...]] = {}
+    missing: list[str] = []
+    wanted: set[int] = set()
+    for slot, choices in zip(slots, candidates, strict=True):
+        if slot.list:
+            return None
+        eid = choices.first()
+        if eid in wanted:
+            return None
+        if eid is not None:
+            wanted.add(eid)
+            given[slot.id] = (eid,)
+        elif not slot.optional:
+            missing.append(slot.id)
+    return Assignment({}, tuple(missing)) if missing else Assignment(given)
+
+
+def _matched(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> Assignment:
+    """The five passes."""
+    seating = _Seating(candidates)
     mandatory = [index for index, slot in enumerate(slots) if not slot.optional]
     missing = tuple(slots[index].id for index in mandatory if not seating.seat(index, set()))
     if missing:
@@ -73,17 +111,6 @@ def assign(slots: Sequence[Slot]) -> Assignment:
     return Assignment({slot.id: given[index] for index, slot in enumerate(slots) if given.get(index)})
 
 
-NOTHING_WANTED = Assignment({})
-
-
-def _nearest(slot: Slot) -> Assignment:
-    """What a slot without rivals gets: the first there is."""
-    for rank in slot.ranks():
-        for eid in rank:
-            return Assignment({slot.id: (eid,)})
-    return Assignment({}, () if slot.optional else (slot.id,))
-
-
 class _Candidates:
     """What fits one slot as (rank, eid), nearest first; read when someone looks, and then kept."""
 
@@ -94,6 +121,10 @@ class _Candidates:
         self._ranks, self._rank = ranks, 0
         self._unread: Iterator[int] = iter(())
         self._seen: set[int] = set()
+
+    def first(self) -> int | None:
+        """The nearest of all."""
+        return self._known[0][1] if self._known or self._read(math.inf) else None
 
     def within(self, last: float) -> Iterator[tuple[int, int]]:
         """Those of rank 1 to `last`; what lies beyond is not looked at."""
@@ -124,8 +155,8 @@ class _Seating:
 
     __slots__ = ("_bound", "_candidates", "_holders", "_settled", "held")
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        self._candidates = [_Candidates(slot.ranks()) for slot in slots]
+    def __init__(self, candidates: Sequence[_Candidates]) -> None:
+        self._candidates = candidates
         self._holders: dict[int, int] = {}
         self._settled: set[int] = set()
         self._bound: dict[int, int] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narval.engines import assignment
 from narval.engines.assignment import Assignment, Slot, assign
 
 
@@ -273,3 +274,16 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
     ]
     fewest = min(empty, key=lambda flags: (sum(flags), flags))
     assert assign(slots).missing == tuple(each.id for each, flag in zip(slots, fewest, strict=True) if flag)
+
+
+@settings(max_examples=600, deadline=None)
+@given(problems())
+def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
+    slots: list[Slot],
+) -> None:
+    passes = assignment._matched(slots, assignment._candidates(slots))
+    straight = assignment._uncontested(slots, assignment._candidates(slots))
+    assert straight in (None, passes)
+    assert assign(slots) == passes
+    for each in slots:
+        assert assign([each]) == assignment._matched([each], assignment._candidates([each]))
