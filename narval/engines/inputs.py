@@ -6,6 +6,7 @@ The same search serves the inputs of a call and the conditions of a transition; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from narval.definitions.recipe import Context
 from narval.engines.engine import View
@@ -49,29 +50,31 @@ class Surroundings:
         `again` may be taken though it is marked there: by the run that this one was begun again from.
         """
 
-        def ranks() -> Iterator[Iterable[int]]:
-            view = self.view
-            if self.arguments or self._alternatives:
-                yield self._first(bound, scope)
-            if again and scope is not None:
-                yield view.among(again, bound, None)
-            for eids in self.near:
-                if eids:
-                    yield view.among(eids, bound, scope)
-            yield view.among(view.context(self.run), bound, scope)
-            caller = view.caller(self.run)
-            while caller is not None:
-                for eids in caller.near:
-                    yield view.among(eids, bound, scope)
-                yield view.among(view.context(caller.run), bound, scope)
-                caller = view.caller(caller.run)
-            yield view.matching(bound, scope)
-
-        return ranks
+        return partial(self._ranks, bound, scope, again)
 
     def promoted(self) -> tuple[int, ...]:
         """All that the `context` node selects, oldest first."""
         return tuple(sorted({eid for bound in self._alternatives for eid in self._place(bound, None)}))
+
+    def _ranks(
+        self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...]
+    ) -> Iterator[Iterable[int]]:
+        view, run = self.view, self.run
+        if self.arguments or self._alternatives:
+            yield self._first(bound, scope)
+        if again and scope is not None:
+            yield view.among(again, bound, None)
+        for eids in self.near:
+            if eids:
+                yield view.among(eids, bound, scope)
+        yield view.among(view.context(run), bound, scope)
+        caller = view.caller(run)
+        while caller is not None:
+            for eids in caller.near:
+                yield view.among(eids, bound, scope)
+            yield view.among(view.context(caller.run), bound, scope)
+            caller = view.caller(caller.run)
+        yield view.matching(bound, scope)
 
     def _first(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         for argument in self.arguments:

@@ -26,7 +26,8 @@ def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> S
     via = plan.recipe.transitions.get(plan.state.step(step.id).via)
     near: tuple[tuple[int, ...], ...] = ()
     if via is not None:
-        near = (tuple(sorted(plan.state.transition(via.id).took)), plan.products_of_in_steps(via))
+        took = plan.state.transition(via.id).took
+        near = (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
     return plan.surroundings(step.context, near, arguments)
 
 
@@ -43,11 +44,16 @@ def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[in
 class Taking:
     """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
 
+    __slots__ = ("_arguments", "_around", "_bounds", "inputs", "plan", "step")
+
     def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
         self.plan, self.step, self.inputs = plan, step, prototype.inputs
-        self._arguments = tuple([Element(-1 - at, xml) for at, xml in enumerate(step.arguments)])
+        self._arguments: tuple[Element, ...] = ()
+        if step.arguments:
+            self._arguments = tuple([Element(-1 - at, xml) for at, xml in enumerate(step.arguments)])
         self._around = around(plan, step, self._arguments)
-        self._bounds = {each.id: self._bound(each.condition) for each in self.inputs}
+        self._bounds: dict[str, Bound] = {}
+        """The conditions of inputs, once somebody has asked; those of a `foreach` are restricted."""
 
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
@@ -57,29 +63,36 @@ class Taking:
         """What was assigned is taken; arguments among it enter memory."""
         settled = []
         for each in self.inputs:
-            eids = tuple(eid if eid >= 0 else self._added(eid) for eid in assigned.given.get(each.id, ()))
-            if eids:
-                settled.append((each.id, eids))
+            eids = assigned.given.get(each.id)
+            if not eids:
+                continue
+            if self._arguments:
+                eids = tuple([eid if eid >= 0 else self._added(eid) for eid in eids])
+            settled.append((each.id, eids))
+            if each.use or each.outdates:
                 take(self.plan, self.scope(each), each.outdates, eids)
         return tuple(settled)
 
     def outdated_by(self, settled: Settled) -> tuple[int, ...]:
         """The elements that the step will replace."""
-        outdating = {each.id for each in self.inputs if each.outdates}
-        return tuple(eid for slot, eids in settled if slot in outdating for eid in eids)
+        outdating = [each.id for each in self.inputs if each.outdates]
+        if not outdating:
+            return ()
+        return tuple([eid for slot, eids in settled if slot in outdating for eid in eids])
 
     def fitting(self, element: Element) -> list[Input]:
         """The inputs that an element fits, whoever may have taken it."""
-        return [each for each in self.inputs if self.plan.view.fits(element, self._bounds[each.id])]
+        return [each for each in self.inputs if self.plan.view.fits(element, self._bound(each))]
 
     def restrict(self, slot: Input, selected: Condition) -> None:
         """The input takes only what `foreach` selects (N19)."""
-        self._bounds[slot.id] = self._bound(Condition((*selected.patterns, *slot.condition.patterns)))
+        condition = Condition((*selected.patterns, *slot.condition.patterns))
+        self._bounds[slot.id] = condition.bind(self.plan.bindings(condition.variables))
 
     def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
         """Those of `eids` that an input has not used and that nobody has reserved or replaced."""
         again = frozenset(self._again(slot))
-        bound, scope, view = self._bounds[slot.id], self.scope(slot), self.plan.view
+        bound, scope, view = self._bound(slot), self.scope(slot), self.plan.view
         return tuple(
             eid
             for eid in eids
@@ -94,21 +107,21 @@ class Taking:
 
     def only_reserved(self, slots: tuple[Input, ...]) -> bool:
         """Whether each of these inputs would have an element if no call under way had reserved it (N18)."""
-        return all(self.plan.view.reserved(self._bounds[each.id], self.scope(each)) for each in slots)
+        return all(self.plan.view.reserved(self._bound(each), self.scope(each)) for each in slots)
 
     def watch(self, watch: str) -> commands.Watch:
         """The watch of a step that is held back: any mandatory input may be what lets it go on."""
         mandatory = [each for each in self.inputs if not each.optional]
         return commands.Watch(
             watch,
-            tuple(self._bounds[each.id] for each in mandatory),
+            tuple(self._bound(each) for each in mandatory),
             tuple(self.scope(each) for each in mandatory),
             or_gone=True,
         )
 
     def lack(self, slot: Input) -> str:
         """Why an input has no element, for people (N17)."""
-        bound, scope, view = self._bounds[slot.id], self.scope(slot), self.plan.view
+        bound, scope, view = self._bound(slot), self.scope(slot), self.plan.view
         if any(True for _ in view.matching(bound, scope)):
             return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"
         if scope is not None and any(True for _ in view.matching(bound, None)):
@@ -116,17 +129,22 @@ class Taking:
         return f"nothing in memory fits input {slot.id} ({bound.text})"
 
     def _slot(self, each: Input) -> Slot:
-        ranks = self._around.ranks(self._bounds[each.id], self.scope(each), self._again(each))
-        return Slot(each.id, ranks, each.optional, each.list)
+        scope, again = (self.scope(each), self._again(each)) if each.use else (None, ())
+        return Slot(each.id, self._around.ranks(self._bound(each), scope, again), each.optional, each.list)
 
     def _again(self, each: Input) -> tuple[int, ...]:
         """What the input may take though it is marked: the run that this one was begun again from used it."""
         return self.plan.state.taken_before(self.step.id, each.id)
 
-    def _bound(self, condition: Condition) -> Bound:
-        if not condition.variables:
-            return condition.bind()
-        return condition.bind(self.plan.bindings(condition.variables))
+    def _bound(self, slot: Input) -> Bound:
+        """What an element must satisfy to be given to an input."""
+        bound = self._bounds.get(slot.id)
+        if bound is None:
+            condition = slot.condition
+            variables = condition.variables
+            bound = condition.bind(self.plan.bindings(variables)) if variables else condition.bind()
+            self._bounds[slot.id] = bound
+        return bound
 
     def _added(self, eid: int) -> int:
         return self.plan.add(self._arguments[-1 - eid].xml, self.step.id)
