@@ -16,7 +16,7 @@ from typing import Any
 
 from narval.definitions.hint import closest
 from narval.errors import DefinitionError, Fault
-from narval.memory.match import Condition, condition
+from narval.memory.match import Bound, Condition, condition
 
 NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 
@@ -110,6 +110,11 @@ class Prototype:
     def output_variables(self) -> frozenset[str]:
         """The variables that the patterns of outputs use (N10). Raises PatternError."""
         return frozenset[str]().union(*(each.condition.variables for each in self.outputs))
+
+    @cached_property
+    def bound_outputs(self) -> tuple[tuple[Output, Bound], ...]:
+        """The outputs, and what must hold of each if its patterns use no variables. Raises PatternError."""
+        return tuple((each, each.condition.bind()) for each in self.outputs)
 
     def input(self, id: str) -> Input | None:
         """The input of that id."""

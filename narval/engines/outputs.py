@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -55,10 +54,12 @@ def judge(
     """
     if not raws and not prototype.outputs:
         return NOTHING
-    bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
+    bounds = prototype.bound_outputs
+    if prototype.output_variables:
+        bounds = tuple((output, output.condition.bind(bindings)) for output, _ in bounds)
     errors: list[Accepted] = []
     accepted: list[Accepted] = []
-    counts: Counter[str] = Counter()
+    counts: dict[str, int] = {}
     for raw in raws:
         element = Element(0, raw.xml)
         refusal = view.schema_fault(raw.xml)
@@ -70,23 +71,27 @@ def judge(
             errors.append(Accepted(raw.xml))
             continue
         fitting, tree = _fitting(element, bounds)
-        fault, key = "" if erred else _misfit(prototype, raw, element, fitting), None
-        if not fault and fitting:
-            counts[fitting[0].id] += 1
-            if fitting[0].unique is not None:
-                fault, key = _key(fitting[0], tree or Tree(element))
-        if fault:
+        if not erred and (len(fitting) != 1 or raw.output not in (None, fitting[0].id)):
+            fault = _misfit(prototype, raw, element, fitting)
             return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
+        key = None
+        if fitting:
+            output = fitting[0]
+            counts[output.id] = counts.get(output.id, 0) + 1
+            if output.unique is not None:
+                fault, key = _key(output, tree or Tree(element))
+                if fault:
+                    return Verdict(fault=fault, output=raw.output or ", ".join(each.id for each in fitting))
         (errors if erred else accepted).append(Accepted(raw.xml, key))
     if complete:
         for output in prototype.outputs:
-            fault = _miscount(output, counts[output.id], bool(errors))
-            if fault:
+            count = counts.get(output.id, 0)
+            if count != 1 and (fault := _miscount(output, count, bool(errors))):
                 return Verdict(fault=fault, output=output.id)
     return Verdict(accepted=tuple(accepted), errors=tuple(errors))
 
 
-def _fitting(element: Element, bounds: list[tuple[Output, Bound]]) -> tuple[list[Output], Tree | None]:
+def _fitting(element: Element, bounds: tuple[tuple[Output, Bound], ...]) -> tuple[list[Output], Tree | None]:
     """The outputs that an element fits; and its tree, where its name alone did not tell."""
     tree: Tree | None = None
     found = []
@@ -105,9 +110,7 @@ def _misfit(prototype: Prototype, raw: Raw, element: Element, fitting: list[Outp
         return f"a {element.name} element fits no output; declared: {wanted}"
     if len(fitting) > 1:
         return f"a {element.name} element fits several outputs: {', '.join(output.id for output in fitting)}"
-    if raw.output is not None and raw.output != fitting[0].id:
-        return f"a {element.name} element was returned for output {raw.output} but fits {fitting[0].id}"
-    return ""
+    return f"a {element.name} element was returned for output {raw.output} but fits {fitting[0].id}"
 
 
 def _miscount(output: Output, count: int, erred: bool) -> str:

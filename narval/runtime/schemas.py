@@ -56,7 +56,7 @@ class Schemas:
 
     def refusal(self, xml: bytes) -> str | None:
         """Why an element is refused, for people; None when it is not."""
-        fault = self.fault(xml)
+        fault = self.fault(xml) if self._names else None
         return None if fault is None else f"line {fault[1]}, column {fault[2]}: {fault[0]}"
 
     def fault(self, xml: bytes) -> Refusal | None:
