@@ -8,6 +8,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +25,9 @@ from narval.runtime.executors.printing import end_prints
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
 _WANTED = "expected an Element, XML text or bytes, or an lxml element"
+_BYTES = (bytes, bytearray)
+_WRITTEN = (str, Element, *_BYTES)
+_SEVERAL = (list, tuple)
 
 
 class BadOutputError(ActionError):
@@ -33,6 +37,7 @@ class BadOutputError(ActionError):
         super().__init__(message, "bad-output", final=True)
 
 
+@lru_cache(maxsize=4096)
 def parameter(input_id: str) -> str:
     """The name of the parameter that gets an input: every character that is no identifier character becomes
     "_", and what would be no name then gets one more ("2nd" is `_2nd`, "from" is `from_`).
@@ -89,6 +94,8 @@ def elements(result: object) -> list[Raw]:
     """
     if result is None:
         return []
+    if isinstance(result, _WRITTEN):
+        return [Raw(_element(result, ""))]
     if isinstance(result, dict):
         return [raw for output, value in result.items() for raw in _of_output(output, value)]
     return [Raw(_element(thing, place)) for place, thing in _things(result)]
@@ -103,7 +110,7 @@ def _of_output(output: object, value: object) -> Iterator[Raw]:
 
 
 def _things(value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, list | tuple):
+    if isinstance(value, _SEVERAL):
         yield from ((f"item {number}", thing) for number, thing in enumerate(value, 1))
     elif value is not None:
         yield "", value
@@ -116,10 +123,12 @@ def _element(thing: object, place: str) -> bytes:
     """
     prefix = f"{place}: " if place else ""
     try:
+        if isinstance(thing, str):
+            return canonical(thing)
         if isinstance(thing, Element):
             return canonical(thing.xml)
-        if isinstance(thing, str | bytes | bytearray):
-            return canonical(thing if isinstance(thing, str) else bytes(thing))
+        if isinstance(thing, _BYTES):
+            return canonical(bytes(thing))
         if isinstance(thing, etree._Element) and isinstance(thing.tag, str):
             return canonical(etree.tostring(thing, encoding="utf-8", with_tail=False))
     except ElementError as error:
