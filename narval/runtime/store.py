@@ -181,14 +181,23 @@ class Batch:
             put(self, change)
 
 
+def _put_added(batch: Batch, change: changes.Added) -> None:
+    batch.elements.append(change)
+
+
+def _put_held(batch: Batch, change: changes.Held) -> None:
+    for eid in change.eids:
+        batch.held.append((change.run, eid))
+
+
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
     batch.forgotten_elements.extend(change.eids)
     batch.forgotten_runs.extend(change.runs)
 
 
 _PUT: dict[type, Callable[[Batch, Any], None]] = {
-    changes.Added: lambda batch, change: batch.elements.append(change),
-    changes.Held: lambda batch, change: batch.held.extend((change.run, eid) for eid in change.eids),
+    changes.Added: _put_added,
+    changes.Held: _put_held,
     changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
     changes.Used: lambda batch, change: batch.marks.extend((*change.scope, eid) for eid in change.eids),
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
