@@ -14,7 +14,12 @@ LONGEST = 4096
 _NAME = rb"[A-Za-z_][A-Za-z0-9_.-]*+"
 _VALUE = rb"""[^"'<>&\x00-\x1f\x7f-\xff]*+"""
 _is_flat = re.compile(rb"<%b(?: %b=(?:\"%b\"|'%b'))*+/>" % (_NAME, _NAME, _VALUE, _VALUE)).fullmatch
+_is_kept_flat = re.compile(rb"<%b(?: %b=\"%b\")*+/>" % (_NAME, _NAME, _VALUE)).fullmatch
 _pairs = re.compile(r' ([^=]+)="([^"]*)"').findall
+
+
+# A number is looked for in bytes as it is; for bytes in bytes an exception is made first, and dropped.
+_APOSTROPHE, _EQUALS = b"'="
 
 
 _latest: list[tuple[bytes, dict[str, str]]] = [(b"", {})]
@@ -25,8 +30,8 @@ def canonical_flat(data: bytes) -> bytes | None:
     """The bytes under which an element is kept; None when that is for the parser to say."""
     if len(data) > LONGEST or _is_flat(data) is None:
         return None
-    xml = data.replace(b"'", b'"') if b"'" in data else data
-    if b'="' not in xml:
+    xml = data.replace(b"'", b'"') if _APOSTROPHE in data else data
+    if _EQUALS not in xml:
         return xml
     attributes = _attributes(xml)
     if "eid" in attributes or "xmlns" in attributes or 2 * len(attributes) != xml.count(b'"'):
@@ -40,7 +45,7 @@ def flat_attributes(xml: bytes) -> dict[str, str] | None:
     latest, attributes = _latest[0]
     if latest is xml:
         return attributes.copy()
-    if len(xml) > LONGEST or b"'" in xml or _is_flat(xml) is None:
+    if len(xml) > LONGEST or _is_kept_flat(xml) is None:
         return None
     attributes = _attributes(xml)
     return None if "xmlns" in attributes else attributes
