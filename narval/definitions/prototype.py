@@ -58,6 +58,11 @@ class Input:
         """What an element must satisfy to be given here. Raises PatternError."""
         return _condition(self.match, self.namespaces, self.tightens)
 
+    @cached_property
+    def bound(self) -> Bound | None:
+        """The condition as it is for every call; None where it uses variables. Raises PatternError."""
+        return None if self.condition.variables else self.condition.bind()
+
 
 @dataclass(frozen=True, init=False)
 class Output:
@@ -115,6 +120,11 @@ class Prototype:
     def bound_outputs(self) -> tuple[tuple[Output, Bound], ...]:
         """The outputs, and what must hold of each if its patterns use no variables. Raises PatternError."""
         return tuple((each, each.condition.bind()) for each in self.outputs)
+
+    @cached_property
+    def each_output_once(self) -> dict[str, int]:
+        """How often each output is given where all are given once, by id."""
+        return {each.id: 1 for each in self.outputs}
 
     def input(self, id: str) -> Input | None:
         """The input of that id."""

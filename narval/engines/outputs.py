@@ -61,16 +61,18 @@ def judge(
     accepted: list[Accepted] = []
     counts: dict[str, int] = {}
     for raw in raws:
-        element = Element(0, raw.xml)
-        refusal = view.schema_fault(raw.xml)
+        xml = raw.xml
+        element = Element(0, xml)
+        refusal = view.schema_fault(xml)
         if refusal is not None:
             fault = f"a {element.name} element is refused by its schema: {refusal}"
             return Verdict(fault=fault, output=raw.output or "")
-        erred = element.name == ERROR
+        name = element.name
+        erred = name == ERROR
         if erred and complete:
-            errors.append(Accepted(raw.xml))
+            errors.append(Accepted(xml))
             continue
-        fitting, tree = _fitting(element, bounds)
+        fitting, tree = _fitting(element, name, bounds)
         if not erred and (len(fitting) != 1 or raw.output not in (None, fitting[0].id)):
             fault = _misfit(prototype, raw, element, fitting)
             return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
@@ -82,21 +84,23 @@ def judge(
                 fault, key = _key(output, tree or Tree(element))
                 if fault:
                     return Verdict(fault=fault, output=raw.output or ", ".join(each.id for each in fitting))
-        (errors if erred else accepted).append(Accepted(raw.xml, key))
-    if complete:
+        (errors if erred else accepted).append(Accepted(xml, key))
+    if complete and counts != prototype.each_output_once:
         for output in prototype.outputs:
-            count = counts.get(output.id, 0)
-            if count != 1 and (fault := _miscount(output, count, bool(errors))):
+            fault = _miscount(output, counts.get(output.id, 0), bool(errors))
+            if fault:
                 return Verdict(fault=fault, output=output.id)
-    return Verdict(accepted=tuple(accepted), errors=tuple(errors))
+    return Verdict(tuple(accepted), tuple(errors))
 
 
-def _fitting(element: Element, bounds: tuple[tuple[Output, Bound], ...]) -> tuple[list[Output], Tree | None]:
+def _fitting(
+    element: Element, name: str, bounds: tuple[tuple[Output, Bound], ...]
+) -> tuple[list[Output], Tree | None]:
     """The outputs that an element fits; and its tree, where its name alone did not tell."""
     tree: Tree | None = None
     found = []
     for output, bound in bounds:
-        if element.name not in bound.sufficient:
+        if name not in bound.sufficient:
             tree = tree or Tree(element)
             if not bound.test(tree):
                 continue

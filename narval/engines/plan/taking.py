@@ -28,6 +28,8 @@ def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> S
     if via is not None:
         took = plan.state.transition(via.id).took
         near = (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
+    if step.context is None:
+        return Surroundings(plan.view, plan.state.run, near, arguments)
     return plan.surroundings(step.context, near, arguments)
 
 
@@ -44,7 +46,7 @@ def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[in
 class Taking:
     """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
 
-    __slots__ = ("_arguments", "_around", "_bounds", "inputs", "plan", "step")
+    __slots__ = ("_arguments", "_around", "_selected", "inputs", "plan", "step")
 
     def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
         self.plan, self.step, self.inputs = plan, step, prototype.inputs
@@ -52,8 +54,8 @@ class Taking:
         if step.arguments:
             self._arguments = tuple([Element(-1 - at, xml) for at, xml in enumerate(step.arguments)])
         self._around = around(plan, step, self._arguments)
-        self._bounds: dict[str, Bound] = {}
-        """The conditions of inputs, once somebody has asked; those of a `foreach` are restricted."""
+        self._selected: tuple[str, Bound] | None = None
+        """The input that takes what `foreach` selects, and what that must be."""
 
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
@@ -87,7 +89,7 @@ class Taking:
     def restrict(self, slot: Input, selected: Condition) -> None:
         """The input takes only what `foreach` selects (N19)."""
         condition = Condition((*selected.patterns, *slot.condition.patterns))
-        self._bounds[slot.id] = condition.bind(self.plan.bindings(condition.variables))
+        self._selected = slot.id, condition.bind(self.plan.bindings(condition.variables))
 
     def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
         """Those of `eids` that an input has not used and that nobody has reserved or replaced."""
@@ -138,13 +140,11 @@ class Taking:
 
     def _bound(self, slot: Input) -> Bound:
         """What an element must satisfy to be given to an input."""
-        bound = self._bounds.get(slot.id)
-        if bound is None:
-            condition = slot.condition
-            variables = condition.variables
-            bound = condition.bind(self.plan.bindings(variables)) if variables else condition.bind()
-            self._bounds[slot.id] = bound
-        return bound
+        if self._selected is not None and self._selected[0] == slot.id:
+            return self._selected[1]
+        if slot.bound is not None:
+            return slot.bound
+        return slot.condition.bind(self.plan.bindings(slot.condition.variables))
 
     def _added(self, eid: int) -> int:
         return self.plan.add(self._arguments[-1 - eid].xml, self.step.id)
