@@ -46,7 +46,9 @@ class Contexts:
 
     def join(self, run: int, eids: Iterable[int]) -> None:
         """Elements join a run's context."""
-        held = self._held.setdefault(run, {})
+        held = self._held.get(run)
+        if held is None:
+            held = self._held[run] = {}
         last = next(reversed(held), 0)
         for eid in eids:
             if eid in held:
