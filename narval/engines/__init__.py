@@ -1,6 +1,7 @@
 """How each kind runs. A new kind is a module here and a row in this table.
 
-An engine is imported when the first run needs it: workers, which see only events, need none.
+An engine is imported when the first definition of its kind is to be run: workers, which see only events,
+need none.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ class Engines(Mapping[str, "Engine"]):
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         self._modules = modules
+        self._imported: dict[str, Engine] = {}
 
     def __getitem__(self, word: str) -> Engine:
-        return cast("Engine", import_module(f"narval.engines.{self._modules[word]}"))
+        engine = self._imported.get(word)
+        if engine is None:
+            engine = cast("Engine", import_module(f"narval.engines.{self._modules[word]}"))
+            self._imported[word] = engine
+        return engine
 
     def __contains__(self, word: object) -> bool:
         return word in self._modules
@@ -41,6 +47,13 @@ ENGINES = Engines({"recipe": "plan", "automaton": "automaton", "process": "proce
 
 RUN_KINDS = Engines({"plan": "plan", "automaton": "automaton", "process": "process"})
 """The kind of a run, and its engine."""
+
+
+def import_engines(library: Library) -> None:
+    """Have the engines of all that a library has to be run, before the first run waits for one."""
+    for kind in ENGINES:
+        if library.of(kind):
+            ENGINES[kind]
 
 
 def runnable(library: Library, name: str) -> Definition | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval.definitions.library import Definition, Parsed
+from narval.engines import import_engines
 from narval.errors import (
     DaemonGoneError,
     Fault,
@@ -242,8 +243,10 @@ class Daemon:
         start_declared(turn, acted)
 
     def use(self, loaded: Loaded) -> None:
-        """From now on these are the definitions."""
+        """From now on these are the definitions; their engines are there before the first run needs one."""
         self.loaded = loaded
+        if not self.quiet:
+            import_engines(loaded.library)
         self.agent.library = loaded.library
         self.performer.use(loaded.library, Modules(loaded.functions, loaded.sources, loaded.leases))
 

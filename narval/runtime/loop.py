@@ -70,7 +70,7 @@ class Loop:
         store: Store,
         schemas: Schemas,
         clock: Clock,
-        perform: Callable[[Run, Outer], None],
+        perform: Callable[[Run, Outer], Event | None],
         *,
         limit: int = 1000,
         asleep: bool = False,
@@ -84,7 +84,7 @@ class Loop:
         self.gone: NarvalError | None = None
         """Why there will be no more turns."""
         self._perform = perform
-        self._at_once = store.is_volatile
+        self._at_once = store.is_volatile and not asleep
         """Nothing is recorded that could be there after a crash: what is asked for need not wait for it."""
         self._inbox: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
@@ -138,8 +138,11 @@ class Loop:
 
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer who waited for it."""
-        if turn.outer:
-            self._hand_out(turn)
+        if not self.asleep:
+            for run, command in turn.outer:
+                event = self._perform(run, command)
+                if event is not None:
+                    self._inbox.append(Delivery(run.eid, event))
         answers, self._answers = self._answers, []
         for answer in answers:
             answer(None)
@@ -168,22 +171,24 @@ class Loop:
                 if item.recorded is not None:
                     self._answers.append(item.recorded)
             self._inbox.popleft()
-            if self._at_once and turn.outer:
-                self._hand_out(turn)
+            if self._at_once:
+                self._go_on(turn, room)
 
-    def _hand_out(self, turn: Turn) -> None:
-        """Let be performed what runs have asked for; asleep, that is left to the next daemon."""
-        asked, turn.outer = turn.outer, []
-        if not self.asleep:
-            for run, command in asked:
-                self._perform(run, command)
+    def _go_on(self, turn: Turn, room: _Room) -> None:
+        """Let be performed what runs ask for, and tell them what comes of it at once, while there is room."""
+        asked = turn.outer
+        while asked and room.take():
+            run, command = asked.popleft()
+            event = self._perform(run, command)
+            if event is not None:
+                turn.tell(run.eid, event)
 
     def _drain(self, turn: Turn, room: _Room) -> None:
         """Tell what is queued: what the last turn left, what this one has woken."""
         while self.agent.queue and room.take():
             turn.tell_next()
-            if self._at_once and turn.outer:
-                self._hand_out(turn)
+            if self._at_once:
+                self._go_on(turn, room)
 
     def _keep_waiting(self, turn: Turn) -> None:
         """What is still queued is recorded with the turn, and taken first next time, after a crash too."""

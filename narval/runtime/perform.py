@@ -1,4 +1,7 @@
-"""Hands each outer command to the part that does it, and brings back what comes of it as an event."""
+"""Hands each outer command to the part that does it, and brings back what comes of it as an event.
+
+What comes of it at once is given back to whoever has it performed; all else is posted for a later turn.
+"""
 
 from __future__ import annotations
 
@@ -99,24 +102,26 @@ class Performer:
         self.stopping = False
         self.timeout = timeout
         self._post, self._home, self._prefix = post, home, prefix
-        self._perform: dict[type, Callable[[Run, Any], None]] = {
+        self._perform: dict[type, Callable[[Run, Any], Returned | None]] = {
             Call: self._call,
             Abandon: self._abandon,
             Answer: self._answer,
         }
 
-    def __call__(self, run: Run, command: Outer) -> None:
-        """Perform a command; when the daemon is stopping, leave it to the next one (N34)."""
+    def __call__(self, run: Run, command: Outer) -> Returned | None:
+        """Perform a command; when the daemon is stopping, leave it to the next one (N34).
+
+        What a call comes to is given back, if it is over at once; otherwise it will be posted.
+        """
         if self.stopping:
-            return
+            return None
         try:
-            self._perform[type(command)](run, command)
+            return self._perform[type(command)](run, command)
         except Exception as error:
             log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
-            if isinstance(command, Call):
-                self._refuse(
-                    run, command, Problem("internal-error", f"narval could not make the call: {error!r}")
-                )
+            if not isinstance(command, Call):
+                return None
+            return _refused(command, _unmade(error))
 
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29)."""
@@ -137,10 +142,10 @@ class Performer:
                 self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
         elif child is not None:
             return  # it goes on by itself
-        elif call.begun:
-            self._refuse(run, call, INTERRUPTED)
         else:
-            self(run, call)
+            back = _refused(call, INTERRUPTED) if call.begun else self(run, call)
+            if back is not None:
+                self._post(Delivery(run.eid, back))
 
     def outside_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, unique across homes."""
@@ -172,44 +177,39 @@ class Performer:
 
     # --- calls ----------------------------------------------------------------------------------------
 
-    def _call(self, run: Run, call: Call) -> None:
+    def _call(self, run: Run, call: Call) -> Returned | None:
         if call.kind in ENGINES:
             self._post(Request(partial(_begin, run, call), _ignore))
-            return
+            return None
         if call.kind == "node":
-            (self._script if call.name == SCRIPT else self._node)(run, call)
-            return
+            return (self._script if call.name == SCRIPT else self._node)(run, call)
         prepared = _A_PROGRAM if call.program is not None else self._prepare(run, call)
         if prepared is None:
-            self._refuse(run, call, Problem("unknown-target", f"there is no {call.kind} named {call.name}"))
-            return
+            return _refused(call, Problem("unknown-target", f"there is no {call.kind} named {call.name}"))
         inputs = self._inputs(call, prepared)
         if isinstance(inputs, Problem):
-            self._refuse(run, call, inputs)
-        elif not (
-            prepared.inline and call.on_restart != "error" and self._at_once(run, call, prepared, inputs)
-        ):
-            self._begin_task(run, call, self._task(run, call, prepared, inputs))
+            return _refused(call, inputs)
+        if prepared.inline and (outcome := self._at_once(run, call, prepared.task, inputs)) is not None:
+            return _returned(call.call, outcome)
+        self._begin_task(run, call, self._task(run, call, prepared, inputs))
+        return None
 
-    def _at_once(self, run: Run, call: Call, prepared: _Prepared, inputs: Given) -> bool:
-        """Whether the call has been answered here and now."""
-        current = CurrentCall(
-            self.outside_id(call.call), run.eid, call.step, self._home, attempt=call.attempt
-        )
-        outcome = self.executor.at_once(prepared.task, inputs, current)
-        if outcome is None:
-            return False
-        self._back(run.eid, call.call, outcome)
-        return True
+    def _at_once(self, run: Run, call: Call, task: Task, inputs: Given) -> Outcome | None:
+        """What an inline call comes to, if it may be answered here and now."""
+        if call.on_restart == "error":
+            return None
+        id = self.outside_id(call.call)
+        current = CurrentCall(id, run.eid, call.step, self._home, None, call.attempt)
+        return self.executor.at_once(task, inputs, current)
 
-    def _node(self, run: Run, call: Call) -> None:
+    def _node(self, run: Run, call: Call) -> Returned | None:
         """A node of a process is executed, or backtracked, by the user's class for its type."""
         definition = self.agent.definition(run, "node-type", call.name)
         code = self.function_of(run, definition) if definition is not None else None
         if not isinstance(definition, Code) or code is None:
-            why = f"there is no node type named {call.name}"
-            self._refuse(run, call, Problem("unknown-target", why, final=True))
-            return
+            return _refused(
+                call, Problem("unknown-target", f"there is no node type named {call.name}", final=True)
+            )
         timeout = call.timeout if call.timeout is not None else self.timeout
         stub = self.stubs.get(call.name)
         if stub is not None:
@@ -218,15 +218,14 @@ class Performer:
         try:
             node = node_task(run, call, definition, code, timeout)
         except ActionError as error:
-            self._refuse(run, call, Problem(error.kind, str(error), final=error.final))
-            return
+            return _refused(call, Problem(error.kind, str(error), final=error.final))
         source = self._code_of(run, definition).sources.get(definition.path)
-        self._begin_node(run, call, node, self._path_of(definition), definition.function, source)
+        return self._begin_node(run, call, node, self._path_of(definition), definition.function, source)
 
-    def _script(self, run: Run, call: Call) -> None:
+    def _script(self, run: Run, call: Call) -> Returned | None:
         """The script of a node is run."""
         timeout = call.timeout if call.timeout is not None else self.timeout
-        self._begin_node(run, call, script_task(run, call, timeout))
+        return self._begin_node(run, call, script_task(run, call, timeout))
 
     def _begin_node(
         self,
@@ -236,7 +235,7 @@ class Performer:
         path: str = "",
         function_name: str = "",
         source: bytes | None = None,
-    ) -> None:
+    ) -> Returned | None:
         task = Task(
             call=self.outside_id(call.call),
             run=run.eid,
@@ -253,7 +252,10 @@ class Performer:
             home=self._home,
             about=node.about,
         )
+        if node.where == "inline" and (outcome := self._at_once(run, call, task, {})) is not None:
+            return _returned(call.call, node.finished(outcome))
         self._begin_task(run, call, task, node.finished)
+        return None
 
     def _path_of(self, definition: Definition) -> str:
         """Where the module of some code is."""
@@ -366,22 +368,11 @@ class Performer:
             go()
         except Exception as refusal:
             log.exception("call %s of run %d could not be begun", call, run.eid)
-            self._refuse(
-                run, asked, Problem("internal-error", f"narval could not make the call: {refusal!r}")
-            )
-
-    def _refuse(self, run: Run, call: Call, problem: Problem) -> None:
-        self._post(Delivery(run.eid, Returned(0, 0.0, call.call, problem=problem)))
+            self._post(Delivery(run.eid, _refused(asked, _unmade(refusal))))
 
     def _done(self, run: int, call: str, outcome: Outcome) -> None:
         self._flying.discard(self.outside_id(call))
-        self._back(run, call, outcome)
-
-    def _back(self, run: int, call: str, outcome: Outcome) -> None:
-        """A call came back: the run is told in a turn."""
-        elements = tuple(outcome.elements)
-        event = Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
-        self._post(Delivery(run, event))
+        self._post(Delivery(run, _returned(call, outcome)))
 
     async def _produced(self, run: int, call: str, elements: list[Raw]) -> None:
         """A source has elements: it goes on when they are recorded (N36)."""
@@ -418,6 +409,21 @@ def _begin(run: Run, call: Call, turn: Turn) -> None:
     if turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment) is None:
         problem = Problem("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
+
+
+def _returned(call: str, outcome: Outcome) -> Returned:
+    """A call is over."""
+    elements = tuple(outcome.elements)
+    return Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
+
+
+def _refused(call: Call, problem: Problem) -> Returned:
+    """A call could not be made."""
+    return Returned(0, 0.0, call.call, problem=problem)
+
+
+def _unmade(error: Exception) -> Problem:
+    return Problem("internal-error", f"narval could not make the call: {error!r}")
 
 
 def _finish(

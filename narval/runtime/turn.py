@@ -68,7 +68,7 @@ class Turn:
         """Nothing is told and nothing performed: what is asked is recorded for the next daemon."""
         self.memory = agent.memory
         self.batch = Batch()
-        self.outer: list[tuple[Run, commands.Outer]] = []
+        self.outer: deque[tuple[Run, commands.Outer]] = deque()
         self.ended: list[Run] = []
         self.quit = False
         self._run: Run | None = None
