@@ -136,7 +136,13 @@ class Daemon:
             self.agent.idle = Idle(settings.forget_after)
         restore(self.agent, store)
         self.loop = Loop(
-            self.agent, store, self.schemas, clock, self.performer, limit=settings.turn_limit, asleep=quiet
+            self.agent,
+            store,
+            self.schemas,
+            clock,
+            self.performer.perform,
+            limit=settings.turn_limit,
+            asleep=quiet,
         )
         self._bell = asyncio.Event()
         self._alarm: Alarm | None = None

@@ -22,7 +22,7 @@ from narval.definitions.code import Code
 from narval.definitions.library import Definition, Library
 from narval.definitions.transform import Transform
 from narval.engines import ENGINES
-from narval.engines.commands import Abandon, Answer, Call, Outer
+from narval.engines.commands import Abandon, Call, Outer
 from narval.engines.events import Begun, Caller, Cancelled, Problem, Produced, Raw, Returned
 from narval.errors import ActionError
 from narval.memory.element import Element
@@ -102,13 +102,15 @@ class Performer:
         self.stopping = False
         self.timeout = timeout
         self._post, self._home, self._prefix = post, home, prefix
-        self._perform: dict[type, Callable[[Run, Any], Returned | None]] = {
-            Call: self._call,
-            Abandon: self._abandon,
-            Answer: self._answer,
+        self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
+            "action": self._action,
+            "transform": self._action,
+            "program": self._program,
+            "node": self._node,
+            **dict.fromkeys(ENGINES, self._nested),
         }
 
-    def __call__(self, run: Run, command: Outer) -> Returned | None:
+    def perform(self, run: Run, command: Outer) -> Returned | None:
         """Perform a command; when the daemon is stopping, leave it to the next one (N34).
 
         What a call comes to is given back, if it is over at once; otherwise it will be posted.
@@ -116,7 +118,11 @@ class Performer:
         if self.stopping:
             return None
         try:
-            return self._perform[type(command)](run, command)
+            if isinstance(command, Call):
+                return self._calls[command.kind](run, command)
+            if isinstance(command, Abandon):
+                self._abandon(run, command)
+            return None  # whoever asked has an Answer from the turn, and is told once that is recorded
         except Exception as error:
             log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
             if not isinstance(command, Call):
@@ -143,7 +149,7 @@ class Performer:
         elif child is not None:
             return  # it goes on by itself
         else:
-            back = _refused(call, INTERRUPTED) if call.begun else self(run, call)
+            back = _refused(call, INTERRUPTED) if call.begun else self.perform(run, call)
             if back is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -177,13 +183,20 @@ class Performer:
 
     # --- calls ----------------------------------------------------------------------------------------
 
-    def _call(self, run: Run, call: Call) -> Returned | None:
-        if call.kind in ENGINES:
-            self._post(Request(partial(_begin, run, call), _ignore))
-            return None
-        if call.kind == "node":
-            return (self._script if call.name == SCRIPT else self._node)(run, call)
-        prepared = _A_PROGRAM if call.program is not None else self._prepare(run, call)
+    def _nested(self, run: Run, call: Call) -> None:
+        """A run of its own answers."""
+        self._post(Request(partial(_begin, run, call), _ignore))
+
+    def _program(self, run: Run, call: Call) -> Returned | None:
+        inputs = self._inputs(call, _A_PROGRAM)
+        if isinstance(inputs, Problem):
+            return _refused(call, inputs)
+        self._begin_task(run, call, self._task(run, call, _A_PROGRAM, inputs))
+        return None
+
+    def _action(self, run: Run, call: Call) -> Returned | None:
+        """An action is called, or a stylesheet applied."""
+        prepared = self._prepare(run, call)
         if prepared is None:
             return _refused(call, Problem("unknown-target", f"there is no {call.kind} named {call.name}"))
         inputs = self._inputs(call, prepared)
@@ -203,7 +216,10 @@ class Performer:
         return self.executor.at_once(task, inputs, current)
 
     def _node(self, run: Run, call: Call) -> Returned | None:
-        """A node of a process is executed, or backtracked, by the user's class for its type."""
+        """A node is executed, or backtracked: by its script, or by the user's class for its type."""
+        if call.name == SCRIPT:
+            timeout = call.timeout if call.timeout is not None else self.timeout
+            return self._begin_node(run, call, script_task(run, call, timeout))
         definition = self.agent.definition(run, "node-type", call.name)
         code = self.function_of(run, definition) if definition is not None else None
         if not isinstance(definition, Code) or code is None:
@@ -221,11 +237,6 @@ class Performer:
             return _refused(call, Problem(error.kind, str(error), final=error.final))
         source = self._code_of(run, definition).sources.get(definition.path)
         return self._begin_node(run, call, node, self._path_of(definition), definition.function, source)
-
-    def _script(self, run: Run, call: Call) -> Returned | None:
-        """The script of a node is run."""
-        timeout = call.timeout if call.timeout is not None else self.timeout
-        return self._begin_node(run, call, script_task(run, call, timeout))
 
     def _begin_node(
         self,
@@ -392,9 +403,6 @@ class Performer:
 
     def _cancel(self, run: int, reason: str) -> None:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
-
-    def _answer(self, run: Run, command: Answer) -> None:
-        """Whoever asked has it from the turn, and is told once that is recorded."""
 
 
 def _begin(run: Run, call: Call, turn: Turn) -> None:

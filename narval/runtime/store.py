@@ -323,11 +323,15 @@ class VolatileStore(Store):
 
     def commit(self, *batches: Batch) -> None:
         """Keep what is asked for later."""
+        journals = self._journals
         for batch in batches:
             for run, seq, event, decided, commands in batch.journal:
                 # Tuples, which the garbage collector lets go of: what is in them refers to nothing.
                 advance = (run, seq, event, tuple(decided), tuple(commands))
-                self._journals.setdefault(run, []).append(advance)
+                entries = journals.get(run)
+                if entries is None:
+                    entries = journals[run] = []
+                entries.append(advance)
             if batch.runs:
                 self._runs.update((row.eid, row) for row in batch.runs)
             if batch.snapshots:

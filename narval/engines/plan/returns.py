@@ -10,7 +10,7 @@ from narval.engines.outputs import NOTHING, Accepted, Verdict, judge
 from narval.engines.plan import tries
 from narval.engines.plan.changes import CallBack, StepDone
 from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import CallRun
+from narval.engines.plan.state import CallRun, StepRun
 from narval.engines.plan.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
 from narval.memory.element import Element
 from narval.memory.trouble import read_error
@@ -24,12 +24,14 @@ def produced(plan: Deciding, event: Produced) -> None:
     """
     if event.call not in plan.state.calls:
         return
-    step, call = _made_by(plan, event.call)
+    place = plan.state.calls[event.call]
+    step, run = plan.recipe.steps[place], plan.state.steps[place]
+    call = run.calls[event.call]
     tries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
     if verdict.fault:
         plan.ask(commands.Abandon(event.call))
-        _end_call(plan, step, call, _bad_output(plan, step, event.call, call, verdict))
+        _end_call(plan, step, run, call, _bad_output(plan, step, event.call, call, verdict))
         return
     for each in (*verdict.accepted, *verdict.errors):
         _keep(plan, step, event.call, call, each, held=False)
@@ -37,43 +39,30 @@ def produced(plan: Deciding, event: Produced) -> None:
 
 def returned(plan: Deciding, event: Returned) -> None:
     """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
-    if event.call not in plan.state.calls:
+    place = plan.state.calls.get(event.call)
+    if place is None:
         return
-    step, call = _made_by(plan, event.call)
+    step, run = plan.recipe.steps[place], plan.state.steps[place]
+    call = run.calls[event.call]
     if step.timeout is not None:
         tries.back(plan, step, event.call, call)
-    problem = None
     if event.problem is not None or event.abandoned:
-        problem = _problem_of(step, call, event)
-        if problem is not None and tries.try_again(plan, step, event.call, problem):
-            return
-    back: CallBack | None
-    if event.abandoned and call.source:
-        back = CallBack(event.call)
-    elif problem is not None:
-        back = _in_error(plan, step, call, event, problem)
+        back = _unwell(plan, step, call, event)
     elif step.kind in WITH_PROTOTYPE:
         back = _with_outputs(plan, step, call, event)
-        if back is None:
-            return
     else:
         back = CallBack(event.call, event.eids)
         if event.eids:
             plan.command(commands.Hold(event.eids))
-    _end_call(plan, step, call, back)
+    if back is not None:
+        _end_call(plan, step, run, call, back)
 
 
-def _made_by(plan: Deciding, call: str) -> tuple[Step, CallRun]:
-    step = plan.state.calls[call]
-    return plan.recipe.steps[step], plan.state.steps[step].calls[call]
-
-
-def _end_call(plan: Deciding, step: Step, call: CallRun, back: CallBack) -> None:
+def _end_call(plan: Deciding, step: Step, run: StepRun, call: CallRun, back: CallBack) -> None:
     """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
     well = back.fault is None and not back.errors
     if call.reserved:
         plan.command(commands.Outdate(call.reserved) if well else commands.Release(call.reserved))
-    run = plan.state.steps[step.id]
     if well and run.each is None:
         plan.change(StepDone(step.id, back.call, back.produced))
         plan.to_judge.append(step)
@@ -83,6 +72,16 @@ def _end_call(plan: Deciding, step: Step, call: CallRun, back: CallBack) -> None
         call_more(plan, step)
     if not run.calls:
         finish(plan, step)
+
+
+def _unwell(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack | None:
+    """A call that did not do its work, or a source that was let go; None when it is tried again."""
+    problem = _problem_of(step, call, event)
+    if problem is None:
+        return CallBack(event.call)
+    if tries.try_again(plan, step, event.call, problem):
+        return None
+    return _in_error(plan, step, call, event, problem)
 
 
 def _problem_of(step: Step, call: CallRun, event: Returned) -> Problem | None:

@@ -372,14 +372,20 @@ def _transition_asleep(state: PlanState, change: TransitionAsleep) -> None:
 
 
 def _transition_fired(state: PlanState, change: TransitionFired) -> None:
-    run = _move_transition(state, change.transition, "fireable")
-    run.state, run.took, run.watch = "fired", change.took, ""
+    if change.transition in state.transitions:
+        run = _move_transition(state, change.transition, "fireable")
+        run.state, run.took, run.watch = "fired", change.took, ""
+    else:
+        state.transitions[change.transition] = TransitionRun("fired", change.took)
     for step in change.ends:
         _move_step(state, step, "history")
         if state.in_error:
             state.in_error.pop(step, None)
     for step in change.starts:
-        _move_step(state, step, "ready").via = change.transition
+        if step in state.steps:
+            _move_step(state, step, "ready").via = change.transition
+        else:
+            state.steps[step] = StepRun("ready", change.transition)
 
 
 def _made_impossible(state: PlanState, change: MadeImpossible) -> None:

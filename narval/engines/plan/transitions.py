@@ -29,12 +29,21 @@ _OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
 
 def judge(plan: Deciding, step: Step) -> None:
     """A step has ended: fire the best of its transitions, or let them wait (N22)."""
-    if plan.state.state != "running":
+    state = plan.state
+    if state.state != "running":
         return
-    if step is plan.recipe.end and plan.state.steps[step.id].state == "done":
+    done = state.steps[step.id].state == "done"
+    if done and step is plan.recipe.end:
         plan.end_reached()
         return
-    if step.sole is not None and not plan.state.asleep and _fire_sole(plan, step, step.sole):
+    sole = step.sole
+    if (
+        done
+        and sole is not None
+        and sole.id not in state.transitions
+        and not (state.asleep or state.in_error)
+    ):
+        _fire_sole(plan, step, sole)
         return
     waiting = _waiting_for(plan, step)
     _choose(plan, _rivals(each for each in step.outs if _is_potential(plan, each)))
@@ -159,21 +168,18 @@ def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[in
         spread(plan, link.step.outs)
 
 
-def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> bool:
+def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> None:
     """Fire what waits for nothing else and has no rival: most transitions of most recipes.
 
-    It does what `_choose` and `_spread` would do, without looking for what cannot be there.
+    It does what `_choose` and `spread` would do, without looking for what cannot be there.
     """
-    state = plan.state
-    if state.in_error or state.steps[step.id].state != "done" or transition.id in state.transitions:
-        return False
+    known = plan.state.steps
     starts, reached = transition.outs, transition.targets
-    if not state.steps.keys().isdisjoint(reached):
-        starts = tuple([each for each in starts if each.id not in state.steps])
+    if not known.keys().isdisjoint(reached):
+        starts = tuple([each for each in starts if each.id not in known])
         reached = tuple([each.id for each in starts])
     plan.change(TransitionFired(transition.id, (), (step.id,), reached))
     plan.to_run.extend(starts)
-    return True
 
 
 def _sleep(plan: Deciding, transition: Transition, wanted: Wanted) -> None:
