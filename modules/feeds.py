@@ -19,10 +19,8 @@ import random
 import re
 import time
 import zlib
-from calendar import timegm
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -339,6 +337,8 @@ async def _body(response: Any) -> bytes:
 
 def _retry_after(text: str) -> float:
     """The seconds that a Retry-After header asks for, at most a day; it holds seconds or a date."""
+    from email.utils import parsedate_to_datetime
+
     try:
         plain = text.strip().isdecimal()
         seconds = float(text) if plain else parsedate_to_datetime(text).timestamp() - time.time()
@@ -495,6 +495,8 @@ def _published(entry: Any, dated: str) -> str:
 
 
 def _parsed_date(entry: Any, _dated: str) -> datetime:
+    from calendar import timegm
+
     parsed = _own(entry, "published_parsed") or _own(entry, "updated_parsed")
     return datetime.fromtimestamp(timegm(parsed), UTC)
 
@@ -505,6 +507,8 @@ def _own(entry: Any, key: str) -> Any:
 
 
 def _mail_date(_entry: Any, dated: str) -> datetime:
+    from email.utils import parsedate_to_datetime
+
     moment = parsedate_to_datetime(dated)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -9,9 +9,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import UTC
-from email.message import Message
-from email.parser import HeaderParser
-from email.utils import getaddresses, parsedate_to_datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +29,8 @@ from .mail_texts import (
 )
 
 if TYPE_CHECKING:
+    from email.message import Message
+
     from .mail_boxes import Account
 
 MAX_HEADER = 256 * 1024
@@ -88,6 +87,8 @@ class Part(NamedTuple):
 
 def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | None = None) -> Part:
     """The part that begins at `start`: its header is read, bounded, and its body found."""
+    from email.parser import HeaderParser
+
     limit = min(end, start + MAX_HEADER)
     fields = _HEADERS.match(raw, start, limit)
     stop = fields.end() if fields else start
@@ -247,6 +248,8 @@ class Header:
 
     def addresses(self, name: str) -> list[tuple[str, str]]:
         """The (name, address) pairs of a field."""
+        from email.utils import getaddresses
+
         value = " ".join(self.raw(name)[:16_000].split())
         try:
             pairs = [pair for pair in getaddresses([value]) if pair[1]]
@@ -263,6 +266,8 @@ class Header:
 
     def moment(self, name: str) -> str:
         """A date in ISO 8601 and UTC, so that dates sort as texts do."""
+        from email.utils import parsedate_to_datetime
+
         value = self.raw(name).rpartition(";")[2].strip()
         if not value:
             return ""

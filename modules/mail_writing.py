@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,6 +105,7 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     from email.headerregistry import Address
     from email.message import EmailMessage
     from email.policy import SMTP
+    from email.utils import format_datetime
 
     given = mail.attributes
     senders, to, cc = (_addresses(given.get(name, ""), name) for name in ("from", "to", "cc"))

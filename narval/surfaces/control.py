@@ -16,9 +16,8 @@ import socket
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from narval import __version__
 from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
@@ -36,8 +35,7 @@ class Answers(Protocol):
         """Perform one operation. Raises NarvalError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """How much one daemon puts up with; times in seconds."""
 
     connections: int = 64

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -113,7 +113,7 @@ def run(script: Script, write: Callable[[str], None]) -> Ran:
 
 @cache
 def _prelude(name: str) -> str:
-    return files("narval.runtime.scripts").joinpath(name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _given(script: Script) -> dict[str, Any]:
