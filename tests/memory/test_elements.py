@@ -26,6 +26,7 @@ ELEMENT = st.tuples(XML, st.floats(allow_nan=False), st.none() | ORIGIN)
 def _grows_old_soon():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "YOUNG", 2)
+        patch.setattr(module, "TOGETHER", 2)
         yield
 
 

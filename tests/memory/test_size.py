@@ -38,6 +38,7 @@ def test_an_element_takes_260_bytes_and_310_once_its_attributes_are_indexed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(elements, "YOUNG", 16)
+    monkeypatch.setattr(elements, "TOGETHER", 16)
     assert 90 <= len(mail(0).xml) <= 100
     assert all(bound.alternatives() for bound in ASKED)
     gc.collect()
