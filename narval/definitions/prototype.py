@@ -112,6 +112,11 @@ class Prototype:
         return tuple(each.id for each in self.inputs if each.list)
 
     @cached_property
+    def outdating(self) -> frozenset[str]:
+        """The ids of the inputs that outdate what they take."""
+        return frozenset(each.id for each in self.inputs if each.outdates)
+
+    @cached_property
     def output_variables(self) -> frozenset[str]:
         """The variables that the patterns of outputs use (N10). Raises PatternError."""
         return frozenset[str]().union(*(each.condition.variables for each in self.outputs))

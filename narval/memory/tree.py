@@ -15,7 +15,7 @@ from narval.memory import change as changes
 from narval.memory.attributes import Values
 from narval.memory.change import Change, MarkScope
 from narval.memory.context import Contexts
-from narval.memory.element import Element, Tree, Trees
+from narval.memory.element import SIGNAL, Element, Tree, Trees
 from narval.memory.elements import Elements
 from narval.memory.extent import Extent, Extents
 from narval.memory.match import Bound
@@ -248,7 +248,7 @@ class Memory:
             for index in self._by_value[name].values():
                 index.add(element)
         self._extents.enter(element, self._trees.of)
-        if element.origin is not None and element.addressed:
+        if name == SIGNAL and element.addressed:
             self._addressed.add(eid)
         if change.declared:
             self.declared[eid] = change.declared

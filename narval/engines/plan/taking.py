@@ -23,13 +23,14 @@ def scope_of(plan: Deciding, step: Step, slot: str, use: bool) -> MarkScope | No
 
 def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> Surroundings:
     """Where the step looks for its inputs: the ranks of N15."""
-    via = plan.recipe.transitions.get(plan.state.step(step.id).via)
+    state = plan.state
+    via = plan.recipe.transitions.get(state.steps[step.id].via)
     near: tuple[tuple[int, ...], ...] = ()
     if via is not None:
-        took = plan.state.transition(via.id).took
+        took = state.transition(via.id).took
         near = (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
     if step.context is None:
-        return Surroundings(plan.view, plan.state.run, near, arguments)
+        return Surroundings(plan.view, state.run, near, arguments)
     return plan.surroundings(step.context, near, arguments)
 
 
@@ -43,29 +44,37 @@ def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[in
         plan.command(commands.Hold(eids))
 
 
+def _not_in_memory(arguments: tuple[bytes, ...]) -> tuple[Element, ...]:
+    return tuple([Element(-1 - at, xml) for at, xml in enumerate(arguments)])
+
+
 class Taking:
     """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
 
-    __slots__ = ("_arguments", "_around", "_selected", "inputs", "plan", "step")
+    __slots__ = ("_arguments", "_around", "_outdating", "_selected", "inputs", "plan", "step")
 
     def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
-        self.plan, self.step, self.inputs = plan, step, prototype.inputs
-        self._arguments: tuple[Element, ...] = ()
-        if step.arguments:
-            self._arguments = tuple([Element(-1 - at, xml) for at, xml in enumerate(step.arguments)])
+        self.plan, self.step = plan, step
+        self.inputs, self._outdating = prototype.inputs, prototype.outdating
+        self._arguments = _not_in_memory(step.arguments) if step.arguments else ()
         self._around = around(plan, step, self._arguments)
         self._selected: tuple[str, Bound] | None = None
         """The input that takes what `foreach` selects, and what that must be."""
 
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
-        return assign([self._slot(each) for each in self.inputs if each is not without])
+        ranks, slots = self._around.ranks, []
+        for each in self.inputs:
+            if each is not without:
+                scope, again = (self.scope(each), self._again(each)) if each.use else (None, ())
+                slots.append(Slot(each.id, ranks(self._bound(each), scope, again), each.optional, each.list))
+        return assign(slots)
 
     def settle(self, assigned: Assignment) -> Settled:
         """What was assigned is taken; arguments among it enter memory."""
-        settled = []
+        settled, given = [], assigned.given
         for each in self.inputs:
-            eids = assigned.given.get(each.id)
+            eids = given.get(each.id)
             if not eids:
                 continue
             if self._arguments:
@@ -77,10 +86,9 @@ class Taking:
 
     def outdated_by(self, settled: Settled) -> tuple[int, ...]:
         """The elements that the step will replace."""
-        outdating = [each.id for each in self.inputs if each.outdates]
-        if not outdating:
+        if not self._outdating:
             return ()
-        return tuple([eid for slot, eids in settled if slot in outdating for eid in eids])
+        return tuple([eid for slot, eids in settled if slot in self._outdating for eid in eids])
 
     def fitting(self, element: Element) -> list[Input]:
         """The inputs that an element fits, whoever may have taken it."""
@@ -129,10 +137,6 @@ class Taking:
         if scope is not None and any(True for _ in view.matching(bound, None)):
             return f"input {slot.id} has used every element that fits {bound.text}"
         return f"nothing in memory fits input {slot.id} ({bound.text})"
-
-    def _slot(self, each: Input) -> Slot:
-        scope, again = (self.scope(each), self._again(each)) if each.use else (None, ())
-        return Slot(each.id, self._around.ranks(self._bound(each), scope, again), each.optional, each.list)
 
     def _again(self, each: Input) -> tuple[int, ...]:
         """What the input may take though it is marked: the run that this one was begun again from used it."""
