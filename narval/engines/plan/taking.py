@@ -23,15 +23,16 @@ def scope_of(plan: Deciding, step: Step, slot: str, use: bool) -> MarkScope | No
 
 def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> Surroundings:
     """Where the step looks for its inputs: the ranks of N15."""
-    state = plan.state
-    via = plan.recipe.transitions.get(state.steps[step.id].via)
-    near: tuple[tuple[int, ...], ...] = ()
-    if via is not None:
-        took = state.transition(via.id).took
-        near = (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
-    if step.context is None:
-        return Surroundings(plan.view, state.run, near, arguments)
-    return plan.surroundings(step.context, near, arguments)
+    return plan.surroundings(step.context, _near(plan, step), arguments)
+
+
+def _near(plan: Deciding, step: Step) -> tuple[tuple[int, ...], ...]:
+    """What the transition that led to the step took, and what its in-steps produced."""
+    via = plan.recipe.transitions.get(plan.state.steps[step.id].via)
+    if via is None:
+        return ()
+    took = plan.state.transition(via.id).took
+    return (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
 
 
 def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
@@ -51,19 +52,50 @@ def _not_in_memory(arguments: tuple[bytes, ...]) -> tuple[Element, ...]:
 class Taking:
     """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
 
-    __slots__ = ("_arguments", "_around", "_outdating", "_selected", "inputs", "plan", "step")
+    __slots__ = ("_arguments", "_outdating", "_selected", "inputs", "plan", "step")
 
     def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
         self.plan, self.step = plan, step
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
         self._arguments = _not_in_memory(step.arguments) if step.arguments else ()
-        self._around = around(plan, step, self._arguments)
         self._selected: tuple[str, Bound] | None = None
         """The input that takes what `foreach` selects, and what that must be."""
 
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
-        ranks, slots = self._around.ranks, []
+        if self.step.context is None and not self._arguments and not self.plan.state.again:
+            at_hand = self.at_hand(without)
+            if at_hand is not None:
+                return Assignment(at_hand)
+        return self.searched(without)
+
+    def at_hand(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+        """What is nearest to each input, where that is what the transition took or its in-steps produced.
+
+        None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
+        wants. Most steps take what the one before them made.
+        """
+        near, among = _near(self.plan, self.step), self.plan.view.among
+        given: dict[str, tuple[int, ...]] = {}
+        for each in self.inputs:
+            if each is without:
+                continue
+            if each.list:
+                return None
+            bound, scope = self._bound(each), self.scope(each) if each.use else None
+            for eids in near:
+                if eids and (found := next(among(eids, bound, scope), None)) is not None:
+                    break
+            else:
+                return None
+            if (found,) in given.values():
+                return None
+            given[each.id] = (found,)
+        return given
+
+    def searched(self, without: Input | None) -> Assignment:
+        """What each input gets of all there is, by rank."""
+        ranks, slots = around(self.plan, self.step, self._arguments).ranks, []
         for each in self.inputs:
             if each is not without:
                 scope, again = (self.scope(each), self._again(each)) if each.use else (None, ())
