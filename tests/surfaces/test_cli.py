@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from lxml import etree
 
 from narval.engines.plan.state import PLAN_MOVES
+from narval.runtime.home import Home
 from narval.surfaces.cli import COMMANDS, main
 from narval.surfaces.cli.runs import STATES
 from narval.surfaces.operations import OPERATIONS
@@ -677,6 +678,25 @@ main(["--home", sys.argv[1], "runs", "--json"], standalone_mode=False)
 heavy = {"asyncio", "lxml", "sqlalchemy", "elementpath", "rich", "alembic", "psutil", "narval.runtime.daemon"}
 print(sorted(heavy & set(sys.modules)), file=sys.stderr)
 """
+
+
+_AT_WORK = """
+import sys
+from narval.surfaces.cli import main
+main(["--home", sys.argv[1], "run", "--until-idle"], standalone_mode=False)
+needless = {"sqlalchemy", "alembic", "elementpath", "rich", "email", "imap_tools", "feedparser", "httpx2"}
+needless |= {f"narval.surfaces.cli.{name}" for name in ("automaton", "homes", "memory", "simulate", "tokens")}
+print(sorted(needless & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_a_daemon_starts_without_what_it_may_never_need(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "home", bare=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_WORK, str(home.path)], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "[]\n"
+    assert " is ready: " in done.stdout
 
 
 def test_asking_a_daemon_imports_nothing_heavy(home: Path) -> None:
