@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from narval.definitions.code import Code
@@ -43,72 +44,43 @@ WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """One execution of a definition: what the runtime keeps beside the engine's own state.
 
-    `state` is None until somebody needs it: a run that is over is read from the journal on demand.
+    `kind` is the engine's: plan, process, …. `state` is None until somebody needs it: a run that is over is
+    read from the journal on demand. `library` is what was loaded when the outermost caller began: the calls
+    of the run are of these versions (N31). `decays` says whether a moment is set at which it is forgotten.
+    `entries` lie behind its last snapshot or start, and with `save_at` of them the next is taken.
     """
 
-    __slots__ = (
-        "abandoned",
-        "attempt",
-        "caller",
-        "calls",
-        "decays",
-        "definition",
-        "digest",
-        "eid",
-        "ended",
-        "engine",
-        "entries",
-        "error",
-        "kind",
-        "library",
-        "name",
-        "phase",
-        "reserved",
-        "save_at",
-        "shown",
-        "started",
-        "state",
-        "version",
-        "wakes",
-        "watches",
-        "word",
-    )  # fmt: skip
+    eid: int
+    engine: Engine
+    name: str
+    digest: str
+    started: float
+    caller: Caller | None = None
+    attempt: int = 0
+    kind: str = ""
+    ended: float | None = None
+    phase: str = "active"
+    word: str = "ready"
+    error: int | None = None
+    decays: bool = False
+    definition: Any = None
+    library: Library | None = None
+    state: Any = None
+    calls: dict[str, Call] = msgspec.field(default_factory=dict)
+    abandoned: set[str] = msgspec.field(default_factory=set)
+    watches: dict[str, Watch] = msgspec.field(default_factory=dict)
+    wakes: dict[str, Wake] = msgspec.field(default_factory=dict)
+    version: int = 0
+    shown: tuple[int, Element] | None = None
+    entries: int = 0
+    save_at: int = SNAPSHOT_AFTER
+    reserved: dict[int, None] = msgspec.field(default_factory=dict)
 
-    def __init__(
-        self,
-        eid: int,
-        engine: Engine,
-        name: str,
-        digest: str,
-        started: float,
-        caller: Caller | None = None,
-        attempt: int = 0,
-    ) -> None:
-        self.eid, self.engine, self.name, self.digest = eid, engine, name, digest
-        self.kind = engine.kind
-        """The kind of run: plan, process, …"""
-        self.started, self.caller, self.attempt = started, caller, attempt
-        self.ended: float | None = None
-        self.phase, self.word = "active", "ready"
-        self.error: int | None = None
-        self.decays = False
-        """Whether a moment is set at which it is forgotten."""
-        self.definition: Any = None
-        self.library: Library | None = None
-        """What was loaded when the outermost caller began: the run's calls are of these versions (N31)."""
-        self.state: Any = None
-        self.calls: dict[str, Call] = {}
-        self.abandoned: set[str] = set()
-        self.watches: dict[str, Watch] = {}
-        self.wakes: dict[str, Wake] = {}
-        self.version = 0
-        self.shown: tuple[int, Element] | None = None
-        self.entries, self.save_at = 0, SNAPSHOT_AFTER
-        """How many entries lie behind its last snapshot or start, and with how many the next is taken."""
-        self.reserved: dict[int, None] = {}
+    def __post_init__(self) -> None:
+        self.kind = self.engine.kind
 
     @property
     def active(self) -> bool:

@@ -128,6 +128,7 @@ class Loop:
         if self.agent.queue:
             self._keep_waiting(turn)
         self._number(turn)
+        turn.close()
         self.turns += 1
         return turn
 

@@ -72,6 +72,8 @@ class Turn:
         self.ended: list[Run] = []
         self.quit = False
         self._run: Run | None = None
+        self._altered: dict[int, Run] = {}
+        """Runs whose rows are others now."""
         self._unsettled = False
         """Whether one of the three that follow holds something."""
         self._facts: list[Change] = []
@@ -272,7 +274,7 @@ class Turn:
         word = run.engine.word(run.state) if run.state is not None else run.word
         if word != run.word or run.phase != "active":
             run.word = word
-            self.batch.runs.append(row_of(run))
+            self._altered[run.eid] = run
         if self.agent.index.interested(run.kind):
             element = self.memory.element(run.eid)
             if element is not None:
@@ -360,6 +362,10 @@ class Turn:
             controls, self._controls = self._controls, []
             for element in controls:
                 self.obey(element)
+
+    def close(self) -> None:
+        """Nothing more happens in this turn: what runs have come to becomes rows."""
+        self.batch.runs.extend(map(row_of, self._altered.values()))
 
     # --- what the loop and the surfaces do in a turn --------------------------------------------------
 
@@ -487,7 +493,7 @@ class Turn:
         run.library = (parent.library if parent is not None and not nested else None) or agent.library
         run.state = engine.begin(run.eid, definition)
         self.agent.enlist(run, partial(render, self.agent, self.store, run))
-        self.batch.runs.append(row_of(run))
+        self._altered[run.eid] = run
         given = dict(environment or {})
         self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume, given)))
         return run
