@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from lxml import etree
 
@@ -138,18 +139,10 @@ class _Builder:
             return
         what = f"step {step.id!r}" if step.id else "this step"
         line, column = entry.place("target")
-        foreach = entry.place("foreach")
-        self.references.append(
-            Reference(
-                step.kind,
-                step.target,
-                what,
-                self._found.source.path,
-                line,
-                column,
-                lambda target: check_step(step, target, foreach, self._found.source.path),
-            )
-        )
+        path = self._found.source.path
+        # A reference lives as long as the recipe: it holds the step alone, and nothing of how that was read.
+        check = partial(check_step, step, foreach=entry.place("foreach"), path=path)
+        self.references.append(Reference(step.kind, step.target, what, path, line, column, check))
 
     def _arguments(self, entry: Entry) -> Iterator[bytes]:
         arguments = self._found.one(entry, "arguments")

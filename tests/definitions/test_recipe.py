@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
+from collections.abc import Iterable
+from types import FunctionType, ModuleType
+
 import pytest
 
 from narval.definitions import parse
@@ -232,3 +237,20 @@ def test_steps_and_transitions_are_equal_to_themselves_only() -> None:
     assert repr(first.start) == "<Step ask: action mail.ask>"
     assert repr(first.transitions["late"]) == "<Transition late>"
     assert repr(first).startswith("<Recipe mail.triage ")
+
+
+def test_a_recipe_holds_nothing_of_how_it_was_read(mail: Recipe) -> None:
+    read = Counter(type(each).__module__ for each in _held_by(mail))
+    assert read["narval.definitions.recipe"] > len(mail.steps)
+    assert not {"narval.definitions.reading", "narval.definitions.recipe_parser", "narval.source"} & set(read)
+
+
+def _held_by(definition: object) -> Iterable[object]:
+    """All that an object leads to, but for types, functions of modules, and modules."""
+    seen, waiting = {id(definition): definition}, [definition]
+    while waiting:
+        for each in gc.get_referents(waiting.pop()):
+            if id(each) not in seen and not isinstance(each, type | ModuleType):
+                seen[id(each)] = each
+                waiting += [] if isinstance(each, FunctionType) and each.__closure__ is None else [each]
+    return seen.values()
