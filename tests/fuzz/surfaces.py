@@ -289,7 +289,7 @@ def _answer(chance: Random) -> None:
             )
         return _things(chance)
 
-    outcome = answer(Task(call="1", run=1, step="s", action="w.act", where="inline", function=act))
+    outcome = answer(Task(call="", run=1, step="s", action="w.act", where="inline", function=act), {}, "1")
     assert (outcome.problem is None) or not outcome.elements
     for raw in outcome.elements:
         assert canonical(raw.xml) == raw.xml
