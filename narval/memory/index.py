@@ -3,12 +3,11 @@
 A condition is filed under what must be equal in an element that satisfies it: its root name, then the value
 of one field, the one that fewest others wait for; a number it compares with is kept in order there. So an
 element looks up its own name and values, and meets only conditions that may concern it. Those are tried on
-the tests that their place leaves open, and evaluated only when their tests do not decide. What a thousand
-wait for is filed once and tried once.
+the tests that their place leaves open, and evaluated only when their tests do not decide.
 
-Nearly every condition has one alternative, one watcher, and a value of its own: each of the three is held
-directly then, and in a collection when there are more. With a hundred thousand conditions that saves half of
-the memory, and much of the time, which is spent on fetching what is not in the processor's cache.
+Mostly the place decides alone. Then each watcher stands there by itself: what comes to the place wakes it,
+and there is nothing to be tried that could be shared. Any other condition has one *entry*, whoever waits for
+it: what a thousand wait for is filed once and tried once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from narval.memory.element import Tree
 from narval.memory.match import Bound, Key
-from narval.memory.places import Branch, Leaf, Tests
+from narval.memory.places import Branch, Leaf, decides
 from narval.memory.xpath.field import Facts
 
 Watcher = TypeVar("Watcher", bound=Hashable)
@@ -34,7 +33,8 @@ class Index(Generic[Watcher]):
     def __init__(self) -> None:
         self.tried = 0
         """How many conditions had to be evaluated, all in all: a measure of what the keys leave open."""
-        self._watchers: dict[Watcher, _Entry | _Several] = {}
+        self._held: dict[Watcher, _Waiter | _Entry | _Several] = {}
+        """What each watcher waits for."""
         self._entries: dict[Hashable, _Entry] = {}
         self._branches: dict[Any, Branch] = {}
         """By root name; None holds what any name may satisfy."""
@@ -42,47 +42,48 @@ class Index(Generic[Watcher]):
 
     def __len__(self) -> int:
         """How many watchers wait."""
-        return len(self._watchers)
+        return len(self._held)
 
     def add(self, watcher: Watcher, bound: Bound) -> None:
         """A watcher waits for a condition, besides those it waits for already."""
-        entry = self._entries.get(bound.identity)
-        if entry is None:
-            entry = self._entries[bound.identity] = self._filed(bound)
-        held = self._watchers.get(watcher)
+        held = self._held.get(watcher)
+        rank = next(self._serials) if held is None else held.rank
+        awaited = self._entries.get(bound.identity) or self._filed(rank, bound)
         if held is None:
-            rank = next(self._serials)
-            self._watchers[watcher] = _Several(rank, (entry,)) if entry.join(rank, watcher) else entry
+            alone = awaited.join(rank, watcher)
+            self._held[watcher] = awaited if alone else _Several(rank, (awaited,))
             return
-        if isinstance(held, _Entry):
-            held = self._watchers[watcher] = _Several(held.rank, (held,))
-        if entry not in held.entries:
-            held.entries = (*held.entries, entry)
-            entry.join(held.rank, watcher)
+        if not isinstance(held, _Several):
+            held = self._held[watcher] = _Several(rank, (held,))
+        if awaited not in held.all:
+            held.all = (*held.all, awaited)
+            awaited.join(rank, watcher)
 
     def discard(self, watcher: Watcher) -> None:
         """A watcher waits for nothing any more; it need not have waited."""
-        held = self._watchers.pop(watcher, None)
-        if isinstance(held, _Entry):
-            self._leave(held, held.rank)
+        held = self._held.pop(watcher, None)
+        if isinstance(held, _Waiter):
+            held.home.remove(held)
         elif held is not None:
-            for entry in held.entries:
-                self._leave(entry, held.rank)
+            for each in held.all if isinstance(held, _Several) else (held,):
+                self._leave(each, held.rank)
 
     def wakes(self, tree: Tree) -> list[Watcher]:
         """The watchers that an element satisfies, each once, in the order they came."""
-        sure, unsure = self._met(tree)
-        if unsure:
-            for entry in set(unsure).difference(sure):
-                self.tried += 1
-                if entry.bound is not None and entry.bound.test(tree):
-                    sure.append(entry)
-        return _in_order(sure) if sure else []
+        met = self._met(tree)
+        if not met:
+            return []
+        waiters, sure, unsure = _told_apart(met)
+        for entry in unsure - sure:
+            self.tried += 1
+            if entry.bound is not None and entry.bound.test(tree):
+                sure.add(entry)
+        return _in_order(waiters, sure)
 
     def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
         """The watchers an element surely satisfies, and those whose conditions would have to be evaluated."""
-        sure, unsure = self._met(tree)
-        return _in_order(sure), _in_order(unsure)
+        waiters, sure, unsure = _told_apart(self._met(tree))
+        return _in_order(waiters, sure), _in_order([], unsure)
 
     def interested(self, name: str) -> bool:
         """Whether some condition could match an element of that root name."""
@@ -90,102 +91,107 @@ class Index(Generic[Watcher]):
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _filed(self, bound: Bound) -> _Entry:
+    def _filed(self, rank: int, bound: Bound) -> _Waiter | _Entry:
+        """What stands for a condition that has no entry: a new one, or nobody but its watcher."""
         keys = bound.alternatives() or [_NEVER]
-        entry = _Entry(bound, all(key.exact for key in keys), len(keys) - 1)
-        for leaf, key in zip((entry, *entry.leaves), keys, strict=True):
-            leaf.entry = entry
-            leaf.exact = key.exact
-            branch = self._branches.get(key.tag)
-            if branch is None:
-                branch = self._branches[key.tag] = Branch(key.tag, self._branches)
-            leaf.serial = next(self._serials)
-            branch.add(leaf, key.tests)
+        if len(keys) == 1 and keys[0].exact and decides(keys[0].tests):
+            waiter = _Waiter(rank)
+            self._branch(keys[0].tag).add(waiter, keys[0].tests)
+            return waiter
+        entry = self._entries[bound.identity] = _Entry(bound, all(key.exact for key in keys))
+        entry.leaves = tuple([_Alternative(next(self._serials), entry, key.exact) for key in keys])
+        for leaf, key in zip(entry.leaves, keys, strict=True):
+            self._branch(key.tag).add(leaf, key.tests)
         return entry
 
-    def _leave(self, entry: _Entry, rank: int) -> None:
-        if entry.others:
-            entry.leave(rank)
-            return
-        del self._entries[entry.identity]
-        entry.home.remove(entry)
-        del entry.entry  # a cycle: with it the entry would stay until the next collection
-        for leaf in entry.leaves:
-            leaf.home.remove(leaf)
-            del leaf.entry
+    def _branch(self, tag: str | None) -> Branch:
+        branch = self._branches.get(tag)
+        if branch is None:
+            branch = self._branches[tag] = Branch(tag, self._branches)
+        return branch
 
-    def _met(self, tree: Tree) -> tuple[list[_Entry], list[_Entry]]:
-        """The conditions an element satisfies for sure, and those to be evaluated; some come repeatedly."""
-        sure: list[_Entry] = []
-        unsure: list[_Entry] = []
+    def _leave(self, awaited: _Waiter | _Entry, rank: int) -> None:
+        if isinstance(awaited, _Waiter):
+            awaited.home.remove(awaited)
+        elif awaited.others:
+            awaited.leave(rank)
+        else:
+            del self._entries[awaited.identity]
+            for leaf in awaited.leaves:
+                leaf.home.remove(leaf)
+            awaited.leaves = ()  # a cycle: with them it would stay until the next collection
+
+    def _met(self, tree: Tree) -> list[Leaf]:
+        """The leaves whose place an element comes to, and whose tests it passes."""
+        named, any_name = self._branches.get(tree.name), self._branches.get(None)
+        if named is None and any_name is None:
+            return []
         facts = Facts(tree)
-        for branch in (self._branches.get(tree.name), self._branches.get(None)):
-            if branch is not None:
-                for leaf in branch.met(facts):
-                    if not leaf.tests or _hold(leaf.tests, facts):
-                        (sure if leaf.exact else unsure).append(leaf.entry)
-        return sure, unsure
+        met = named.met(facts) if named is not None else []
+        return met if any_name is None else met + any_name.met(facts)
 
 
-def _hold(tests: Tests, facts: Facts) -> bool:
-    """Whether all tests hold of an element."""
-    for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
-        if not test.holds(facts):
-            return False
-    return True
+class _Waiter(Leaf):
+    """A watcher where its place decides; its serial is its rank."""
+
+    __slots__ = ("watcher",)
+
+    watcher: Any
+
+    def __init__(self, rank: int) -> None:
+        self.serial = rank
+
+    @property
+    def rank(self) -> int:
+        """Its place among those who came."""
+        return self.serial
+
+    def join(self, _: int, watcher: Any) -> bool:
+        """The one that waits comes; returns whether it is alone, which it is."""
+        self.watcher = watcher
+        return True
 
 
-def _in_order(entries: list[_Entry]) -> list[Any]:
-    """Those who wait for some conditions, each once, in the order they came."""
-    if len(entries) == 1 and not entries[0].others:
-        return [entries[0].watcher]
-    watchers: dict[int, Any] = {}
-    for entry in entries:
-        watchers[entry.rank] = entry.watcher
-        if entry.others:
-            watchers.update(entry.others)
-    return [watchers[rank] for rank in sorted(watchers)]
+class _Alternative(Leaf):
+    """One alternative of a condition that has an entry."""
 
+    __slots__ = ("entry", "exact")
 
-class _Several:
-    """What a watcher waits for, and its rank, when it waits for several conditions or not alone."""
-
-    __slots__ = ("entries", "rank")
-
-    def __init__(self, rank: int, entries: tuple[_Entry, ...]) -> None:
-        self.rank = rank
-        self.entries = entries
+    def __init__(self, serial: int, entry: _Entry, exact: bool) -> None:
+        self.serial = serial
+        self.entry = entry
+        self.exact = exact
+        """Whether an element that comes here and passes the tests satisfies the condition."""
 
 
 _NO_OTHERS: dict[int, Any] = {}
 
 
-class _Entry(Leaf):
-    """A condition and who waits for it; itself the leaf of its first alternative."""
+class _Entry:
+    """A condition that has to be tried, and who waits for it: mostly one, who is held directly then."""
 
     __slots__ = ("bound", "identity", "leaves", "others", "rank", "watcher")
 
     watcher: Any
 
-    def __init__(self, bound: Bound, exact: bool, further: int) -> None:
+    def __init__(self, bound: Bound, exact: bool) -> None:
         self.identity = bound.identity
         self.bound = None if exact else bound
         """The condition itself; not kept when its keys decide alone."""
-        self.leaves = tuple([Leaf() for _ in range(further)])
-        """Its further alternatives."""
+        self.leaves: tuple[_Alternative, ...] = ()
         self.rank = -1
         self.others = _NO_OTHERS
         """By rank, those who wait besides `watcher`."""
 
     def join(self, rank: int, watcher: Any) -> bool:
-        """One more waits; returns whether others did."""
+        """One more waits; returns whether it is alone."""
         if self.rank < 0:
             self.rank, self.watcher = rank, watcher
-            return False
+            return True
         if self.others is _NO_OTHERS:
             self.others = {}
         self.others[rank] = watcher
-        return True
+        return False
 
     def leave(self, rank: int) -> None:
         """One of several waits no more."""
@@ -193,3 +199,36 @@ class _Entry(Leaf):
             self.rank, self.watcher = self.others.popitem()
         else:
             del self.others[rank]
+
+
+class _Several:
+    """What a watcher waits for, and its rank, when it waits for several conditions or not alone."""
+
+    __slots__ = ("all", "rank")
+
+    def __init__(self, rank: int, awaited: tuple[_Waiter | _Entry, ...]) -> None:
+        self.rank = rank
+        self.all = awaited
+
+
+def _told_apart(met: list[Leaf]) -> tuple[list[_Waiter], set[_Entry], set[_Entry]]:
+    """The watchers that are woken for sure, the conditions that hold for sure, and those to be evaluated."""
+    waiters: list[_Waiter] = []
+    sure: set[_Entry] = set()
+    unsure: set[_Entry] = set()
+    for leaf in met:
+        if isinstance(leaf, _Waiter):
+            waiters.append(leaf)
+        elif isinstance(leaf, _Alternative):
+            (sure if leaf.exact else unsure).add(leaf.entry)
+    return waiters, sure, unsure
+
+
+def _in_order(waiters: list[_Waiter], entries: set[_Entry]) -> list[Any]:
+    """The watchers among these, each once, in the order they came."""
+    ranked = {waiter.serial: waiter.watcher for waiter in waiters}
+    for entry in entries:
+        ranked[entry.rank] = entry.watcher
+        if entry.others:
+            ranked.update(entry.others)
+    return [ranked[rank] for rank in sorted(ranked)]

@@ -3,7 +3,8 @@
 A *leaf* is one alternative of a condition in its place. Under a root name is a *branch*; in it are
 *shelves*, one for each field and way to compare it; on a shelf, under each value, is a leaf or, when a
 second one comes, a *bucket* of them; in a bucket, leaves that compare a number are kept in *order* of it.
-Whatever is empty goes.
+Whatever is empty goes. With many leaves most of the time is spent on fetching them into the processor's
+cache, so they are small, and there is no more around a leaf than its place needs.
 """
 
 from __future__ import annotations
@@ -25,47 +26,56 @@ _INCLUSIVE = ("ge", "le")
 class Leaf:
     """One alternative of a condition; `tests` are what its place leaves open."""
 
-    __slots__ = ("entry", "exact", "home", "position", "serial", "tests")
+    __slots__ = ("home", "position", "serial", "tests")
 
-    entry: Any
-    """The condition."""
-    exact: bool
-    """Whether an element that comes here and passes the tests satisfies the condition."""
     home: Shelf | Bucket | Order
     position: Any
     """Where its home finds it: by the value of a field, at a place of a list, by a number."""
     serial: int
     tests: Tests
 
+    def meet(self, facts: Facts, met: list[Leaf]) -> None:
+        """Join those that are met, if an element that comes here passes the tests."""
+        if not self.tests or hold(self.tests, facts):
+            met.append(self)
+
+
+def decides(tests: Tests) -> bool:
+    """Whether a place leaves none of these tests open: at most one value to look up, and one number."""
+    numbers = sum([test.positive and test.operator in _ABOVE and isfinite(test.operand) for test in tests])
+    shelved = sum([test.positive and test.operator in _SHELVES for test in tests])
+    return numbers <= 1 and shelved <= 1 and numbers + shelved == len(tests)
+
 
 class Branch:
     """All that is filed under one root name, or under none."""
 
-    __slots__ = ("_branches", "loose", "shelves", "tag")
+    __slots__ = ("_branches", "_by_attribute", "_others", "loose", "shelves", "tag")
 
     def __init__(self, tag: str | None, branches: dict[Any, Branch]) -> None:
         self.tag = tag
         self.loose = Bucket(self, None)
         """What can be on no shelf."""
         self.shelves: dict[tuple[str, Field], Shelf] = {}
+        self._by_attribute: tuple[tuple[str, Places], ...] = ()
+        """Of the shelves on which the value of an attribute is looked up, and nothing else to be done."""
+        self._others: tuple[Shelf, ...] = ()
         self._branches = branches
 
     def met(self, facts: Facts) -> list[Leaf]:
-        """What an element of that name may satisfy."""
+        """The leaves whose place an element of that name comes to, and whose tests it passes."""
+        met: list[Leaf] = []
+        value_of = facts.tree.get
+        for name, places in self._by_attribute:
+            place = places.get(value_of(name))
+            if place is not None:
+                place.meet(facts, met)
+        for shelf in self._others:
+            for place in shelf.met(facts):
+                place.meet(facts, met)
         loose = self.loose
-        met = loose.met(facts) if loose.leaves or loose.orders else []
-        look_up = facts.tree.get
-        for shelf in self.shelves.values():
-            if shelf.attribute is not None:
-                found = shelf.places.get(look_up(shelf.attribute))
-                places: Iterable[Leaf | Bucket] = () if found is None else (found,)
-            else:
-                places = shelf.met(facts)
-            for place in places:
-                if isinstance(place, Leaf):
-                    met.append(place)
-                else:
-                    met += place.met(facts)
+        if loose.leaves or loose.orders:
+            loose.meet(facts, met)
         return met
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
@@ -79,6 +89,7 @@ class Branch:
         if shelf is None:
             shelf = _SHELVES[chosen.operator](self, chosen.field)
             self.shelves[chosen.operator, chosen.field] = shelf
+            self._arrange()
         shelf.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
 
     def cost(self, test: Test) -> tuple[int, int]:
@@ -91,8 +102,15 @@ class Branch:
         """A shelf is empty, or what is on none."""
         if shelf is not None:
             del self.shelves[shelf.operator, shelf.field]
+            self._arrange()
         if not self.shelves and not self.loose:
             del self._branches[self.tag]
+
+    def _arrange(self) -> None:
+        """A shelf has come or gone."""
+        shelves = self.shelves.values()
+        self._by_attribute = tuple([(each.attribute, each.places) for each in shelves if each.attribute])
+        self._others = tuple([each for each in shelves if not each.attribute])
 
 
 class Shelf:
@@ -107,7 +125,7 @@ class Shelf:
         self.field = field
         self.attribute: str | None = field.attribute
         """The attribute whose value is looked up in `places`, if that is all there is to do."""
-        self.places: dict[Any, Leaf | Bucket] = {}
+        self.places: Places = {}
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         """The places an element falls into."""
@@ -183,8 +201,17 @@ class NeedleShelf(Shelf):
         return [place for needle, place in self.places.items() if needle in text]
 
 
+Places = dict[Any, "Leaf | Bucket"]
 _SHELVES: dict[str, type[Shelf]] = {each.operator: each for each in (Shelf, PrefixShelf, NeedleShelf)}
 _COSTS = {operator: cost for cost, operator in enumerate(_SHELVES)}
+
+
+def hold(tests: Tests, facts: Facts) -> bool:
+    """Whether all tests hold of an element."""
+    for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
+        if not test.holds(facts):
+            return False
+    return True
 
 
 def _text(values: Sequence[str]) -> str:
@@ -205,18 +232,22 @@ class Bucket:
     def __len__(self) -> int:
         return len(self.leaves) + sum(map(len, self.orders))
 
-    def met(self, facts: Facts) -> list[Leaf]:
-        """What an element that comes here may satisfy."""
-        met = self.leaves.copy()
+    def meet(self, facts: Facts, met: list[Leaf]) -> None:
+        """Add the leaves in here whose tests an element passes that comes here."""
+        for leaf in self.leaves:
+            if not leaf.tests or hold(leaf.tests, facts):
+                met.append(leaf)
         for order in self.orders:
             numbers = facts[order.field]
             if not numbers:
                 continue
             if order.above:
-                met += order.below(numbers[0] if len(numbers) == 1 else max(numbers))
+                reached = order.below(numbers[0] if len(numbers) == 1 else max(numbers))
             else:
-                met += order.beyond(numbers[0] if len(numbers) == 1 else min(numbers))
-        return met
+                reached = order.beyond(numbers[0] if len(numbers) == 1 else min(numbers))
+            for leaf in reached:
+                if not leaf.tests or hold(leaf.tests, facts):
+                    met.append(leaf)
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
         """File in order of the first number compared with, if there is any."""
