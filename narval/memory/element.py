@@ -15,7 +15,7 @@ import msgspec
 from lxml import etree
 
 from narval.errors import ElementError
-from narval.memory.flat import canonical_flat, flat_attributes
+from narval.memory.flat import canonical_flat, flat_attributes, flat_name
 
 MAX_BYTES = 16 * 1024 * 1024
 """An element larger than this (in bytes of XML) is refused: keep it as a file and refer to it."""
@@ -72,8 +72,7 @@ class Element(msgspec.Struct, eq=False, gc=False):
     def name(self) -> str:
         """The root's name; in `{namespace}local` form when it has a namespace."""
         if self._name is None:
-            bare = _BARE_NAME.match(self.xml)
-            self._name = bare[1].decode("ascii") if bare is not None else str(parse(self.xml).tag)
+            self._name = flat_name(self.xml) or _name_in(self.xml)
         return self._name
 
     @property
@@ -217,6 +216,11 @@ class Trees:
         self._older.pop(eid, None)
 
 
+def _name_in(xml: bytes) -> str:
+    bare = _BARE_NAME.match(xml)
+    return bare[1].decode("ascii") if bare is not None else str(parse(xml).tag)
+
+
 def parse(xml: bytes) -> etree._Element:
     """The root of trusted bytes: those of an element in memory."""
     return etree.fromstring(xml, _TRUSTED)
@@ -230,9 +234,10 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
     if isinstance(source, etree._Element):
         _check_tree(source)
         return _kept_bytes(source)
-    data = _encoded(source)
-    flat = canonical_flat(data)
-    return flat if flat is not None else _kept_bytes(parse_untrusted(data, text=isinstance(source, str)))
+    flat = canonical_flat(source)
+    if flat is not None:
+        return flat
+    return _kept_bytes(parse_untrusted(_encoded(source), text=isinstance(source, str)))
 
 
 def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
@@ -295,11 +300,10 @@ def elements_of(data: str | bytes) -> list[bytes]:
 
     Raises ElementError.
     """
-    data, text = _encoded(data), isinstance(data, str)
     flat = canonical_flat(data)
     if flat is not None and not flat.startswith(b"<memory"):
         return [flat]
-    root = parse_untrusted(data, text=text)
+    root = parse_untrusted(_encoded(data), text=isinstance(data, str))
     roots: Iterable[etree._Element] = children(root) if local_name(root.tag) == "memory" else [root]
     return [_kept_bytes(each) for each in roots]
 
