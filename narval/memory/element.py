@@ -151,7 +151,7 @@ class Tree:
     @property
     def name(self) -> str:
         """The root's name; in `{namespace}local` form when it has a namespace."""
-        return self._element.name
+        return self._element._name or self._element.name
 
     @property
     def root(self) -> etree._Element:

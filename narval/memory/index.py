@@ -12,7 +12,7 @@ it: what a thousand wait for is filed once and tried once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -73,17 +73,17 @@ class Index(Generic[Watcher]):
         met = self._met(tree)
         if not met:
             return []
-        waiters, sure, unsure = _told_apart(met)
+        woken, sure, unsure = _told_apart(met)
         for entry in unsure - sure:
             self.tried += 1
             if entry.bound is not None and entry.bound.test(tree):
                 sure.add(entry)
-        return _in_order(waiters, sure)
+        return _in_order(woken, sure)
 
     def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
         """The watchers an element surely satisfies, and those whose conditions would have to be evaluated."""
-        waiters, sure, unsure = _told_apart(self._met(tree))
-        return _in_order(waiters, sure), _in_order([], unsure)
+        woken, sure, unsure = _told_apart(self._met(tree))
+        return _in_order(woken, sure), _in_order({}, unsure)
 
     def interested(self, name: str) -> bool:
         """Whether some condition could match an element of that root name."""
@@ -211,24 +211,23 @@ class _Several:
         self.all = awaited
 
 
-def _told_apart(met: list[Leaf]) -> tuple[list[_Waiter], set[_Entry], set[_Entry]]:
-    """The watchers that are woken for sure, the conditions that hold for sure, and those to be evaluated."""
-    waiters: list[_Waiter] = []
+def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], set[_Entry], set[_Entry]]:
+    """The watchers woken for sure by their rank, the conditions that hold for sure, those to be evaluated."""
+    woken: dict[int, Any] = {}
     sure: set[_Entry] = set()
     unsure: set[_Entry] = set()
     for leaf in met:
         if isinstance(leaf, _Waiter):
-            waiters.append(leaf)
+            woken[leaf.serial] = leaf.watcher
         elif isinstance(leaf, _Alternative):
             (sure if leaf.exact else unsure).add(leaf.entry)
-    return waiters, sure, unsure
+    return woken, sure, unsure
 
 
-def _in_order(waiters: list[_Waiter], entries: set[_Entry]) -> list[Any]:
-    """The watchers among these, each once, in the order they came."""
-    ranked = {waiter.serial: waiter.watcher for waiter in waiters}
+def _in_order(woken: dict[int, Any], entries: Iterable[_Entry]) -> list[Any]:
+    """These watchers, and those who wait for these conditions, each once, in the order they came."""
     for entry in entries:
-        ranked[entry.rank] = entry.watcher
+        woken[entry.rank] = entry.watcher
         if entry.others:
-            ranked.update(entry.others)
-    return [ranked[rank] for rank in sorted(ranked)]
+            woken.update(entry.others)
+    return [woken[rank] for rank in sorted(woken)] if len(woken) > 1 else list(woken.values())

@@ -75,8 +75,11 @@ class Thresholds(_Chunk[Item]):
     def take(self, number: float, item: Item) -> None:
         """One that was added waits no more."""
         if not self._rest:
-            place = self.place(number, item)
-            del self.numbers[place], self.items[place]
+            numbers, items = self.numbers, self.items
+            place = bisect_left(numbers, number)
+            if items[place] is not item:
+                place = self.place(number, item)
+            del numbers[place], items[place]
             return
         chunk, at = self._chunk_of(number, item)
         place = chunk.place(number, item)

@@ -7,6 +7,7 @@ pattern first asks for them. A run is an element too, rendered from its state wh
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from types import MappingProxyType
 from typing import Any
@@ -43,7 +44,7 @@ class Memory:
         self._rendered: dict[int, Callable[[], Element]] = {}
         self._run_names: set[str] = set()
         """Runs change, so the attributes of elements of these names are not indexed."""
-        self._by_name: dict[str, Numbers] = {}
+        self._by_name: defaultdict[str, Numbers] = defaultdict(Numbers)
         self._by_value: dict[str, dict[str, Values]] = {}
         """By root name and attribute: of attributes that a pattern has asked for."""
         self._addressed: set[int] = set()
@@ -153,7 +154,7 @@ class Memory:
         for element, declared, outdated in kept:
             eid = element.eid
             self._elements.add_old(element)
-            self._bear(element.name, eid)
+            self._by_name[element.name].add(eid)
             if element.addressed:
                 self._addressed.add(eid)
             if declared:
@@ -168,7 +169,7 @@ class Memory:
         if name not in self._run_names:
             self._run_names.add(name)
             self._extents.drop_named(name)
-        self._bear(name, eid)
+        self._by_name[name].add(eid)
         self.next_eid = max(self.next_eid, eid + 1)
 
     def hide_run(self, eid: int, name: str) -> None:
@@ -232,18 +233,11 @@ class Memory:
             index = indexes[attribute] = Values(attribute, bearers)
         return index
 
-    def _bear(self, name: str, eid: int) -> None:
-        """An element of that name comes."""
-        bearers = self._by_name.get(name)
-        if bearers is None:
-            bearers = self._by_name[name] = Numbers()
-        bearers.add(eid)
-
     def _add(self, change: changes.Added) -> None:
         element = change.element
         eid, name = element.eid, element.name
         self._elements.add(element)
-        self._bear(name, eid)
+        self._by_name[name].add(eid)
         if name in self._by_value:
             for index in self._by_value[name].values():
                 index.add(element)
