@@ -98,7 +98,8 @@ class In(msgspec.Struct, frozen=True):
 class Transition(msgspec.Struct, eq=False):
     """What must hold before the plan goes from some steps to others (table 2.5).
 
-    `order` is the place in the file, which breaks ties of priority; `targets` are the ids of `outs`.
+    `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
+    the steps it leaves and of those it leads to.
     """
 
     id: str
@@ -110,6 +111,7 @@ class Transition(msgspec.Struct, eq=False):
     context: Context | None = None
     times: tuple[Time, ...] = ()
     line: int = 1
+    sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

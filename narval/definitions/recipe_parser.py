@@ -261,6 +261,7 @@ class _Builder:
         ins: dict[str, list[Transition]] = {id: [] for id in self._steps}
         outs: dict[str, list[Transition]] = {id: [] for id in self._steps}
         for each in self._transitions.values():
+            each.sources = tuple(link.step.id for link in each.ins)
             each.targets = tuple(step.id for step in each.outs)
             for step in each.outs:
                 ins[step.id].append(each)

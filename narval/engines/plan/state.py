@@ -269,21 +269,18 @@ def _step_running(state: PlanState, change: StepRunning) -> None:
     run = _move_step(state, change.step, "running")
     run.watch = ""
     if change.call:
-        _goes_out(state, run, change)
+        run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
+        state.calls[change.call] = change.step
     else:
         run.each, run.each_of = change.each, change.later
 
 
 def _call_made(state: PlanState, change: CallMade) -> None:
     run = state.steps[change.step]
-    _goes_out(state, run, change)
-    if change.given is not None:
-        run.reached = run.each_of.index(change.given, run.reached) + 1
-
-
-def _goes_out(state: PlanState, run: StepRun, change: StepRunning | CallMade) -> None:
     run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
     state.calls[change.call] = change.step
+    if change.given is not None:
+        run.reached = run.each_of.index(change.given, run.reached) + 1
 
 
 def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
@@ -336,7 +333,8 @@ def _end_step(state: PlanState, step: str, to: str) -> StepRun:
 def _step_done(state: PlanState, change: StepDone) -> None:
     run = _end_step(state, change.step, "done")
     if change.call:
-        del state.calls[change.call], run.calls[change.call]
+        del state.calls[change.call]
+        run.calls = {}  # it has room for several calls: a new one has none yet
         run.produced += change.produced
 
 

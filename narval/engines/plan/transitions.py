@@ -159,7 +159,7 @@ def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[in
         TransitionFired(
             transition.id,
             took,
-            tuple(link.step.id for link in transition.ins),
+            transition.sources,
             tuple(step.id for step in starts),
         )
     )
@@ -178,7 +178,7 @@ def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> None:
     if not known.keys().isdisjoint(reached):
         starts = tuple([each for each in starts if each.id not in known])
         reached = tuple([each.id for each in starts])
-    plan.change(TransitionFired(transition.id, (), (step.id,), reached))
+    plan.change(TransitionFired(transition.id, (), transition.sources, reached))
     plan.to_run.extend(starts)
 
 
