@@ -5,6 +5,7 @@ The ledger is kept from what is committed alone, row by row, apart from the code
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
@@ -154,6 +155,25 @@ class Ledger:
         for eid in eids:
             owner = self.kept_by.pop(eid, run)
             assert owner == run, f"{where}: {eid} is let go, and run {owner} had reserved it"
+
+
+class VolatileLedger(Ledger):
+    """Without a disk nothing has to be recorded before it is performed: how often a call was made is compared
+    with how often it was asked for when both are known.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: Counter[str] = Counter()
+
+    def begun(self, call: str) -> None:
+        self._made[call.partition(".")[2]] += 1
+
+    def note(self, batches: Iterable[Batch]) -> None:
+        super().note(batches)
+        for call, made in self._made.items():
+            asked_for = self.tries.get(call, 0)
+            assert made <= asked_for, f"call {call} is made {made} times, and was asked for {asked_for} times"
 
 
 # --- at any moment when all is recorded -----------------------------------------------------------------

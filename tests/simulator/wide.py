@@ -14,7 +14,7 @@ from narval.runtime.clock import SimulatedClock
 from narval.runtime.daemon import Daemon
 from narval.runtime.store import Batch, VolatileStore
 from tests.simulator import invariants
-from tests.simulator.invariants import Ledger
+from tests.simulator.invariants import VolatileLedger
 from tests.simulator.simulation import Simulation
 from tests.simulator.world import FIELDS, MODULE, MORE, World
 
@@ -141,7 +141,7 @@ class InMemory(Wide):
 
     async def _open(self, calm: bool) -> Daemon:
         self.calls += sum(self.ledger.tries.values())
-        self.ledger = self.scene.ledger = Ledger()
+        self.ledger = self.scene.ledger = VolatileLedger()
         if self._is_faulty:  # there is no last good version of what was never read
             self._write_recipes()
         return await super()._open(calm)
