@@ -15,10 +15,11 @@ It names the definition, not its version, so that marks survive new versions of 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
     """An element entered memory; `declared` protects it and says by what (a declaration of memory.xml, the
-    library)."""
+    library). If `held` by a run, it has joined the context of that at once (N3)."""
 
     element: Element
     declared: str = ""
+    held: int = 0
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):

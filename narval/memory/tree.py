@@ -246,6 +246,8 @@ class Memory:
             self._addressed.add(eid)
         if change.declared:
             self.declared[eid] = change.declared
+        if change.held:
+            self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
             self.next_eid = eid + 1
 
@@ -297,6 +299,8 @@ class Memory:
             self._extents.drop_named(element.name)
 
     def _unadd(self, change: changes.Added) -> None:
+        if change.held:
+            self.contexts.leave(change.held, (change.element.eid,))
         self._remove(change.element.eid)
         if change.element.eid == self.next_eid - 1:
             self.next_eid -= 1

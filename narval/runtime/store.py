@@ -183,6 +183,8 @@ class Batch:
 
 def _put_added(batch: Batch, change: changes.Added) -> None:
     batch.elements.append(change)
+    if change.held:
+        batch.held.append((change.held, change.element.eid))
 
 
 def _put_held(batch: Batch, change: changes.Held) -> None:

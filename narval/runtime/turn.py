@@ -33,7 +33,7 @@ from narval.errors import ActionError, StoreError, UnreadableError
 from narval.memory import change as changes
 from narval.memory.change import Change, MarkScope
 from narval.memory.decay import Idle
-from narval.memory.element import Element, Origin, canonical, children, local_name, parse
+from narval.memory.element import CONTROL, Element, Origin, canonical, children, local_name, parse
 from narval.memory.match import Bound
 from narval.memory.trouble import make_error
 from narval.runtime import agents, codec
@@ -50,6 +50,8 @@ ACTED: MarkScope = ("narval", "start-plan", "acted")
 """Marks the `start-plan` elements that have been acted upon (N4)."""
 
 START_PLAN, QUIT = "start-plan", "quit"
+CONTROLS = frozenset(form % name for name in (START_PLAN, QUIT) for form in ("%s", f"{{{CONTROL}}}%s"))
+"""The root names of what is obeyed."""
 BYTES_AN_ENTRY = 200
 """About what an entry of the journal takes: saving states shall not write more than the journal does."""
 
@@ -332,11 +334,12 @@ class Turn:
 
     def enter(self, element: Element, declared: str = "", held: Run | None = None) -> None:
         """An element enters memory, and is offered to those who wait."""
-        self.fact(changes.Added(element, declared))
-        if held is not None:
-            self.fact(changes.Held(held.eid, (element.eid,)))
-        self.offer(element)
-        if local_name(element.name) in (START_PLAN, QUIT):
+        self.fact(changes.Added(element, declared, held.eid if held is not None else 0))
+        name = element.name
+        if self.agent.index.interested(name):
+            self._offered.append(element.eid)
+            self._unsettled = True
+        if name in CONTROLS:
             self._controls.append(element)
             self._unsettled = True
 

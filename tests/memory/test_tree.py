@@ -162,6 +162,7 @@ def test_N4_a_declared_element_knows_by_what_until_it_is_declared_no_more() -> N
     "change",
     [
         changes.Added(Element(3, b"<mail/>")),
+        changes.Added(Element(3, b"<mail/>"), held=9),
         changes.Held(9, (1, 2)),
         changes.Used(SCOPE, (1,)),
         changes.Reserved((1, 2)),
