@@ -22,6 +22,7 @@ class Accepted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that may enter memory; `key` is what `unique` gives: name, expression, value."""
 
     xml: bytes
+    name: str
     key: tuple[str, str, str] | None = None
 
 
@@ -70,7 +71,7 @@ def judge(
         name = element.name
         erred = name == ERROR
         if erred and complete:
-            errors.append(Accepted(xml))
+            errors.append(Accepted(xml, name))
             continue
         fitting, tree = _fitting(element, name, bounds)
         if not erred and (len(fitting) != 1 or raw.output not in (None, fitting[0].id)):
@@ -84,7 +85,7 @@ def judge(
                 fault, key = _key(output, tree or Tree(element))
                 if fault:
                     return Verdict(fault=fault, output=raw.output or ", ".join(each.id for each in fitting))
-        (errors if erred else accepted).append(Accepted(xml, key))
+        (errors if erred else accepted).append(Accepted(xml, name, key))
     if complete and counts != prototype.each_output_once:
         for output in prototype.outputs:
             fault = _miscount(output, counts.get(output.id, 0), bool(errors))

@@ -57,13 +57,19 @@ class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
     # --- memory ---------------------------------------------------------------------------------------
 
     def add(
-        self, xml: bytes, step: str = "", call: str = "", inputs: tuple[int, ...] = (), *, held: bool = True
+        self,
+        xml: bytes,
+        step: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        *,
+        held: bool = True,
+        name: str | None = None,
     ) -> int:
-        """A new element of this plan; its eid."""
-        origin = Origin(self.state.run, step, call, inputs)
-        element = Element(self.view.next_eid, xml, self.event.at, origin)
-        self.command(commands.Add(element, held))
-        return element.eid
+        """A new element of this plan, of that name if it is known; its eid."""
+        eid, origin = self.view.next_eid, Origin(self.state.run, step, call, inputs)
+        self.command(commands.Add(Element(eid, xml, self.event.at, origin, name), held))
+        return eid
 
     def add_error(
         self,
@@ -103,13 +109,13 @@ class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
         """What the in-steps of a transition produced, oldest first; errors too where the link takes them."""
-        eids: list[int] = []
+        eids: tuple[int, ...] = ()
         for link in transition.ins:
             run = self.state.step(link.step.id)
             eids += run.produced
             if link.on_error:
                 eids += run.errors
-        return tuple(sorted(eids))
+        return tuple(sorted(eids)) if len(eids) > 1 else eids
 
     # --- the end --------------------------------------------------------------------------------------
 

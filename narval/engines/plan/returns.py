@@ -156,4 +156,4 @@ def _keep(
         if plan.view.keyed(*output.key):
             return None
         plan.command(commands.Key(*output.key))
-    return plan.add(output.xml, step.id, identifier, call.inputs, held=held)
+    return plan.add(output.xml, step.id, identifier, call.inputs, held=held, name=output.name)
