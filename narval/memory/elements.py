@@ -94,13 +94,19 @@ class Elements:
         return len(self._kept)
 
     def _age(self) -> None:
+        kept, packed, oldest = self._kept, self._packed, self._young.popleft
         for _ in range(TOGETHER):
-            kept = self._kept.get(self._young.popleft())
-            if isinstance(kept, Element):
-                self.add_old(kept)
+            eid = oldest()
+            element = kept.get(eid)
+            if isinstance(element, Element):
+                kept[eid] = packed(element)
 
     def _packed(self, element: Element) -> Element | bytes:
-        made, xml, number = element.origin, element.xml, self._number(element.name)
+        made, xml, name = element.origin, element.xml, element.name
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
         origin = b"" if made is None else _encode((made.run, made.step, made.call, made.inputs))
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
@@ -114,10 +120,3 @@ class Elements:
 
     def _named(self, number: int) -> str:
         return self._names[number]
-
-    def _number(self, name: str) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self._names)
-            self._names.append(name)
-        return number

@@ -54,7 +54,7 @@ class Branch:
 
     def __init__(self, tag: str | None, branches: dict[Any, Branch]) -> None:
         self.tag = tag
-        self.loose = Bucket(self, None)
+        self.loose = Bucket(self)
         """What can be on no shelf."""
         self.shelves: dict[tuple[str, Field], Shelf] = {}
         self._by_attribute: tuple[tuple[str, Places], ...] = ()
@@ -74,7 +74,7 @@ class Branch:
             for place in shelf.met(facts):
                 place.meet(facts, met)
         loose = self.loose
-        if loose.leaves or loose.orders:
+        if loose or loose.orders:
             loose.meet(facts, met)
         return met
 
@@ -96,14 +96,14 @@ class Branch:
         """How dear a shelf is to ask, and how many are filed there under the same value."""
         shelf = self.shelves.get((test.operator, test.field))
         place = None if shelf is None else shelf.places.get(test.operand)
-        return _COSTS[test.operator], 0 if place is None else 1 if isinstance(place, Leaf) else len(place)
+        return _COSTS[test.operator], 0 if place is None else 1 if isinstance(place, Leaf) else place.size
 
     def drop(self, shelf: Shelf | None) -> None:
         """A shelf is empty, or what is on none."""
         if shelf is not None:
             del self.shelves[shelf.operator, shelf.field]
             self._arrange()
-        if not self.shelves and not self.loose:
+        if not self.shelves and not self.loose.size:
             del self._branches[self.tag]
 
     def _arrange(self) -> None:
@@ -139,7 +139,7 @@ class Shelf:
             leaf.home, leaf.position, leaf.tests = self, value, tests
             return
         if isinstance(place, Leaf):
-            first, place = place, Bucket(self.branch, self, value)
+            first, place = place, Bucket(self, value)
             self.places[value] = place
             place.add(first, first.tests)
         place.add(leaf, tests)
@@ -219,22 +219,23 @@ def _text(values: Sequence[str]) -> str:
     return values[0] if values else ""
 
 
-class Bucket:
-    """What is filed under one value on a shelf, or on no shelf."""
+class Bucket(list[Leaf]):
+    """What is filed under one value on a shelf, or on no shelf: leaves, and orders with more of them."""
 
-    __slots__ = ("branch", "leaves", "orders", "shelf", "value")
+    __slots__ = ("orders", "owner", "value")
 
-    def __init__(self, branch: Branch, shelf: Shelf | None, value: Any = None) -> None:
-        self.branch, self.shelf, self.value = branch, shelf, value
-        self.leaves: list[Leaf] = []
+    def __init__(self, owner: Shelf | Branch, value: Any = None) -> None:
+        self.owner, self.value = owner, value
         self.orders: tuple[Order, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.leaves) + sum(map(len, self.orders))
+    @property
+    def size(self) -> int:
+        """How many leaves are filed in here."""
+        return len(self) + sum(map(len, self.orders))
 
     def meet(self, facts: Facts, met: list[Leaf]) -> None:
         """Add the leaves in here whose tests an element passes that comes here."""
-        for leaf in self.leaves:
+        for leaf in self:
             if not leaf.tests or hold(leaf.tests, facts):
                 met.append(leaf)
         for order in self.orders:
@@ -256,8 +257,8 @@ class Bucket:
                 leaf.tests = tuple([each for each in tests if each is not test])
                 self.order(test.field, _ABOVE[test.operator]).file(leaf, test)
                 return
-        leaf.home, leaf.position, leaf.tests = self, len(self.leaves), tests
-        self.leaves.append(leaf)
+        leaf.home, leaf.position, leaf.tests = self, len(self), tests
+        self.append(leaf)
 
     def order(self, field: Field, above: bool) -> Order:
         """The order of that field's numbers, a new one if need be."""
@@ -270,23 +271,18 @@ class Bucket:
 
     def remove(self, leaf: Leaf) -> None:
         """Take out a leaf that is in no order; the last takes its place."""
-        last = self.leaves.pop()
+        last = self.pop()
         if last is not leaf:
-            self.leaves[leaf.position] = last
+            self[leaf.position] = last
             last.position = leaf.position
-        elif not self.leaves:
-            self.drop(None)
+        elif not self and not self.orders:
+            self.owner.drop(self.value)
 
-    def drop(self, order: Order | None) -> None:
-        """An order is empty, or what is in none."""
-        if order is not None:
-            self.orders = tuple([each for each in self.orders if each is not order])
-        if self.leaves or self.orders:
-            return
-        if self.shelf is None:
-            self.branch.drop(None)
-        else:
-            self.shelf.drop(self.value)
+    def drop(self, order: Order) -> None:
+        """An order is empty."""
+        self.orders = tuple([each for each in self.orders if each is not order])
+        if not self and not self.orders:
+            self.owner.drop(self.value)
 
 
 class Order(Thresholds[Leaf]):

@@ -58,7 +58,7 @@ class Thresholds(_Chunk[Item]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rest: list[_Chunk[Item]] = []
+        self._rest: tuple[_Chunk[Item], ...] = ()
 
     def __len__(self) -> int:
         return len(self.items) + sum([len(chunk.items) for chunk in self._rest])
@@ -70,7 +70,7 @@ class Thresholds(_Chunk[Item]):
         chunk.numbers.insert(place, number)
         chunk.items.insert(place, item)
         if len(chunk.items) > _MOST:
-            self._rest.insert(at, chunk.split())
+            self._rest = (*self._rest[:at], chunk.split(), *self._rest[at:])
 
     def take(self, number: float, item: Item) -> None:
         """One that was added waits no more."""
@@ -87,10 +87,10 @@ class Thresholds(_Chunk[Item]):
         if chunk.items:
             return
         if chunk is self:
-            second = self._rest.pop(0)
-            self.numbers, self.items = second.numbers, second.items
+            self.numbers, self.items = self._rest[0].numbers, self._rest[0].items
+            self._rest = self._rest[1:]
         else:
-            del self._rest[at - 1]
+            self._rest = (*self._rest[: at - 1], *self._rest[at:])
 
     def below(self, number: float) -> list[Item]:
         """Those whose own number is less."""
