@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from lxml import etree
 
 from narval.errors import ElementError
-from narval.memory.flat import canonical_flat, flat_attributes, flat_name
+from narval.memory.flat import canonical_flat, flat_attributes, flat_name, flat_values
 
 MAX_BYTES = 16 * 1024 * 1024
 """An element larger than this (in bytes of XML) is refused: keep it as a file and refer to it."""
@@ -132,26 +132,28 @@ class Tree:
     Belongs to the thread that made it.
     """
 
-    __slots__ = ("_context", "_element", "get", "size")
+    __slots__ = ("_context", "_element", "_flat", "size")
 
     def __init__(self, element: Element) -> None:
         self._element = element
         self._context: etree._Element | None = None
+        self._flat = flat_values(element.xml)
         self.size = len(element.xml)
-        self.get: Callable[[str], str | None]
-        """The value of an attribute of the root, `eid` included; None when it has none."""
-        attributes = flat_attributes(element.xml)
-        if attributes is None:
-            self.get = self.root.get
-        else:
-            if element.eid:
-                attributes["eid"] = str(element.eid)
-            self.get = attributes.get
 
     @property
     def name(self) -> str:
         """The root's name; in `{namespace}local` form when it has a namespace."""
         return self._element._name or self._element.name
+
+    def get(self, name: str) -> str | None:
+        """The value of an attribute of the root, `eid` included; None when it has none."""
+        if self._flat is None:
+            return self.root.get(name)
+        places, values = self._flat
+        place = places.get(name)
+        if place is not None:
+            return values[place]
+        return str(self._element.eid) if name == "eid" and self._element.eid else None
 
     @property
     def root(self) -> etree._Element:

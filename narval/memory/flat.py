@@ -27,10 +27,11 @@ class Form(NamedTuple):
     """What elements have in common that differ in the values of their attributes alone."""
 
     name: str
-    attributes: tuple[str, ...]
+    places: dict[str, int]
+    """Of each attribute, where its value is among the values."""
 
 
-_latest: list[tuple[bytes, Form, list[str]]] = [(b"", Form("", ()), [])]
+_latest: list[tuple[bytes, Form, list[str]]] = [(b"", Form("", {}), [])]
 """What was read last, as it is mostly asked for next; it is replaced whole, whichever thread does it."""
 
 
@@ -42,22 +43,29 @@ def canonical_flat(source: str | bytes) -> bytes | None:
     if '"' not in text:
         text = text.replace("'", '"')
     read = _read(text)
-    if read is None or "eid" in read[0].attributes:
+    if read is None or "eid" in read[0].places:
         return None
     xml = text.encode("ascii")
     _latest[0] = (xml, *read)
     return xml
 
 
+def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
+    """Of an element in memory, where each attribute has its value, and the values.
+
+    None when it has content, or is to be parsed.
+    """
+    latest, form, values = _latest[0]
+    if latest is xml:
+        return form.places, values
+    read = _read(str(xml, "latin-1")) if len(xml) <= LONGEST else None
+    return None if read is None else (read[0].places, read[1])
+
+
 def flat_attributes(xml: bytes) -> dict[str, str] | None:
     """The attributes of an element in memory, by name; None when it has content, or is to be parsed."""
-    latest, form, values = _latest[0]
-    if latest is not xml:
-        read = _read(str(xml, "latin-1")) if len(xml) <= LONGEST else None
-        if read is None:
-            return None
-        form, values = read
-    return dict(zip(form.attributes, values))  # noqa: B905 - to be strict costs half as much again
+    read = flat_values(xml)
+    return None if read is None else dict(zip(*read, strict=True))
 
 
 def flat_name(xml: bytes) -> str | None:
@@ -82,7 +90,6 @@ def _form(around: tuple[str, ...]) -> Form | None:
     found = _is_form(text)
     if found is None:
         return None
-    attributes = tuple(_names(text))
-    if "xmlns" in attributes or len(set(attributes)) < len(attributes):
-        return None
-    return Form(found[1], attributes)
+    attributes = _names(text)
+    places = {name: place for place, name in enumerate(attributes)}
+    return None if "xmlns" in places or len(places) < len(attributes) else Form(found[1], places)
