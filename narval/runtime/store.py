@@ -327,12 +327,10 @@ class VolatileStore(Store):
         """Keep what is asked for later."""
         journals = self._journals
         for batch in batches:
-            for run, seq, event, decided, commands in batch.journal:
-                # Tuples, which the garbage collector lets go of: what is in them refers to nothing.
-                advance = (run, seq, event, tuple(decided), tuple(commands))
-                entries = journals.get(run)
+            for advance in batch.journal:
+                entries = journals.get(advance[0])
                 if entries is None:
-                    entries = journals[run] = []
+                    entries = journals[advance[0]] = []
                 entries.append(advance)
             if batch.runs:
                 self._runs.update((row.eid, row) for row in batch.runs)

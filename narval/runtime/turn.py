@@ -245,7 +245,8 @@ class Turn:
             self._flush()
         self.agent.sequence += 1 + len(decided) + len(wished)
         run.entries += 1
-        self.batch.journal.append((run.eid, event.id, event, decided, wished))
+        # Tuples, which the garbage collector lets go of: what is in them refers to nothing.
+        self.batch.journal.append((run.eid, event.id, event, tuple(decided), tuple(wished)))
         if isinstance(event, Returned):
             run.calls.pop(event.call, None)
             if run.abandoned:
