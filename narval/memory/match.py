@@ -15,7 +15,7 @@ from lxml import etree
 
 from narval.memory.element import Element, Tree
 from narval.memory.xpath.explain import Explainer, Mismatch
-from narval.memory.xpath.field import Prefixes
+from narval.memory.xpath.field import Facts, Prefixes
 from narval.memory.xpath.key import Key, conjunction
 from narval.memory.xpath.shape import compile_shape
 
@@ -117,6 +117,9 @@ def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> P
 _pattern = lru_cache(maxsize=1024)(Pattern)
 
 
+FEW_KEYS = 8
+"""So many keys are looked at rather than an expression evaluated."""
+
 _NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
 _NO_NODES: Nodes = MappingProxyType({})
 
@@ -171,7 +174,7 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 class Bound:
     """A condition whose variables stand for elements. Equal by content, so a shared one is tested once."""
 
-    __slots__ = ("_names", "_nodes", "_sufficient", "identity", "patterns", "variables")
+    __slots__ = ("_decisive", "_names", "_nodes", "_sufficient", "identity", "patterns", "variables")
 
     def __init__(
         self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
@@ -187,6 +190,7 @@ class Bound:
         else:
             self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
         self._nodes: Nodes | None = None if variables else _NO_NODES
+        self._decisive: list[Key] | EllipsisType | None = ...
         self._names: frozenset[str] | EllipsisType | None = ...
         self._sufficient: frozenset[str] | None = None
 
@@ -236,12 +240,25 @@ class Bound:
 
     def test(self, tree: Tree) -> bool:
         """Whether an element matches."""
+        keys = self._decisive
+        if keys is ...:
+            keys = self._decisive = self._deciding()
+        if keys is not None:
+            facts = Facts(tree)
+            if not any(key.holds(facts) for key in keys):
+                return False
+            return not any(tree.has_more_nodes(pattern.most_nodes) for pattern in self.patterns)
         nodes = self._nodes
         if nodes is None:
             nodes = self._nodes = self.nodes()
         if len(self.patterns) == 1:
             return self.patterns[0].holds(tree, nodes)
         return all(pattern.holds(tree, nodes) for pattern in self.patterns)
+
+    def _deciding(self) -> list[Key] | None:
+        """The keys, where they are few and decide alone, so that no expression need be evaluated."""
+        keys = self.alternatives()
+        return keys if len(keys) <= FEW_KEYS and all(key.exact for key in keys) else None
 
     def nodes(self) -> Nodes:
         """What the variables stand for, parsed."""
