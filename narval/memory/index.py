@@ -12,7 +12,7 @@ it: what a thousand wait for is filed once and tried once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -73,17 +73,24 @@ class Index(Generic[Watcher]):
         met = self._met(tree)
         if not met:
             return []
-        woken, sure, unsure = _told_apart(met)
-        for entry in unsure - sure:
-            self.tried += 1
-            if entry.bound is not None and entry.bound.test(tree):
-                sure.add(entry)
-        return _in_order(woken, sure)
+        woken, alternatives = _told_apart(met)
+        if alternatives:
+            sure, unsure = _entries(alternatives)
+            for entry in unsure - sure:
+                self.tried += 1
+                if entry.bound is not None and entry.bound.test(tree):
+                    sure.add(entry)
+            _join(woken, sure)
+        return _in_order(woken)
 
     def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
         """The watchers an element surely satisfies, and those whose conditions would have to be evaluated."""
-        woken, sure, unsure = _told_apart(self._met(tree))
-        return _in_order(woken, sure), _in_order({}, unsure)
+        woken, alternatives = _told_apart(self._met(tree))
+        sure, unsure = _entries(alternatives)
+        _join(woken, sure)
+        asked: dict[int, Watcher] = {}
+        _join(asked, unsure)
+        return _in_order(woken), _in_order(asked)
 
     def interested(self, name: str) -> bool:
         """Whether some condition could match an element of that root name."""
@@ -211,23 +218,32 @@ class _Several:
         self.all = awaited
 
 
-def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], set[_Entry], set[_Entry]]:
-    """The watchers woken for sure by their rank, the conditions that hold for sure, those to be evaluated."""
+def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
+    """Of what was met, the watchers by rank, and the alternatives of conditions that have an entry."""
     woken: dict[int, Any] = {}
-    sure: set[_Entry] = set()
-    unsure: set[_Entry] = set()
+    alternatives: list[_Alternative] = []
     for leaf in met:
         if isinstance(leaf, _Waiter):
             woken[leaf.serial] = leaf.watcher
         elif isinstance(leaf, _Alternative):
-            (sure if leaf.exact else unsure).add(leaf.entry)
-    return woken, sure, unsure
+            alternatives.append(leaf)
+    return woken, alternatives
 
 
-def _in_order(woken: dict[int, Any], entries: Iterable[_Entry]) -> list[Any]:
-    """These watchers, and those who wait for these conditions, each once, in the order they came."""
+def _entries(alternatives: list[_Alternative]) -> tuple[set[_Entry], set[_Entry]]:
+    """The conditions that hold for sure, and those to be evaluated."""
+    sure = {leaf.entry for leaf in alternatives if leaf.exact}
+    return sure, {leaf.entry for leaf in alternatives if not leaf.exact}
+
+
+def _join(woken: dict[int, Any], entries: set[_Entry]) -> None:
+    """Those who wait for these conditions join who is woken."""
     for entry in entries:
         woken[entry.rank] = entry.watcher
         if entry.others:
             woken.update(entry.others)
+
+
+def _in_order(woken: dict[int, Any]) -> list[Any]:
+    """In the order they came."""
     return [woken[rank] for rank in sorted(woken)] if len(woken) > 1 else list(woken.values())
