@@ -5,7 +5,7 @@ of one field, the one that fewest others wait for; a number it compares with is 
 element looks up its own name and values, and meets only conditions that may concern it. Those are tried on
 the tests that their place leaves open, and evaluated only when their tests do not decide.
 
-Mostly the place decides alone. Then each watcher stands there by itself: what comes to the place wakes it,
+Mostly the place decides alone. Then the watchers stand there themselves: what comes to the place wakes them,
 and there is nothing to be tried that could be shared. Any other condition has one *entry*, whoever waits for
 it: what a thousand wait for is filed once and tried once.
 """
@@ -47,7 +47,7 @@ class Index(Generic[Watcher]):
     def add(self, watcher: Watcher, bound: Bound) -> None:
         """A watcher waits for a condition, besides those it waits for already."""
         held = self._held.get(watcher)
-        rank = next(self._serials) if held is None else held.rank
+        rank = next(self._serials) if held is None else held.rank_of(watcher)
         awaited = self._entries.get(bound.identity) or self._filed(rank, bound)
         if held is None:
             alone = awaited.join(rank, watcher)
@@ -63,10 +63,11 @@ class Index(Generic[Watcher]):
         """A watcher waits for nothing any more; it need not have waited."""
         held = self._held.pop(watcher, None)
         if isinstance(held, _Waiter):
-            held.home.remove(held)
+            held.leave(watcher)
         elif held is not None:
+            rank = held.rank
             for each in held.all if isinstance(held, _Several) else (held,):
-                self._leave(each, held.rank)
+                self._leave(each, watcher, rank)
 
     def wakes(self, tree: Tree) -> list[Watcher]:
         """The watchers that an element satisfies, each once, in the order they came."""
@@ -102,8 +103,11 @@ class Index(Generic[Watcher]):
         """What stands for a condition that has no entry: a new one, or nobody but its watcher."""
         keys = bound.alternatives() or [_NEVER]
         if len(keys) == 1 and keys[0].exact and decides(keys[0].tests):
-            waiter = _Waiter(rank)
-            self._branch(keys[0].tag).add(waiter, keys[0].tests)
+            branch = self._branch(keys[0].tag)
+            waiter = branch.alone(keys[0].tests)
+            if not isinstance(waiter, _Waiter):
+                waiter = _Waiter(rank)
+                branch.add(waiter, keys[0].tests)
             return waiter
         entry = self._entries[bound.identity] = _Entry(bound, all(key.exact for key in keys))
         entry.leaves = tuple([_Alternative(next(self._serials), entry, key.exact) for key in keys])
@@ -117,9 +121,9 @@ class Index(Generic[Watcher]):
             branch = self._branches[tag] = Branch(tag, self._branches)
         return branch
 
-    def _leave(self, awaited: _Waiter | _Entry, rank: int) -> None:
+    def _leave(self, awaited: _Waiter | _Entry, watcher: Watcher, rank: int) -> None:
         if isinstance(awaited, _Waiter):
-            awaited.home.remove(awaited)
+            awaited.leave(watcher)
         elif awaited.others:
             awaited.leave(rank)
         else:
@@ -139,24 +143,36 @@ class Index(Generic[Watcher]):
 
 
 class _Waiter(Leaf):
-    """A watcher where its place decides; its serial is its rank."""
+    """A watcher where its place decides, and those who came to it later; its serial is its rank."""
 
-    __slots__ = ("watcher",)
-
-    watcher: Any
+    __slots__ = ("others", "watcher")
 
     def __init__(self, rank: int) -> None:
         self.serial = rank
+        self.others: dict[Any, int] | None = None
+        """The ranks of those who wait besides `watcher`."""
+        self.watcher: Any = None
 
-    @property
-    def rank(self) -> int:
-        """Its place among those who came."""
-        return self.serial
+    def rank_of(self, watcher: Any) -> int:
+        """The rank of one of those who wait."""
+        return self.others.get(watcher, self.serial) if self.others else self.serial
 
-    def join(self, _: int, watcher: Any) -> bool:
-        """The one that waits comes; returns whether it is alone, which it is."""
-        self.watcher = watcher
+    def join(self, rank: int, watcher: Any) -> bool:
+        """One more waits; returns whether it can be held by that alone, which it can."""
+        if self.serial == rank:
+            self.watcher = watcher
+        elif self.others is None:
+            self.others = {watcher: rank}
+        else:
+            self.others[watcher] = rank
         return True
+
+    def leave(self, watcher: Any) -> None:
+        """One waits no more; the last goes from its place."""
+        if not self.others:
+            self.home.remove(self)
+        elif self.others.pop(watcher, None) is None:
+            self.watcher, self.serial = self.others.popitem()
 
 
 class _Alternative(Leaf):
@@ -200,6 +216,10 @@ class _Entry:
         self.others[rank] = watcher
         return False
 
+    def rank_of(self, _: Any) -> int:
+        """The rank of the only one."""
+        return self.rank
+
     def leave(self, rank: int) -> None:
         """One of several waits no more."""
         if self.rank == rank:
@@ -217,6 +237,10 @@ class _Several:
         self.rank = rank
         self.all = awaited
 
+    def rank_of(self, _: Any) -> int:
+        """Its rank."""
+        return self.rank
+
 
 def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
     """Of what was met, the watchers by rank, and the alternatives of conditions that have an entry."""
@@ -225,6 +249,9 @@ def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
     for leaf in met:
         if isinstance(leaf, _Waiter):
             woken[leaf.serial] = leaf.watcher
+            if leaf.others:
+                for watcher, rank in leaf.others.items():
+                    woken[rank] = watcher
         elif isinstance(leaf, _Alternative):
             alternatives.append(leaf)
     return woken, alternatives

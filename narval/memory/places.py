@@ -92,6 +92,14 @@ class Branch:
             self._arrange()
         shelf.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
 
+    def alone(self, tests: Tests) -> Leaf | None:
+        """The leaf that has the value of an only test to itself, and nothing open."""
+        if len(tests) != 1:
+            return None
+        shelf = self.shelves.get((tests[0].operator, tests[0].field))
+        place = None if shelf is None else shelf.places.get(tests[0].operand)
+        return place if isinstance(place, Leaf) and not place.tests else None
+
     def cost(self, test: Test) -> tuple[int, int]:
         """How dear a shelf is to ask, and how many are filed there under the same value."""
         shelf = self.shelves.get((test.operator, test.field))
