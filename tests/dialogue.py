@@ -407,6 +407,11 @@ class Dialogue:
         assert of == self._run, f"call {call} is not one of run {self._run}"
         return asked
 
+    def watched(self, watch: str) -> Watch | None:
+        of, set_ = self.watches[watch]
+        assert of == self._run, f"watch {watch} is not one of run {self._run}"
+        return set_
+
     def schema_fault(self, xml: bytes) -> str | None:
         return self.refusals.get(xml)
 

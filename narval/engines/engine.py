@@ -71,6 +71,9 @@ class View(Protocol):
     def asked(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""
 
+    def watched(self, watch: str) -> Watch | None:
+        """A watch that the run has set, as it was set."""
+
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it, or None (N7)."""
 

@@ -174,7 +174,16 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 class Bound:
     """A condition whose variables stand for elements. Equal by content, so a shared one is tested once."""
 
-    __slots__ = ("_decisive", "_names", "_nodes", "_sufficient", "identity", "patterns", "variables")
+    __slots__ = (
+        "_decisive",
+        "_keys",
+        "_names",
+        "_nodes",
+        "_sufficient",
+        "identity",
+        "patterns",
+        "variables",
+    )
 
     def __init__(
         self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
@@ -191,6 +200,7 @@ class Bound:
             self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
         self._nodes: Nodes | None = None if variables else _NO_NODES
         self._decisive: list[Key] | EllipsisType | None = ...
+        self._keys: list[Key] | None = None
         self._names: frozenset[str] | EllipsisType | None = ...
         self._sufficient: frozenset[str] | None = None
 
@@ -231,12 +241,18 @@ class Bound:
 
     def alternatives(self) -> list[Key]:
         """The keys, those that demand nothing included."""
+        if self._keys is not None:
+            return self._keys
         known = self._nodes
         nodes = self.nodes if known is None else lambda: known
         if len(self.patterns) == 1:
-            return self.patterns[0].keys(nodes)
-        each = (pattern.keys(nodes) for pattern in self.patterns)
-        return reduce(conjunction, each, [Key(None, (), True)])
+            keys = self.patterns[0].keys(nodes)
+        else:
+            each = (pattern.keys(nodes) for pattern in self.patterns)
+            keys = reduce(conjunction, each, [Key(None, (), True)])
+        if self.variables:  # what they stand for had to be parsed
+            self._keys = keys
+        return keys
 
     def test(self, tree: Tree) -> bool:
         """Whether an element matches."""

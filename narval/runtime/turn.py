@@ -145,6 +145,10 @@ class Turn:
         """A call that the run which is being told has under way."""
         return self._run.calls.get(call) if self._run is not None else None
 
+    def watched(self, watch: str) -> commands.Watch | None:
+        """A watch that the run which is being told has set."""
+        return self._run.watches.get(watch) if self._run is not None else None
+
     def schema_fault(self, xml: bytes) -> str | None:
         """Why the schema of the element's name refuses it (N7)."""
         return self.schemas.refusal(xml)

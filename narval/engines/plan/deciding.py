@@ -17,6 +17,9 @@ from narval.memory.element import Element, Origin
 from narval.memory.match import Bound
 from narval.memory.trouble import make_error
 
+PLAN = "plan"
+"""The variable that stands for the plan's own element (N10)."""
+
 Wanted = list[tuple[Bound, MarkScope | None]]
 """The conditions of a transition with their variables resolved, and where what they use is marked (N18)."""
 
@@ -28,7 +31,7 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
         if name in recipe.steps:
             eids = state.step(name).produced
         else:
-            eids = (state.run,) if name == "plan" else ()
+            eids = (state.run,) if name == PLAN else ()
         found = (element(eid) for eid in eids)
         bound[name] = tuple(each for each in found if each is not None)
     return bound

@@ -7,7 +7,7 @@ in-step are *rivals*: one of them fires at most.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from narval.definitions.recipe import Step, Transition
 from narval.engines import commands
@@ -20,7 +20,7 @@ from narval.engines.plan.changes import (
     TransitionFailed,
     TransitionFired,
 )
-from narval.engines.plan.deciding import Deciding, Wanted, conditions_of
+from narval.engines.plan.deciding import PLAN, Deciding, Wanted, conditions_of
 from narval.engines.plan.state import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
@@ -57,7 +57,7 @@ def matched(plan: Deciding, watch: str) -> None:
     """An element came that a sleeping transition may take: try it, and its rivals."""
     for identifier in plan.state.asleep:
         if plan.state.transition(identifier).watch == watch:
-            _choose(plan, _rivals([plan.recipe.transitions[identifier]]))
+            _choose(plan, _rivals([plan.recipe.transitions[identifier]]), look_up=_as_watched)
             _fail_if_unhandled(plan)
             return
 
@@ -113,8 +113,16 @@ def _rivals(transitions: Iterable[Transition]) -> list[Transition]:
     return sorted(rivals.values(), key=lambda each: (-each.priority, each.order))
 
 
-def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
-    """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26)."""
+def _choose(
+    plan: Deciding,
+    transitions: Iterable[Transition],
+    look_up: Callable[[Deciding, Transition], Wanted] | None = None,
+) -> None:
+    """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26).
+
+    `look_up` says what a transition wants, if that is known.
+    """
+    look_up = look_up or wanted
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
     for transition in transitions:
@@ -123,7 +131,7 @@ def _choose(plan: Deciding, transitions: Iterable[Transition]) -> None:
         if dates.is_awaited(plan, transition):
             early.append(transition)
             continue
-        conditions = wanted(plan, transition)
+        conditions = look_up(plan, transition)
         took = _found(plan, transition, conditions)
         if took is None:
             lacking.append((transition, conditions))
@@ -273,6 +281,18 @@ def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
 def wanted(plan: Deciding, transition: Transition) -> Wanted:
     """The conditions of a transition with their variables resolved, and where what they use is marked."""
     return conditions_of(plan.recipe, plan.state, transition, plan.view.element)
+
+
+def _as_watched(plan: Deciding, transition: Transition) -> Wanted:
+    """What a transition wants, where no step has ended: what it sleeps for, which is resolved already.
+
+    What `$plan` stands for is another element at any time.
+    """
+    if transition.id in plan.state.asleep and PLAN not in _variables(transition):
+        watch = plan.view.watched(plan.state.transition(transition.id).watch)
+        if watch is not None:
+            return list(zip(watch.conditions, watch.scopes, strict=True))
+    return wanted(plan, transition)
 
 
 def _variables(transition: Transition) -> frozenset[str]:

@@ -191,6 +191,9 @@ class AnyMemory:
         """A call that the run has under way, as it was asked."""
         return self._calls.get(call)
 
+    def watched(self, watch: str) -> None:
+        """None: what a condition is about can be resolved anew at any time."""
+
     def schema_fault(self, xml: bytes) -> str | None:
         """None: that a schema refuses an output is one of the ways in which outputs can be wrong (N7)."""
         return None
