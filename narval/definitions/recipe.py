@@ -7,7 +7,7 @@ themselves only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -99,7 +99,8 @@ class Transition(msgspec.Struct, eq=False):
     """What must hold before the plan goes from some steps to others (table 2.5).
 
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
-    the steps it leaves and of those it leads to.
+    the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
+    itself among them, in the order in which they are tried (N22).
     """
 
     id: str
@@ -113,9 +114,15 @@ class Transition(msgspec.Struct, eq=False):
     line: int = 1
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    rivals: tuple[Transition, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Transition {self.id}>"
+
+
+def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
+    """By priority, then as in the file (N22)."""
+    return tuple(sorted(transitions, key=lambda each: (-each.priority, each.order)))
 
 
 class Recipe(msgspec.Struct, frozen=True, eq=False):

@@ -13,7 +13,16 @@ from narval.definitions.hint import closest, nearest
 from narval.definitions.library import Parsed, Reference
 from narval.definitions.prototype import Narrowing
 from narval.definitions.reading import Entry, Reading, TooManyFaultsError
-from narval.definitions.recipe import Context, In, Recipe, Step, Time, Transition, TransitionCondition
+from narval.definitions.recipe import (
+    Context,
+    In,
+    Recipe,
+    Step,
+    Time,
+    Transition,
+    TransitionCondition,
+    in_order,
+)
 from narval.definitions.recipe_checks import Edge, check_graph, check_step
 from narval.definitions.recipe_words import WORDS
 from narval.definitions.schedule import never
@@ -269,8 +278,11 @@ class _Builder:
                 outs[link.step.id].append(each)
         for id, step in self._steps.items():
             step.ins = tuple(ins[id])
-            step.outs = tuple(sorted(outs[id], key=lambda each: (-each.priority, each.order)))
+            step.outs = in_order(outs[id])
             step.sole = _sole(step)
+        for each in self._transitions.values():
+            rivals = {rival.id: rival for link in each.ins for rival in link.step.outs}
+            each.rivals = in_order(rivals.values())
 
     def _alone(self, group: str | None) -> bytes | None:
         """The recipe's bytes as a file of its own would have them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from narval.definitions.recipe import Step, Transition
+from narval.definitions.recipe import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.plan import dates, story
@@ -43,7 +43,7 @@ def judge(plan: Deciding, step: Step) -> None:
         and sole.id not in state.transitions
         and not (state.asleep or state.in_error)
     ):
-        _fire_sole(plan, step, sole)
+        _go(plan, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
     waiting = _waiting_for(plan, step)
     _choose(plan, _rivals(each for each in step.outs if _is_potential(plan, each)))
@@ -57,7 +57,7 @@ def matched(plan: Deciding, watch: str) -> None:
     """An element came that a sleeping transition may take: try it, and its rivals."""
     for identifier in plan.state.asleep:
         if plan.state.transition(identifier).watch == watch:
-            _choose(plan, _rivals([plan.recipe.transitions[identifier]]), look_up=_as_watched)
+            _choose(plan, plan.recipe.transitions[identifier].rivals, look_up=_as_watched)
             _fail_if_unhandled(plan)
             return
 
@@ -69,10 +69,11 @@ def woken(plan: Deciding, wake: str) -> None:
             transition = plan.recipe.transitions[identifier]
             if dates.has_come(plan, transition):
                 plan.change(DateCome(identifier))
-                _choose(plan, _rivals([transition]))
+                _choose(plan, transition.rivals)
             elif not dates.set_date(plan, transition):
                 plan.change(TransitionFailed(identifier))
-            spread(plan, [transition])
+            if plan.state.transition(identifier).state == "fail":
+                spread(plan, [transition])
             _fail_if_unhandled(plan)
             return
 
@@ -107,10 +108,9 @@ def handles_errors(transition: Transition) -> bool:
 # --- firing ---------------------------------------------------------------------------------------------
 
 
-def _rivals(transitions: Iterable[Transition]) -> list[Transition]:
+def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
     """These transitions and those that share an in-step with one: by priority, then as in the file (N22)."""
-    rivals = {each.id: each for one in transitions for link in one.ins for each in link.step.outs}
-    return sorted(rivals.values(), key=lambda each: (-each.priority, each.order))
+    return in_order({each.id: each for one in transitions for each in one.rivals}.values())
 
 
 def _choose(
@@ -162,31 +162,20 @@ def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[in
     if took:
         plan.command(commands.Hold(took))
     _stop_waiting(plan, transition)
-    starts = [step for step in transition.outs if plan.state.step(step.id).state == "todo"]
-    plan.change(
-        TransitionFired(
-            transition.id,
-            took,
-            transition.sources,
-            tuple(step.id for step in starts),
-        )
-    )
-    plan.to_run.extend(starts)
+    _go(plan, transition, took)
     for link in transition.ins:
-        spread(plan, link.step.outs)
+        if len(link.step.outs) > 1:
+            spread(plan, link.step.outs)
 
 
-def _fire_sole(plan: Deciding, step: Step, transition: Transition) -> None:
-    """Fire what waits for nothing else and has no rival: most transitions of most recipes.
-
-    It does what `_choose` and `spread` would do, without looking for what cannot be there.
-    """
+def _go(plan: Deciding, transition: Transition, took: tuple[int, ...] = ()) -> None:
+    """From the in-steps to the out-steps that nothing else has led to."""
     known = plan.state.steps
     starts, reached = transition.outs, transition.targets
     if not known.keys().isdisjoint(reached):
         starts = tuple([each for each in starts if each.id not in known])
         reached = tuple([each.id for each in starts])
-    plan.change(TransitionFired(transition.id, (), transition.sources, reached))
+    plan.change(TransitionFired(transition.id, took, transition.sources, reached))
     plan.to_run.extend(starts)
 
 
@@ -209,7 +198,7 @@ def _waiting_for(plan: Deciding, step: Step) -> list[Transition]:
 def _wait_anew(plan: Deciding, transition: Transition) -> None:
     """A variable has got its elements: what waits may go on at once, or waits for what it stands for now."""
     if transition.id in plan.state.asleep:
-        _choose(plan, _rivals([transition]))
+        _choose(plan, transition.rivals)
     if transition.id in plan.state.asleep:
         _sleep(plan, transition, wanted(plan, transition))
 
