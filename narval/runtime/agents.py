@@ -70,17 +70,17 @@ class Run(msgspec.Struct, eq=False):
     library: Library | None = None
     state: Any = None
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
-    abandoned: set[str] = msgspec.field(default_factory=set)
+    abandoned: dict[str, None] = msgspec.field(default_factory=dict)
     watches: dict[str, Watch] = msgspec.field(default_factory=dict)
     wakes: dict[str, Wake] = msgspec.field(default_factory=dict)
     version: int = 0
     shown: tuple[int, Element] | None = None
     entries: int = 0
-    save_at: int = SNAPSHOT_AFTER
+    save_at: int = 0
     reserved: dict[int, None] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.kind = self.engine.kind
+        self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
 
     @property
     def active(self) -> bool:

@@ -175,7 +175,7 @@ def _call(turn: Turn, run: Run, command: commands.Call) -> None:
 
 
 def _abandon(turn: Turn, run: Run, command: commands.Abandon) -> None:
-    run.abandoned.add(command.call)
+    run.abandoned[command.call] = None
     turn.outer.append((run, command))
 
 

@@ -90,8 +90,9 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
     replay = _Replay(agent, store, run)
     if replay.fault is not None:
         raise replay.fault
-    for _, _, event, decided, wished in pending:
-        replay.follow(type(event).__name__, msgspec.structs.asdict(event), decided, wished)
+    for each in pending:
+        event = msgspec.structs.asdict(each.event)
+        replay.follow(type(each.event).__name__, event, each.changes, each.commands)
     run.state, run.entries = replay.state, replay.entries
     run.word = run.engine.word(run.state)
     run.reserved.clear()
@@ -105,7 +106,7 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
             run.wakes[command.wake] = command
             agent.moments.push(command.at, (run.eid, command.wake), None)
         elif isinstance(command, Abandon):
-            run.abandoned.add(command.call)
+            run.abandoned[command.call] = None
         elif isinstance(command, Reserve):
             memory = agent.memory
             kept = (eid for eid in command.eids if eid in memory and eid not in memory.outdated)

@@ -83,8 +83,8 @@ def _mark_rows(batch: Batch) -> Rows:
 
 def _entry_rows(batch: Batch) -> Rows:
     return [
-        (run, seq, event.at, encode_entry(event, changes, commands))
-        for run, seq, event, changes, commands in batch.journal
+        (each.run, each.seq, each.event.at, encode_entry(each.event, each.changes, each.commands))
+        for each in batch.journal
     ]
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from narval.engines.commands import Command
 from narval.engines.events import Event
@@ -27,12 +29,20 @@ from narval.runtime.codec import encode_entry
 Durability = Literal["crash", "power"]
 """What a commit survives: `crash`, the death of the daemon; `power`, the death of the machine too."""
 
-Advance = tuple[int, int, Event, Sequence[Any], Sequence[Command]]
-"""One advance for the journal: run, seq, the event, the changes and the commands that followed.
 
-`seq` numbers the lines of the whole home: an advance takes one for its event, and one for each change and
-command. A store that writes it down encodes it; a store in memory need not.
-"""
+class Advance(msgspec.Struct, frozen=True, gc=False):
+    """One advance of a run for the journal: the event, the changes and the commands that followed.
+
+    `seq` numbers the lines of the whole home: an advance takes one for its event, and one for each change and
+    command. A store that writes it down encodes it; a store in memory need not. The collector of garbage
+    never looks at one, for what is in it refers to nothing.
+    """
+
+    run: int
+    seq: int
+    event: Event
+    changes: tuple[Any, ...]
+    commands: tuple[Command, ...]
 
 
 class KeptElement(NamedTuple):
@@ -328,9 +338,9 @@ class VolatileStore(Store):
         journals = self._journals
         for batch in batches:
             for advance in batch.journal:
-                entries = journals.get(advance[0])
+                entries = journals.get(advance.run)
                 if entries is None:
-                    entries = journals[advance[0]] = []
+                    entries = journals[advance.run] = []
                 entries.append(advance)
             if batch.runs:
                 self._runs.update((row.eid, row) for row in batch.runs)
@@ -342,7 +352,7 @@ class VolatileStore(Store):
                 self._define(each)
             for run, seq, keep in batch.trimmed:
                 kept_entries = self._journals.get(run, [])
-                behind = bisect_right(kept_entries, seq, key=itemgetter(1))
+                behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
                 del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
             for run in batch.forgotten_runs:
                 for kept in (self._runs, self._journals, self._snapshots):
@@ -410,8 +420,9 @@ class VolatileStore(Store):
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""
         advances = self._journals.get(run, [])
-        for _, seq, event, decided, commands in advances[bisect_right(advances, after, key=itemgetter(1)) :]:
-            yield JournalRow(run, seq, event.at, encode_entry(event, decided, commands))
+        for each in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
+            data = encode_entry(each.event, each.changes, each.commands)
+            yield JournalRow(run, each.seq, each.event.at, data)
 
     def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
         """The entries of all runs."""

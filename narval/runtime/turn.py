@@ -42,7 +42,7 @@ from narval.runtime.deeds import Deed, encode_deed
 from narval.runtime.effects import AFTERWARDS, AT_ONCE
 from narval.runtime.recovery import as_far_as_readable, in_force, rebuild, render
 from narval.runtime.schemas import Schemas
-from narval.runtime.store import Batch, MomentRow, RunRow, SnapshotRow, Store
+from narval.runtime.store import Advance, Batch, MomentRow, RunRow, SnapshotRow, Store
 
 log = logging.getLogger("narval.turn")
 
@@ -249,12 +249,11 @@ class Turn:
             self._flush()
         self.agent.sequence += 1 + len(decided) + len(wished)
         run.entries += 1
-        # Tuples, which the garbage collector lets go of: what is in them refers to nothing.
-        self.batch.journal.append((run.eid, event.id, event, tuple(decided), tuple(wished)))
+        self.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
         if isinstance(event, Returned):
             run.calls.pop(event.call, None)
             if run.abandoned:
-                run.abandoned.discard(event.call)
+                run.abandoned.pop(event.call, None)
         elif isinstance(event, Begun):
             run.calls[event.call] = replace(run.calls[event.call], begun=True)
         for command in wished:
@@ -295,7 +294,7 @@ class Turn:
         self._offered.clear()
         self._controls.clear()
         self.agent.unwait(run)
-        pending = [advance for advance in self.batch.journal if advance[0] == run.eid]
+        pending = [advance for advance in self.batch.journal if advance.run == run.eid]
         try:
             rebuild(self.agent, self.store, run, pending)
         except UnreadableError as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from narval.engines.events import Returned
 from narval.memory.element import Element, parse
 from narval.runtime import agents
 from narval.runtime.agents import Agent, Run
@@ -89,9 +90,9 @@ class Scene:
 
     def _note(self, batches: tuple[Batch, ...]) -> None:
         for batch in batches:
-            for _, _, event, _, _ in batch.journal:
-                if type(event).__name__ == "Returned":
-                    self.returned.add(event.call)  # type: ignore[union-attr]
+            for advance in batch.journal:
+                if isinstance(advance.event, Returned):
+                    self.returned.add(advance.event.call)
 
 
 @contextmanager

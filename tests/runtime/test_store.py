@@ -28,6 +28,7 @@ from narval.memory.element import Element, Origin
 from narval.runtime import sqlite
 from narval.runtime.codec import decode_entry, encode_entry
 from narval.runtime.store import (
+    Advance,
     Batch,
     DefinitionRow,
     JournalRow,
@@ -55,8 +56,8 @@ def added(
     return changes.Added(Element(eid, xml, 1_700_000_000.25, origin), declared)
 
 
-def entry(run: int, seq: int, step: str = "s1") -> tuple[int, int, Woken, list[Moved], list[Wake]]:
-    return run, seq, Woken(seq, seq + 0.5, "w"), [Moved(step, "done")], [Wake("next", 9.0)]
+def entry(run: int, seq: int, step: str = "s1") -> Advance:
+    return Advance(run, seq, Woken(seq, seq + 0.5, "w"), (Moved(step, "done"),), (Wake("next", 9.0),))
 
 
 def running(eid: int, **fields: Any) -> RunRow:
@@ -479,7 +480,7 @@ def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> No
 def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> None:
     store = open_store(path)
     with pytest.raises(TypeError):
-        store.commit(batch(elements=[added(1)], journal=[(1, 1, Woken(1, 1.0, "w"), [object()], [])]))
+        store.commit(batch(elements=[added(1)], journal=[Advance(1, 1, Woken(1, 1.0, "w"), (object(),), ())]))
     store = reopened(store, path)
     assert list(store.elements()) == []
     store.close()
@@ -523,7 +524,7 @@ from narval.engines.events import Woken
 from narval.errors import StoreError
 from narval.memory.change import Added
 from narval.memory.element import Element, Origin
-from narval.runtime.store import Batch, RunRow
+from narval.runtime.store import Advance, Batch, RunRow
 from narval.runtime.stores import open_store
 
 def turn(number, size=1):
@@ -535,7 +536,7 @@ def turn(number, size=1):
         batch.held += [(1, eid), (2, eid)]
     batch.runs.append(RunRow(1, 'plan', 'a', 'd', str(number), 'active', 1.0))
     batch.runs.append(RunRow(2, 'plan', 'a', 'd', str(number), 'active', 1.0))
-    batch.journal.append((1, number + 1, Woken(number, 1.0, 'w'), [], []))
+    batch.journal.append(Advance(1, number + 1, Woken(number, 1.0, 'w'), (), ()))
     return batch
 
 def child(work):
@@ -1166,7 +1167,8 @@ def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:
 
 def test_the_commands_of_an_entry_are_in_it(path: Path) -> None:
     with open_store(path) as store:
-        store.commit(batch(journal=[(1, 1, Woken(1, 1.0, "w"), [], [Wake("a", 2.0), Unwake("a")])]))
+        wished = (Wake("a", 2.0), Unwake("a"))
+        store.commit(batch(journal=[Advance(1, 1, Woken(1, 1.0, "w"), (), wished)]))
         kept = decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
     assert kept.commands == [Wake("a", 2.0), Unwake("a")]
     assert kept.lines == 3

@@ -85,9 +85,9 @@ class Ledger:
                 if row.eid not in self.runs:
                     self._arrived(row.eid)
                     self.runs.add(row.eid)
-            for run, seq, event, decided, wished in batch.journal:
+            for each in batch.journal:
                 self.entries += 1
-                self._entry(run, seq, event, decided, wished)
+                self._entry(each.run, each.seq, each.event, each.changes, each.commands)
             self.forgotten.update(batch.forgotten_elements, batch.forgotten_runs)
 
     def _arrived(self, eid: int) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from narval.engines import ENGINES
 from narval.engines import commands as asked
-from narval.engines.events import Event, Started, Woken
+from narval.engines.events import Started, Woken
 from narval.memory.element import Element
 from narval.memory.trouble import read_error
 from narval.runtime.clock import Clock
-from narval.runtime.store import Batch
+from narval.runtime.store import Advance, Batch
 
 Line = dict[str, Any]
 """One thing that happened: `at` (seconds since 1970, UTC), `what`, mostly `run`, and what more there is."""
@@ -45,8 +45,8 @@ class Story:
         self._names.update((row.eid, row.name) for row in batch.runs)
         by_engines = {
             each.element.eid
-            for _, _, _, _, commands in batch.journal
-            for each in commands
+            for advance in batch.journal
+            for each in advance.commands
             if isinstance(each, asked.Add)
         }
         others = [
@@ -55,17 +55,16 @@ class Story:
             if not each.declared and each.element.eid not in by_engines
         ]
         self.lines += (_arrived(each) for each in others if each.origin is None)
-        for run, _, event, changes, commands in batch.journal:
-            self.lines += self._entry(run, event, changes, commands)
+        for advance in batch.journal:
+            self.lines += self._entry(advance)
         self.lines += (self._added(each, each.origin.run) for each in others if each.origin is not None)
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
             line = {"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements}
             self.lines.append(line)
 
-    def _entry(
-        self, run: int, event: Event, changes: Sequence[Any], commands: Sequence[asked.Command]
-    ) -> Iterator[Line]:
+    def _entry(self, advance: Advance) -> Iterator[Line]:
+        run, event, changes, commands = advance.run, advance.event, advance.changes, advance.commands
         if isinstance(event, Started):
             self.begun, self.last = self.begun + 1, self.name(run)
             self._starts[run] = event.at
