@@ -199,7 +199,7 @@ class Performer:
         prepared = self._prepare(run, call)
         if prepared is None:
             return _refused(call, Problem("unknown-target", f"there is no {call.kind} named {call.name}"))
-        inputs = self._inputs(call, prepared)
+        inputs = self._inputs(call, prepared) if prepared.inputs else {}
         if isinstance(inputs, Problem):
             return _refused(call, inputs)
         if prepared.inline and (outcome := self._at_once(run, call, prepared.task, inputs)) is not None:

@@ -66,7 +66,7 @@ class Work:
 def line_of_steps(folder: Path, runs: int, steps: int, what: str = "step", *, home: bool = False) -> Work:
     """Plans of so many steps each, to their end."""
     for name, text in (("modules/w.py", MODULE), ("recipes/w.xml", recipe(steps, what))):
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     with narval.open(folder if home else None) as agent:
         if not home:
@@ -81,9 +81,12 @@ def line_of_steps(folder: Path, runs: int, steps: int, what: str = "step", *, ho
     return work
 
 
-@pytest.mark.parametrize(("what", "most"), [("step", 135), ("next", 265)])
-def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, most: int) -> None:
-    work = line_of_steps(tmp_path, RUNS, STEPS, what)
+@pytest.mark.parametrize(
+    ("what", "home", "most"),
+    [("step", False, 122), ("next", False, 245), ("step", True, 140), ("next", True, 285)],
+)
+def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
+    work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)
     assert work.calls / (RUNS * STEPS) <= most
 
 
@@ -105,8 +108,13 @@ def test_a_step_is_one_row_and_a_turn_one_commit(tmp_path: Path) -> None:
 
 
 def test_runs_that_go_on_together_share_their_turns(tmp_path: Path) -> None:
-    assert line_of_steps(tmp_path, RUNS, STEPS).turns <= STEPS + 4
-    assert line_of_steps(tmp_path, 1, STEPS).turns <= STEPS + 4
+    assert line_of_steps(tmp_path / "many", RUNS, STEPS, home=True).turns <= STEPS + 4
+    assert line_of_steps(tmp_path / "one", 1, STEPS, home=True).turns <= STEPS + 4
+
+
+def test_where_nothing_is_recorded_no_step_waits_for_a_turn(tmp_path: Path) -> None:
+    assert line_of_steps(tmp_path, RUNS, STEPS).turns <= 3
+    assert line_of_steps(tmp_path, 1, 10 * STEPS).turns <= 3
 
 
 @pytest.mark.parametrize("waiting", [200, 2000])

@@ -56,7 +56,8 @@ def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
 def answer(task: Task, inputs: Inputs, call: str) -> Outcome:
     """Call the function of a task with these inputs, and tell how that ended."""
     try:
-        return Outcome(elements(function_of(task)(**arguments(inputs))))
+        given = arguments(inputs) if inputs else {}
+        return Outcome(elements(function_of(task)(**given)))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
