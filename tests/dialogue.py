@@ -194,7 +194,7 @@ class Dialogue:
         run = self.memory.next_eid
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
         self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
-        self.memory.show_run(run, engine.kind, lambda: self._rendered(run))
+        self.memory.show_run(run, engine.kind, self._rendered)
         given = environment or {}
         self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt, resume, given))
         return run

@@ -41,7 +41,7 @@ class Memory:
         self.outdated: set[int] = set()
         self.reserved: set[int] = set()
         self._elements = Elements()
-        self._rendered: dict[int, Callable[[], Element]] = {}
+        self._rendered: dict[int, Callable[[int], Element]] = {}
         self._run_names: set[str] = set()
         """Runs change, so the attributes of elements of these names are not indexed."""
         self._by_name: defaultdict[str, Numbers] = defaultdict(Numbers)
@@ -70,7 +70,7 @@ class Memory:
         if found is not None:
             return found
         render = self._rendered.get(eid)
-        return render() if render is not None else None
+        return render(eid) if render is not None else None
 
     def is_run(self, eid: int) -> bool:
         """Whether the element is a run, rendered from its state."""
@@ -163,8 +163,8 @@ class Memory:
                 self.outdated.add(eid)
         self.next_eid = max(self.next_eid, eid + 1)
 
-    def show_run(self, eid: int, name: str, render: Callable[[], Element]) -> None:
-        """A run begins to be seen as an element."""
+    def show_run(self, eid: int, name: str, render: Callable[[int], Element]) -> None:
+        """A run begins to be seen as an element; `render` makes it of its eid, when somebody looks."""
         self._rendered[eid] = render
         if name not in self._run_names:
             self._run_names.add(name)

@@ -18,6 +18,7 @@ from narval.definitions.library import Library
 from narval.engines.commands import Call, Wake, Watch
 from narval.engines.engine import Engine
 from narval.engines.events import Caller, Event, Plain, Woken
+from narval.errors import InternalError
 from narval.memory.decay import Idle
 from narval.memory.element import Element, Origin
 from narval.memory.index import Index
@@ -115,6 +116,8 @@ class Agent:
         """Those who have yet to be told of the first offer in the queue; None before it is their turn."""
         self.patient: dict[WatchKey, None] = {}
         """Watches that are told, too, when an element that fits is replaced."""
+        self.render: Callable[[int], Element] = _unseen
+        """Makes the element of a run."""
         self.asking: Ask | None = None
         """Who answers what an engine asks the user's code while it decides."""
         self._listeners: tuple[Library, Mapping[str, int]] | None = None
@@ -191,7 +194,7 @@ class Agent:
                 return called[0]
         return None
 
-    def enlist(self, run: Run, render: Callable[[], Element]) -> None:
+    def enlist(self, run: Run) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""
         self.runs[run.eid] = run
         self.counts[run.kind, run.phase] += 1
@@ -203,7 +206,7 @@ class Agent:
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
                 self.by_call[run.caller.call] = run.eid
-        self.memory.show_run(run.eid, run.kind, render)
+        self.memory.show_run(run.eid, run.kind, self.render)
 
     def listeners(self, run: Run | None) -> Mapping[str, int]:
         """Who hears of every process, in the versions that count for a run: the bits of events by name."""
@@ -324,6 +327,11 @@ class Agent:
             return True
         caller = self.active.get(run.caller.run)
         return caller is not None and run.caller.call in caller.calls
+
+
+def _unseen(run: int) -> Element:
+    """Nobody has said yet how runs are seen."""
+    raise InternalError(f"expected run {run} to be seen after its agent has been restored, got it before")
 
 
 def _never(directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:

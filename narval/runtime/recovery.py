@@ -27,6 +27,7 @@ from narval.runtime.store import Advance, KeptElement, RunRow, Store
 def restore(agent: Agent, store: Store) -> None:
     """Fill an empty agent from its store."""
     memory = agent.memory
+    agent.render = partial(render, agent, store)
     memory.fill(_noted(agent, store.elements()))
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
         memory.contexts.join(run, [eid for _, eid in held])
@@ -51,7 +52,7 @@ def restore_runs(agent: Agent, store: Store) -> None:
     """Bring the runs back: those under way whole, those that are over by their row alone."""
     for row in store.runs():
         run = _run_of(row)
-        agent.enlist(run, partial(render, agent, store, run))
+        agent.enlist(run)
         if agent.idle is not None and row.ended is not None:
             agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
             agent.idle.added(row.eid, row.ended)
@@ -114,8 +115,9 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
             agent.memory.reserved.update(run.reserved)
 
 
-def render(agent: Agent, store: Store, run: Run) -> Element:
+def render(agent: Agent, store: Store, eid: int) -> Element:
     """A run as an element of memory, rendered once for each version of its state (N2)."""
+    run = agent.runs[eid]
     if run.shown is None or run.shown[0] != run.version:
         try:
             state, definition = state_of(agent, store, run), definition_of(agent, store, run)

@@ -327,7 +327,8 @@ class VolatileStore(Store):
     is_volatile = True
 
     def __init__(self) -> None:
-        self._runs: dict[int, RunRow] = {}
+        self._runs: dict[int, tuple[Any, ...]] = {}
+        """Rows as bare tuples, which the collector of garbage lets go of."""
         self._journals: dict[int, list[Advance]] = {}
         self._snapshots: dict[int, SnapshotRow] = {}
         self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
@@ -343,7 +344,7 @@ class VolatileStore(Store):
                     entries = journals[advance.run] = []
                 entries.append(advance)
             if batch.runs:
-                self._runs.update((row.eid, row) for row in batch.runs)
+                self._runs.update((row.eid, tuple(row)) for row in batch.runs)
             if batch.snapshots:
                 self._snapshots.update((row.run, row) for row in batch.snapshots)
             if batch.meta:
@@ -355,8 +356,9 @@ class VolatileStore(Store):
                 behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
                 del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
             for run in batch.forgotten_runs:
-                for kept in (self._runs, self._journals, self._snapshots):
-                    kept.pop(run, None)
+                self._runs.pop(run, None)
+                self._journals.pop(run, None)
+                self._snapshots.pop(run, None)
 
     def _define(self, new: DefinitionRow) -> None:
         if new.current:
@@ -409,13 +411,16 @@ class VolatileStore(Store):
         wanted = {"phase": phase, "state": state, "kind": kind, "name": name}
         given = [(field, value) for field, value in wanted.items() if value is not None]
         found = (
-            row for row in self._runs.values() if all(getattr(row, field) == value for field, value in given)
+            row
+            for row in map(RunRow._make, self._runs.values())
+            if all(getattr(row, field) == value for field, value in given)
         )
         return sorted(found, key=attrgetter("eid"))
 
     def run(self, eid: int) -> RunRow | None:
         """One run."""
-        return self._runs.get(eid)
+        row = self._runs.get(eid)
+        return RunRow._make(row) if row is not None else None
 
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""

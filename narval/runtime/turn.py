@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,7 +39,7 @@ from narval.runtime import agents, codec
 from narval.runtime.agents import PROCESS, Agent, Run, WatchKey
 from narval.runtime.deeds import Deed, encode_deed
 from narval.runtime.effects import AFTERWARDS, AT_ONCE
-from narval.runtime.recovery import as_far_as_readable, in_force, rebuild, render
+from narval.runtime.recovery import as_far_as_readable, in_force, rebuild
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import Advance, Batch, MomentRow, RunRow, SnapshotRow, Store
 
@@ -499,7 +498,7 @@ class Turn:
         nested = parent is not None and parent.kind == definition.kind == PROCESS
         run.library = (parent.library if parent is not None and not nested else None) or agent.library
         run.state = engine.begin(run.eid, definition)
-        self.agent.enlist(run, partial(render, self.agent, self.store, run))
+        self.agent.enlist(run)
         self._altered[run.eid] = run
         given = dict(environment or {})
         self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume, given)))

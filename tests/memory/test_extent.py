@@ -114,5 +114,5 @@ def test_once_runs_bear_a_name_what_satisfied_a_condition_is_not_kept() -> None:
     memory = filled(40)
     for _ in range(ASKED + 1):
         assert len(list(memory.matching(MAIL, None))) == 40
-    memory.show_run(41, "mail", lambda: Element(41, b"<mail to='x'/>"))
+    memory.show_run(41, "mail", lambda eid: Element(eid, b"<mail to='x'/>"))
     assert list(memory.matching(MAIL, None)) == list(range(1, 42))

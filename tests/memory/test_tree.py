@@ -59,7 +59,7 @@ def test_N1_elements_of_some_names_come_oldest_first() -> None:
 
 def test_N2_a_run_is_an_element_rendered_when_somebody_looks() -> None:
     made, states = memory("<mail/>"), ["ready"]
-    made.show_run(2, "plan", lambda: Element(2, f"<plan state='{states[-1]}'/>".encode()))
+    made.show_run(2, "plan", lambda eid: Element(eid, f"<plan state='{states[-1]}'/>".encode()))
     made.apply(changes.Added(Element(made.next_eid, b"<mail/>")))
     assert list(made) == [1, 2, 3]
     assert made.is_run(2)
@@ -76,7 +76,7 @@ def test_N2_a_run_is_an_element_rendered_when_somebody_looks() -> None:
 def test_N2_many_runs_are_not_indexed_by_what_they_looked_like_once() -> None:
     made, state = Memory(), ["ready"] * 100
     for eid in range(1, 101):
-        made.show_run(eid, "plan", lambda eid=eid: Element(eid, f"<plan state='{state[eid - 1]}'/>".encode()))
+        made.show_run(eid, "plan", lambda eid: Element(eid, f"<plan state='{state[eid - 1]}'/>".encode()))
     for _ in range(5):
         assert list(made.matching(bound("plan[@state='done']"))) == []
     state[41] = "done"
@@ -141,7 +141,7 @@ def test_N5_what_is_forgotten_leaves_contexts_marks_and_indexes() -> None:
 def test_N5_a_forgotten_run_leaves_the_contexts_and_marks_of_others_too() -> None:
     memory = Memory()
     for run in (5, 6):
-        memory.show_run(run, "plan", lambda run=run: Element(run, b"<plan/>"))
+        memory.show_run(run, "plan", lambda eid: Element(eid, b"<plan/>"))
     memory.apply(changes.Held(6, (5,)))
     memory.apply(changes.Used(SCOPE, (5,)))
     memory.apply(changes.Forgotten(runs=(5,)))
