@@ -55,6 +55,14 @@ from narval.source import Source
 
 log = logging.getLogger("narval.daemon")
 
+WORTH_A_THREAD = 0.001
+"""Seconds that a commit has to take for the loop to do something else meanwhile: handing it to a thread and
+being told of its end takes half of that, and a lone run waits for both.
+"""
+
+COMMITS_REMEMBERED = 8
+"""About so many of the last commits count for how long one takes."""
+
 BREATH = 0.005
 """Seconds the loop works at most before it looks at sockets and finished calls."""
 
@@ -153,6 +161,8 @@ class Daemon:
         """Called when the daemon begins to stop."""
         self._latest = 0.0
         self._writer = ThreadPoolExecutor(1, "narval-writer") if settings.durability == "power" else None
+        self._sync_takes = 2 * WORTH_A_THREAD
+        """Seconds that a commit takes of late."""
         self._commit: asyncio.Future[None] | None = None
         self._failed: deque[Run] = deque(maxlen=FAILED_KEPT)
         self._awaited = Awaited()
@@ -476,14 +486,23 @@ class Daemon:
         log.info("run %d of %s failed: %s: %s", run.eid, run.name, kind, message)
 
     async def _record(self, turn: Turn) -> None:
+        """Commit: here, or beside the loop where the disk takes longer than handing it over (`power`)."""
         if self._writer is None:
             self.loop.commit(turn)
-            return
-        self._commit = asyncio.get_running_loop().run_in_executor(self._writer, self.loop.commit, turn)
-        try:
-            await self._commit
-        finally:
-            self._commit = None
+        elif self._sync_takes < WORTH_A_THREAD:
+            self._timed_commit(turn)
+        else:
+            self._commit = asyncio.get_running_loop().run_in_executor(self._writer, self._timed_commit, turn)
+            try:
+                await self._commit
+            finally:
+                self._commit = None
+
+    def _timed_commit(self, turn: Turn) -> None:
+        began = time.perf_counter()
+        self.loop.commit(turn)
+        if turn.batch:
+            self._sync_takes += (time.perf_counter() - began - self._sync_takes) / COMMITS_REMEMBERED
 
     def _break_down(self, error: NarvalError) -> None:
         """Nothing of the turn is performed, and all who wait are told why."""

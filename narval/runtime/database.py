@@ -30,6 +30,7 @@ from narval.runtime.store import (
     RunRow,
     SnapshotRow,
     Store,
+    slots_of,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Database(Store):
         self._writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
-        self._writes = [(slot, self._sql[name], rows) for slot, name, rows in statements.WRITES]
+        self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
 
@@ -136,10 +137,10 @@ class Database(Store):
         """The statements that record the batches, each with its rows."""
         work: list[tuple[str, Rows]] = []
         for batch in batches:
-            for slot, sql, rows in self._writes:
-                filled = getattr(batch, slot)
-                if filled and (rows is None or (filled := rows(batch))):
-                    work.append((sql, filled))
+            for filled, writes in zip(slots_of(batch), self._writes, strict=True):
+                if filled:
+                    made = ((sql, rows(batch) if rows is not None else filled) for sql, rows in writes)
+                    work += [each for each in made if each[1]]
         return work
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from narval import __version__
 from narval.runtime.codec import encode_entry, encode_origin
-from narval.runtime.store import Batch
+from narval.runtime.store import SLOTS, Batch
 
 HEAD = "0001"
 """The version of the tables: the last one under `migrations/versions`."""
@@ -126,3 +126,8 @@ WRITES: tuple[tuple[str, str, RowsOf | None], ...] = (
 )
 """Slot of a batch, statement, and its rows (None: those of the slot). All that a batch can make the writer
 do, in the order it is done: first what comes, then what goes."""
+
+
+def by_slot(known: Mapping[str, str]) -> list[list[tuple[str, RowsOf | None]]]:
+    """The texts of the statements of each slot, in the order of the slots."""
+    return [[(known[name], rows) for of, name, rows in WRITES if of == slot] for slot in SLOTS]

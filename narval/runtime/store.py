@@ -121,74 +121,56 @@ class DefinitionRow(NamedTuple):
     current: bool = True
 
 
-class Batch:
-    """What one turn leaves to record. Each slot is a list of rows; within a commit all that comes is written
-    before what goes, whatever the order of filling.
+def _rows() -> Any:
+    return msgspec.field(default_factory=list)
+
+
+class Batch(msgspec.Struct, eq=False):
+    """What one turn leaves to record. Each slot is a list of rows; they are written slot by slot in this
+    order, first all that comes and then what goes, whatever the order of filling.
     """
 
-    __slots__ = (
-        "definitions",
-        "dequeued",
-        "elements",
-        "forgotten_elements",
-        "forgotten_runs",
-        "held",
-        "journal",
-        "keys",
-        "marks",
-        "meta",
-        "moments",
-        "moments_done",
-        "outdated",
-        "queued",
-        "runs",
-        "snapshots",
-        "trimmed",
-        "undeclared",
-        "unheld",
-    )
-
-    def __init__(self) -> None:
-        self.elements: list[Added] = []
-        self.outdated: list[int] = []
-        self.undeclared: list[int] = []
-        self.held: list[tuple[int, int]] = []
-        """Run, eid."""
-        self.unheld: list[tuple[int, int]] = []
-        """Run, eid."""
-        self.marks: list[tuple[str, str, str, int]] = []
-        """Definition, place, slot, eid."""
-        self.keys: list[tuple[str, str, str]] = []
-        """Name, expression, value."""
-        self.forgotten_elements: list[int] = []
-        """Their marks go with them; their keys stay (N37)."""
-        self.forgotten_runs: list[int] = []
-        """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
-        self.runs: list[RunRow] = []
-        """New runs, and runs of which something changed."""
-        self.journal: list[Advance] = []
-        self.snapshots: list[SnapshotRow] = []
-        self.trimmed: list[tuple[int, int, int]] = []
-        """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
-        self.queued: list[QueuedRow] = []
-        self.dequeued: list[int] = []
-        self.moments: list[MomentRow] = []
-        self.moments_done: list[str] = []
-        self.definitions: list[DefinitionRow] = []
-        self.meta: list[tuple[str, str]] = []
+    definitions: list[DefinitionRow] = _rows()
+    elements: list[Added] = _rows()
+    outdated: list[int] = _rows()
+    undeclared: list[int] = _rows()
+    held: list[tuple[int, int]] = _rows()
+    """Run, eid."""
+    marks: list[tuple[str, str, str, int]] = _rows()
+    """Definition, place, slot, eid."""
+    keys: list[tuple[str, str, str]] = _rows()
+    """Name, expression, value."""
+    runs: list[RunRow] = _rows()
+    """New runs, and runs of which something changed."""
+    journal: list[Advance] = _rows()
+    snapshots: list[SnapshotRow] = _rows()
+    queued: list[QueuedRow] = _rows()
+    moments: list[MomentRow] = _rows()
+    meta: list[tuple[str, str]] = _rows()
+    trimmed: list[tuple[int, int, int]] = _rows()
+    """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
+    dequeued: list[int] = _rows()
+    moments_done: list[str] = _rows()
+    unheld: list[tuple[int, int]] = _rows()
+    """Run, eid."""
+    forgotten_elements: list[int] = _rows()
+    """Their marks go with them; their keys stay (N37)."""
+    forgotten_runs: list[int] = _rows()
+    """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
 
     def __bool__(self) -> bool:
-        return bool(self.journal) or any(getattr(self, slot) for slot in self.__slots__)
-
-    def clear(self) -> None:
-        """Empty again, to be filled by the next turn."""
-        self.__init__()  # type: ignore[misc]
+        return bool(self.journal) or any(slots_of(self))
 
     def take(self, change: Change) -> None:
         """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""
         put = _PUT.get(type(change))
         if put is not None:
             put(self, change)
+
+
+SLOTS = Batch.__struct_fields__
+slots_of: Callable[[Batch], tuple[list[Any], ...]] = attrgetter(*SLOTS)
+"""All rows of a batch, slot by slot in the order in which they are written."""
 
 
 def _put_added(batch: Batch, change: changes.Added) -> None:

@@ -28,6 +28,7 @@ from narval.memory.element import Element, Origin
 from narval.runtime import sqlite
 from narval.runtime.codec import decode_entry, encode_entry
 from narval.runtime.store import (
+    SLOTS,
     Advance,
     Batch,
     DefinitionRow,
@@ -228,13 +229,11 @@ def test_several_batches_are_one_commit(store: Store) -> None:
 
 
 def test_a_batch_knows_whether_it_is_empty() -> None:
-    for slot in Batch.__slots__:
+    for slot in SLOTS:
         filled = Batch()
         assert not filled
         getattr(filled, slot).append(1)
         assert filled
-        filled.clear()
-        assert not filled
 
 
 def test_each_change_of_memory_has_its_slot() -> None:
@@ -1142,7 +1141,7 @@ def test_tables_and_statements_can_be_written_for_postgresql() -> None:
     assert "ON CONFLICT (eid) DO UPDATE SET" in written["put run"]
     assert written["add entry"].count("%s") == 4
     assert set(written) == set(statements.of_sqlite())
-    assert {slot for slot, _, _ in statements.WRITES} == set(Batch.__slots__)
+    assert tuple(dict.fromkeys(slot for slot, _, _ in statements.WRITES)) == SLOTS
 
 
 def test_a_database_that_is_not_known_is_refused() -> None:

@@ -22,7 +22,7 @@ from narval.memory.index import Index
 from narval.memory.match import condition
 from narval.memory.tree import Memory
 from narval.runtime import loop
-from narval.runtime.store import Batch
+from narval.runtime.store import SLOTS, Batch
 from narval.surfaces.embedded import Agent
 
 RUNS, STEPS = 20, 10
@@ -47,7 +47,7 @@ class Work:
 
     def _counted(self, batch: Batch) -> None:
         self.commits += 1
-        for slot in Batch.__slots__:
+        for slot in SLOTS:
             self.rows[slot] += len(getattr(batch, slot))
         self._commit(batch)
 
