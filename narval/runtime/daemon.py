@@ -219,6 +219,7 @@ class Daemon:
         if self.home is not None:
             declared, self._memory_faults = read_memory(self.home.memory, self.schemas)
         if not self.quiet:
+            self.store.make_room()
             await self.executor.end_former()
             self.performer.resume()
         await self.submit(lambda turn: self.declare(turn, declared, at_start=not self.quiet))

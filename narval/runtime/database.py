@@ -63,6 +63,9 @@ class Driver(Protocol):
     def look_through(self, connection: Any, /) -> None:
         """Raise StoreError when a stop that was not clean has left damage."""
 
+    def make_room(self) -> None:
+        """Have ready what makes commits quicker."""
+
     def engine(self) -> Engine:
         """The same connections for SQLAlchemy."""
 
@@ -142,6 +145,10 @@ class Database(Store):
                     made = ((sql, rows(batch) if rows is not None else filled) for sql, rows in writes)
                     work += [each for each in made if each[1]]
         return work
+
+    def make_room(self) -> None:
+        """Let the driver have ready what it needs."""
+        self._driver.make_room()
 
     def close(self) -> None:
         """Mark the stop as clean, and let go of the database."""

@@ -74,6 +74,9 @@ class Server:
     def look_through(self, _: Any) -> None:
         """A server sees to its files itself."""
 
+    def make_room(self) -> None:
+        """A server sees to its log itself."""
+
     def engine(self) -> Engine:
         """The same connections for SQLAlchemy."""
         return self._engine

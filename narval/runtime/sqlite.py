@@ -7,6 +7,7 @@ into memory, because a mapped file that shrinks kills whoever reads it. docs/sto
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -21,15 +22,22 @@ from narval.runtime.store import Durability
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+logger = logging.getLogger("narval.store")
+
 WORTH_SHRINKING = 64 * 1024 * 1024
 """A smaller file is left as it is."""
 
+PAGE = 2048
+LOG_PAGES = 4096
+LOG_BYTES = LOG_PAGES * (PAGE + 24) + 32
+"""The length of a log of so many pages: each has a head of 24 bytes, and the whole one of 32."""
+
 _SYNCHRONOUS: dict[Durability, str] = {"crash": "NORMAL", "power": "FULL"}
 _PRAGMAS = {
-    "page_size": "2048",  # a commit writes whole pages: 25 µs a step where 4096 takes 33
+    "page_size": str(PAGE),  # a commit writes whole pages: 25 µs a step where 4096 takes 33
     "cache_size": "-4096",  # KiB a connection: the daemon keeps memory itself, and reads a row once
     "temp_store": "MEMORY",
-    "wal_autocheckpoint": "4096",  # pages: 8 MB, then they are folded into the file
+    "wal_autocheckpoint": str(LOG_PAGES),  # then they are folded into the file
     "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
     "mmap_size": "0",
     "cell_size_check": "ON",  # a damaged page is seen when it is read
@@ -153,6 +161,29 @@ class File:
         _sync(new)
         new.replace(self.path)
         _sync(self.path.parent)
+
+    def make_room(self) -> None:
+        """Give the log of a synced store its full length, as zeros that SQLite takes for the end of the log.
+
+        Syncing a write behind the end of a file is syncing its new length as well, which takes twice as long.
+        """
+        if self._durability != "power":
+            return
+        try:
+            log = os.open(self.path.with_name(self.path.name + "-wal"), os.O_WRONLY)
+        except FileNotFoundError:
+            return  # it has been folded into the file
+        length = os.fstat(log).st_size
+        try:
+            written = length + os.pwrite(log, bytes(max(0, LOG_BYTES - length)), length)
+            if written < LOG_BYTES:  # the room that is left is for what is to be recorded
+                os.ftruncate(log, length)
+            os.fsync(log)
+        except OSError as error:
+            logger.info("the log of the store will grow as it is written: %s", error)
+            os.ftruncate(log, length)
+        finally:
+            os.close(log)
 
     def tables(self, connection: sqlite3.Connection) -> set[str]:
         """The names of the tables that are there."""

@@ -215,6 +215,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def make_room(self) -> None:
+        """A daemon begins to work: have ready what makes its commits quicker."""
+
+    @abstractmethod
     def close(self) -> None:
         """End it well. Closing twice is as good as once."""
 
@@ -348,6 +352,9 @@ class VolatileStore(Store):
                 if (old.kind, old.name) == (new.kind, new.name):
                     self._definitions[key] = old._replace(current=False)
         self._definitions[new.digest, new.kind, new.name] = new
+
+    def make_room(self) -> None:
+        """Nothing to have ready."""
 
     def close(self) -> None:
         """Nothing to end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -483,6 +484,40 @@ def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> 
     store = reopened(store, path)
     assert list(store.elements()) == []
     store.close()
+
+
+def test_a_log_that_has_its_length_beforehand_loses_nothing(path: Path) -> None:
+    store, log = open_store(path, "power"), path.with_name(path.name + "-wal")
+    store.commit(batch(elements=[added(1)]))
+    store.make_room()
+    length = log.stat().st_size
+    assert length == sqlite.LOG_BYTES
+    store.commit(batch(elements=[added(2)]))
+    assert log.stat().st_size == length
+    copies = path.parent / "copies"
+    copies.mkdir()
+    for each in (path, log):  # as it is found after the death of the machine
+        shutil.copy(each, copies / each.name)
+    with open_store(copies / path.name, "power") as found:
+        assert [kept.element.eid for kept in found.elements()] == [1, 2]
+    store.close()
+    assert not log.exists()
+
+
+def test_a_log_is_left_as_it_is_where_there_is_no_room_for_its_length(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with open_store(path, "power") as store:
+        store.commit(batch(elements=[added(1)]))
+        length = path.with_name(path.name + "-wal").stat().st_size
+        for written in (full, lambda *_: 100):
+            monkeypatch.setattr(os, "pwrite", written)
+            store.make_room()
+            assert path.with_name(path.name + "-wal").stat().st_size == length
+        store.commit(batch(elements=[added(2)]))
 
 
 def test_a_closed_store_refuses_and_may_be_closed_again(path: Path) -> None:
