@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
@@ -140,10 +141,12 @@ class Database(Store):
         """The statements that record the batches, each with its rows."""
         work: list[tuple[str, Rows]] = []
         for batch in batches:
-            for filled, writes in zip(slots_of(batch), self._writes, strict=True):
-                if filled:
-                    made = ((sql, rows(batch) if rows is not None else filled) for sql, rows in writes)
-                    work += [each for each in made if each[1]]
+            slots = slots_of(batch)
+            for filled, writes in compress(zip(slots, self._writes, strict=True), slots):
+                for sql, rows in writes:
+                    made = filled if rows is None else rows(batch)
+                    if made:
+                        work.append((sql, made))
         return work
 
     def make_room(self) -> None:

@@ -112,12 +112,16 @@ class Loop:
         if self.agent.queue:
             return True
         due = self.agent.next_moment()
-        return due is not None and (due <= self.clock.now() or self._has_jumped())
+        if due is None:
+            return False
+        now = self.clock.now()
+        return due <= now or self._has_jumped(now)
 
     def decide(self) -> Turn:
         """Tell the runs what waits, up to the limit; nothing outside is touched. Raises StoreError."""
-        jumped = not self.asleep and self._has_jumped()
-        turn = Turn(self.agent, self.store, self.schemas, self.clock.now(), asleep=self.asleep)
+        now = self.clock.now()
+        jumped = not self.asleep and self._has_jumped(now)
+        turn = Turn(self.agent, self.store, self.schemas, now, asleep=self.asleep)
         if jumped:
             self._reckon(turn)
         if self.asleep:
@@ -125,7 +129,8 @@ class Loop:
         else:
             if self.agent.queue:
                 self._drain(turn, _Room(self.limit))
-            self._take_due(turn, _Room(self.limit, DUE_SLICE))
+            if len(self.agent.moments) or self.agent.idle is not None:
+                self._take_due(turn, _Room(self.limit, DUE_SLICE))
             room = _Room(self.limit)
             self._take_in(turn, room)
             if self.agent.queue:
@@ -229,9 +234,8 @@ class Loop:
             self._set_aside = self.agent.sequence + SEQUENCE_BLOCK
             turn.batch.meta.append(("sequence", str(self._set_aside)))
 
-    def _has_jumped(self) -> bool:
+    def _has_jumped(self, now: float) -> bool:
         """Whether the clock was set, or the machine slept, and nobody has reckoned with it yet."""
-        now = self.clock.now()
         if not 0.0 <= now - self._looked < UNNOTICED:
             self._looked = now
             jump = self.clock.jump()
