@@ -379,7 +379,7 @@ def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_wel
         time.sleep(0.02)
     mine = daemon.children(recursive=True)
     for each in mine:
-        if "keeper.py" in " ".join(each.cmdline()):
+        if _is_keeper(each):
             each.kill()
     daemon.kill()
     daemon.wait()
@@ -388,6 +388,13 @@ def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_wel
     assert left == []
     bare = int((tmp_path / "ready").read_text())  # it has cleared its environment, and nobody knows it now
     os.kill(bare, signal.SIGKILL)
+
+
+def _is_keeper(program: psutil.Process) -> bool:
+    try:
+        return "keeper.py" in " ".join(program.cmdline())
+    except psutil.Error:  # a program that has ended, and that nobody has asked about yet
+        return False
 
 
 def _carries(program: psutil.Process) -> bool:
