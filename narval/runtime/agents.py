@@ -129,6 +129,8 @@ class Agent:
         """The zone of its calendar."""
         self.since = 0.0
         """Since when it has been at work without a break."""
+        self.latest = 0.0
+        """The latest moment that was recorded of a run before this agent was at work."""
         self.history_entries = 10_000
         """So many entries a long run keeps of its history."""
         self.counts: Counter[tuple[str, str]] = Counter()

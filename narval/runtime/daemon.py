@@ -212,8 +212,9 @@ class Daemon:
             self._alarm = alarm(asyncio.get_running_loop(), self._ring)
             self._ends.callback(self._alarm.close)
         restore_runs(self.agent, self.store)
-        if not self.quiet and self.store.meta.get("zone", self.agent.zone) != self.agent.zone:
-            self.agent.work_dates_out_anew()
+        moved = self.store.meta.get("zone", self.agent.zone) != self.agent.zone
+        if not self.quiet and (moved or self.clock.now() < self.agent.latest):
+            self.agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
         self.use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:

@@ -53,6 +53,7 @@ def restore_runs(agent: Agent, store: Store) -> None:
     for row in store.runs():
         run = _run_of(row)
         agent.enlist(run)
+        agent.latest = max(agent.latest, row.started, row.ended or 0.0)
         if agent.idle is not None and row.ended is not None:
             agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
             agent.idle.added(row.eid, row.ended)
@@ -213,6 +214,7 @@ class _Replay:
                 _track(self.force, command)
         for row in store.journal(run.eid, snapshot.seq if snapshot is not None else 0):
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)
+            self.agent.latest = max(self.agent.latest, row.at)
             self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
 
     def _element(self, eid: int) -> Element | None:

@@ -67,6 +67,11 @@ class At:
         """When, as the clock on the wall shows it."""
         return [self.shown(each.added) for each in agent.memory("greeting")]
 
+    def waited_for(self, agent: Embedded) -> list[str]:
+        """The dates that runs wait for."""
+        active = agent.daemon.agent.active.values()
+        return [self.shown(wake.at) for run in active for wake in run.wakes.values()]
+
     def shown(self, at: float) -> str:
         return datetime.fromtimestamp(at, self.known).strftime("%m-%d %H:%M:%S")
 
@@ -232,6 +237,22 @@ def test_N25_set_back_by_a_day_the_date_is_worked_out_anew(tmp_path: Path) -> No
         assert at.greeted(agent) == ["03-12 07:00:00"]
     with at.open() as agent:
         assert len(agent.memory("greeting")) == 1
+
+
+def test_N25_set_back_while_nobody_was_there_the_date_is_worked_out_anew(tmp_path: Path) -> None:
+    home = At(tmp_path, "2026-03-02T09:00:00Z", "UTC", morning=dated("morning"))
+    with home.open() as agent:
+        agent.start("d.morning")
+        agent.until_idle()
+        assert home.waited_for(agent) == ["03-03 07:00:00"]
+    home.clock.step(-86400)
+    home.clock.jump()  # nobody hears of it
+    with home.open() as agent:
+        agent.until_idle()
+        assert home.waited_for(agent) == ["03-02 07:00:00"]
+        home.clock.set("2026-03-02T07:00:00Z")
+        agent.until_idle()
+        assert home.greeted(agent) == ["03-02 07:00:00"]
 
 
 def test_N25_set_forward_by_a_day_what_was_passed_over_fires_once(tmp_path: Path) -> None:
