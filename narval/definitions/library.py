@@ -101,7 +101,7 @@ class Parsed(NamedTuple):
 class Library:
     """All definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
-    __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called", "all")
+    __slots__ = ("__weakref__", "_all", "_by_kind", "_by_name", "_called")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}
@@ -110,16 +110,13 @@ class Library:
             by_kind.setdefault(each.kind, {})[each.full_name] = each
             by_name.setdefault(each.full_name, each)
         self._by_kind = {kind: MappingProxyType(named) for kind, named in by_kind.items()}
-        self.all: Mapping[tuple[str, str], Definition] = MappingProxyType(
-            {(kind, name): each for kind, named in by_kind.items() for name, each in named.items()}
-        )
-        """By kind and full name."""
+        self._all = {(kind, name): each for kind, named in by_kind.items() for name, each in named.items()}
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""
-        return self.all.get((kind, full_name))
+        return self._all.get((kind, full_name))
 
     def find(self, full_name: str) -> Definition | None:
         """The definition of that name, of whatever kind; the first read where several kinds share it."""

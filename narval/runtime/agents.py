@@ -180,10 +180,11 @@ class Agent:
         """
         if kind == PROCESS:
             return self._process(run, name)
-        known = None
         if run is not None and run.library is not None:
-            known = run.library.all.get((kind, name))
-        return known or self.library.all.get((kind, name))
+            known = run.library.get(kind, name)
+            if known is not None:
+                return known
+        return self.library.get(kind, name)
 
     def _process(self, run: Run | None, name: str) -> Any:
         """The process of a name, if it can be but one (section 9)."""

@@ -17,13 +17,12 @@ from narval.definitions.recipe_words import FIELDS
 from narval.definitions.schedule import finer_omitted, schedule_of
 from narval.engines import runnable
 from narval.errors import DefinitionError, Fault
-from narval.memory.element import local_name
 from narval.runtime.declared import SHOWN, refused
 from narval.runtime.home import Home
 from narval.runtime.loader import Loaded, Loader
 from narval.runtime.schemas import Schemas
 from narval.runtime.settings import read_settings
-from narval.runtime.turn import START_PLAN
+from narval.runtime.turn import START_PLANS
 from narval.source import Source, read_xml
 
 A_DAY = 86400.0
@@ -140,7 +139,7 @@ def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Faul
     faults = list(refused(root, source, schemas))
     for child in root.children:
         name = child.attributes.get("recipe", "")
-        if local_name(child.tag) == START_PLAN and runnable(loaded.library, name) is None:
+        if child.tag in START_PLANS and runnable(loaded.library, name) is None:
             line, column = (
                 child.place("recipe") if "recipe" in child.attributes else (child.line, child.column)
             )

@@ -17,11 +17,11 @@ from narval.definitions.library import Library
 from narval.engines import runnable
 from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory import change as changes
-from narval.memory.element import CONTROL, elements_of, local_name, parse
+from narval.memory.element import elements_of, local_name, parse
 from narval.memory.trouble import make_error
 from narval.runtime.schemas import Schemas
 from narval.runtime.store import DefinitionRow
-from narval.runtime.turn import ACTED, START_PLAN, Turn
+from narval.runtime.turn import ACTED, START_PLANS, Turn
 from narval.source import Node, Source, read_xml
 
 LIBRARY, MEMORY = "library", "memory.xml"
@@ -94,7 +94,7 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
 def _acts_at_start(turn: Turn, eid: int) -> bool:
     """Whether an element would go on to start plans, though it is declared no more."""
     element = turn.memory.element(eid)
-    if element is None or local_name(element.name) != START_PLAN:
+    if element is None or element.name not in START_PLANS:
         return False
     return parse(element.xml).get("at") == "start"
 
@@ -131,9 +131,8 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
 
     Those of `again` that say at="start" act once more.
     """
-    names = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
     acted: Container[int] = turn.memory.marks.get(ACTED, ())
-    for eid in list(turn.memory.named(names)):
+    for eid in list(turn.memory.named(START_PLANS)):
         element = turn.memory.element(eid)
         if element is None or eid in turn.memory.outdated:
             continue

@@ -1,7 +1,8 @@
 """The loop: take, tell, record, perform (§ "One turn"). It knows no kind and does no I/O but the commit.
 
 `decide` makes a turn of all that waits; its batch is committed; `perform` hands out what was asked for and
-answers who waited. `daemon.py` says when.
+answers who waited. Over a store that is gone with the program, what was asked for is handed out within the
+turn. `daemon.py` says when.
 """
 
 from __future__ import annotations
@@ -118,7 +119,10 @@ class Loop:
         return due <= now or self._has_jumped(now)
 
     def decide(self) -> Turn:
-        """Tell the runs what waits, up to the limit; nothing outside is touched. Raises StoreError."""
+        """Tell the runs what waits, up to the limit. Raises StoreError.
+
+        Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
+        """
         now = self.clock.now()
         jumped = not self.asleep and self._has_jumped(now)
         turn = Turn(self.agent, self.store, self.schemas, now, asleep=self.asleep)

@@ -211,10 +211,9 @@ class Performer:
         """What an inline call comes to, if it may be answered here and now."""
         if call.on_restart == "error":
             return None
-        id = f"{self._prefix}.{call.call}"
-        return self.executor.at_once(
-            task, inputs, CurrentCall(id, run.eid, call.step, self._home, None, call.attempt)
-        )
+        id = self.outside_id(call.call)
+        current = CurrentCall(id, run.eid, call.step, self._home, attempt=call.attempt)
+        return self.executor.at_once(task, inputs, current)
 
     def _node(self, run: Run, call: Call) -> Returned | None:
         """A node is executed, or backtracked: by its script, or by the user's class for its type."""

@@ -1,7 +1,7 @@
 """One turn of an agent, before it is recorded: events are told, inner commands take effect (§ "One turn").
 
 A turn is what the engines read (`View`) and where their inner commands take effect. Everything it does is
-kept twice: in memory at once, and as rows of the batch that will be committed. Nothing outside is touched.
+kept twice: in memory at once, and as rows of the batch that will be committed. It touches nothing outside.
 """
 
 from __future__ import annotations
@@ -49,8 +49,12 @@ ACTED: MarkScope = ("narval", "start-plan", "acted")
 """Marks the `start-plan` elements that have been acted upon (N4)."""
 
 START_PLAN, QUIT = "start-plan", "quit"
-CONTROLS = frozenset(form % name for name in (START_PLAN, QUIT) for form in ("%s", f"{{{CONTROL}}}%s"))
+START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
+"""The root names of what starts plans: plain, or in the control namespace (N6)."""
+
+CONTROLS = frozenset({*START_PLANS, QUIT, f"{{{CONTROL}}}{QUIT}"})
 """The root names of what is obeyed."""
+
 BYTES_AN_ENTRY = 200
 """About what an entry of the journal takes: saving states shall not write more than the journal does."""
 

@@ -10,6 +10,7 @@ from lxml import etree
 
 import narval
 from narval.errors import ElementError, NoHomeError, RequestError
+from narval.memory.element import CONTROL
 
 MODULE = """
 from narval import Input, Output, action
@@ -168,3 +169,18 @@ def test_waiting_for_a_run_ends_when_time_is_up(module: Path) -> None:
         agent.stub("w.answer", _sleep)
         run = agent.wait(agent.start("w.answer"), 0.05)
         assert run["phase"] == "active"
+
+
+def test_N6_what_is_obeyed_is_plain_or_in_the_control_namespace(tmp_path: Path) -> None:
+    module = tmp_path / "n.py"
+    module.write_text("from narval import action\n\n@action(runs='inline')\ndef none():\n    pass\n")
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(
+            '<recipe group="n" name="one" start_step="s" end_step="s">'
+            '<step id="s" type="action" target="n.none"/></recipe>'
+        )
+        for namespace in ("urn:others", CONTROL):
+            agent.add(f'<x:start-plan xmlns:x="{namespace}" recipe="n.one"/>')
+            agent.until_idle()
+            assert len(agent.runs()) == (namespace == CONTROL)

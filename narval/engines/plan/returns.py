@@ -22,9 +22,9 @@ def produced(plan: Deciding, event: Produced) -> None:
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
     """
-    if event.call not in plan.state.calls:
+    place = plan.state.calls.get(event.call)
+    if place is None:
         return
-    place = plan.state.calls[event.call]
     step, run = plan.recipe.steps[place], plan.state.steps[place]
     call = run.calls[event.call]
     tries.well(plan, step, event.call)
@@ -136,8 +136,6 @@ def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool
     if not isinstance(prototype, Prototype):
         why = prototype.message if prototype is not None else "its target has no prototype"
         return Verdict(fault=f"its outputs cannot be checked: {why}")
-    if not raws and not prototype.outputs:
-        return NOTHING
     return judge(prototype, raws, plan.view, plan.bindings(prototype.output_variables), complete=complete)
 
 

@@ -24,14 +24,14 @@ from narval.definitions.code import Code
 from narval.definitions.prototype import Prototype
 from narval.engines import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
-from narval.memory.element import local_name, parse
+from narval.memory.element import parse
 from narval.runtime.clock import SimulatedClock
 from narval.runtime.daemon import Daemon
 from narval.runtime.declared import MEMORY, read_memory
 from narval.runtime.executors.contract import Task
 from narval.runtime.loop import Request
 from narval.runtime.store import Batch
-from narval.runtime.turn import ACTED, START_PLAN, Turn
+from narval.runtime.turn import ACTED, START_PLANS, Turn
 from narval.surfaces.operations import Operations
 from narval.surfaces.simulation import expectations
 from narval.surfaces.simulation.memory_copy import RehearsalStore, Remembered, with_declared
@@ -169,7 +169,7 @@ class _Rehearsal:
         if how == "new":
             return Remembered(), declared
         known = self._stage.recall()
-        starts = [xml for xml in declared or () if local_name(str(parse(xml).tag)) == START_PLAN]
+        starts = [xml for xml in declared or () if parse(xml).tag in START_PLANS]
         keyed = [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts]
         return _at_rest(with_declared(known, keyed, self._start)), declared
 
@@ -372,7 +372,5 @@ def _refuse(turn: Turn, elements: tuple[bytes, ...]) -> None:
 
 def _at_rest(known: Remembered) -> Remembered:
     """A memory in which every `start-plan` has been obeyed: a simulation starts what it is asked to."""
-    obeyed = [
-        (*ACTED, kept.element.eid) for kept in known.elements if local_name(kept.element.name) == START_PLAN
-    ]
+    obeyed = [(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS]
     return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
