@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
-	@$(BIN)/python -m narval.surfaces.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
+	@$(BIN)/python -m narval.surfaces.cli.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
 
 test: check  ## style, types and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -19,7 +19,7 @@ from statistics import median
 
 from bench import measure, programs
 from bench.measure import emit, now, percentile, scratch
-from narval.surfaces.client import Client
+from narval.surfaces.control.client import Client
 
 WIDTH = 100
 PARALLEL = 4

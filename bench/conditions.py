@@ -20,11 +20,12 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, memory_of, now, percentile, scratch, us
-from narval.memory.change import Added
-from narval.memory.element import Element, canonical
-from narval.memory.index import Index
-from narval.memory.match import condition
-from narval.memory.tree import Memory
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.changes import Added
+from narval.memory.elements.element import Element
+from narval.memory.index.index import Index
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import condition
 
 SUBJECTS, SENDERS, LARGEST = 20_000, 1_000, 1_000_000
 

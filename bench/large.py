@@ -22,9 +22,9 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, memory_of, now, scratch
-from narval.memory.change import Used
-from narval.memory.element import Origin
-from narval.runtime.turn import Turn
+from narval.memory.elements.changes import Used
+from narval.memory.elements.element import Origin
+from narval.runtime.agent.turn import Turn
 
 AT_ONCE, TRIES = 10_000, 300
 MODULE = """

@@ -18,11 +18,10 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, now, percentile, scratch, us
-from narval.definitions.recipe import Time
-from narval.definitions.schedule import schedule_of
-from narval.runtime.deeds import Starting
-from narval.runtime.moments import Moments
-from narval.runtime.turn import Turn
+from narval.definitions.schedule import Time, schedule_of
+from narval.runtime.agent.jobs import Starting
+from narval.runtime.agent.timers import Moments
+from narval.runtime.agent.turn import Turn
 
 PENDING, DUE, TEXTS = 100_000, 10_000, 3_000
 ZONE = "Europe/Paris"

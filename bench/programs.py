@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from narval.errors import DaemonGoneError
-from narval.runtime.home import Home
-from narval.surfaces.client import Client
+from narval.runtime.home.home import Home
+from narval.surfaces.control.client import Client
 
 PATIENCE = 60.0
 

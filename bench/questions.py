@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from narval.definitions.library import Library
-from narval.runtime.agents import Agent
-from narval.runtime.asking import Asking
-from narval.runtime.modules import import_modules, key_of
-from narval.runtime.scripts.running import Script, run
-from narval.source import Source
+from narval.runtime.agent.agent import Agent
+from narval.runtime.calls.process_code.questions import Asking
+from narval.runtime.home.modules import import_modules, key_of
+from narval.runtime.scripts.interpreters import Script, run
+from narval.source.text import Source
 
 TOKEN = {
     "id": 5, "complete": False, "node": {"name": "bill", "type": "task", "custom": {}, "arcs": []},

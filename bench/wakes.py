@@ -21,8 +21,8 @@ from typing import Any
 
 from bench import programs
 from bench.measure import argument, emit, home, percentile, scratch
-from narval.runtime.home import Home
-from narval.surfaces.client import Client
+from narval.runtime.home.home import Home
+from narval.surfaces.control.client import Client
 
 WAITING = 1000
 MODULE = """

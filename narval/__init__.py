@@ -10,52 +10,52 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from narval.definitions.action import Input as Input
-    from narval.definitions.action import Output as Output
-    from narval.definitions.action import action as action
-    from narval.definitions.code import date_function as date_function
-    from narval.definitions.code import join as join
-    from narval.definitions.code import listener as listener
-    from narval.definitions.code import node_type as node_type
-    from narval.definitions.code import predicate as predicate
-    from narval.definitions.code import string_function as string_function
-    from narval.definitions.statements import Accept as Accept
-    from narval.definitions.statements import Discard as Discard
-    from narval.definitions.statements import Skip as Skip
+    from narval.definitions.action.definition import Input as Input
+    from narval.definitions.action.definition import Output as Output
+    from narval.definitions.action.definition import action as action
+    from narval.definitions.process.code import date_function as date_function
+    from narval.definitions.process.code import join as join
+    from narval.definitions.process.code import listener as listener
+    from narval.definitions.process.code import node_type as node_type
+    from narval.definitions.process.code import predicate as predicate
+    from narval.definitions.process.code import string_function as string_function
+    from narval.definitions.process.statements import Accept as Accept
+    from narval.definitions.process.statements import Discard as Discard
+    from narval.definitions.process.statements import Skip as Skip
     from narval.errors import ActionError as ActionError
     from narval.errors import NarvalError as NarvalError
-    from narval.memory.element import Element as Element
-    from narval.runtime.calling import call as call
-    from narval.runtime.calling import sleep as sleep
-    from narval.runtime.clock import SimulatedClock as SimulatedClock
-    from narval.runtime.tokens import Delay as Delay
-    from narval.runtime.tokens import Token as Token
-    from narval.surfaces.embedded import open as open
+    from narval.memory.elements.element import Element as Element
+    from narval.runtime.calls.context import call as call
+    from narval.runtime.calls.context import sleep as sleep
+    from narval.runtime.calls.process_code.token import Delay as Delay
+    from narval.runtime.calls.process_code.token import Token as Token
+    from narval.runtime.system.clock import SimulatedClock as SimulatedClock
+    from narval.surfaces.python.agent import open as open
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "action": "narval.definitions.action",
-    "Input": "narval.definitions.action",
-    "Output": "narval.definitions.action",
-    "node_type": "narval.definitions.code",
-    "predicate": "narval.definitions.code",
-    "date_function": "narval.definitions.code",
-    "string_function": "narval.definitions.code",
-    "join": "narval.definitions.code",
-    "listener": "narval.definitions.code",
-    "Accept": "narval.definitions.statements",
-    "Discard": "narval.definitions.statements",
-    "Skip": "narval.definitions.statements",
-    "Delay": "narval.runtime.tokens",
-    "Token": "narval.runtime.tokens",
-    "Element": "narval.memory.element",
+    "action": "narval.definitions.action.definition",
+    "Input": "narval.definitions.action.definition",
+    "Output": "narval.definitions.action.definition",
+    "node_type": "narval.definitions.process.code",
+    "predicate": "narval.definitions.process.code",
+    "date_function": "narval.definitions.process.code",
+    "string_function": "narval.definitions.process.code",
+    "join": "narval.definitions.process.code",
+    "listener": "narval.definitions.process.code",
+    "Accept": "narval.definitions.process.statements",
+    "Discard": "narval.definitions.process.statements",
+    "Skip": "narval.definitions.process.statements",
+    "Delay": "narval.runtime.calls.process_code.token",
+    "Token": "narval.runtime.calls.process_code.token",
+    "Element": "narval.memory.elements.element",
     "ActionError": "narval.errors",
     "NarvalError": "narval.errors",
-    "SimulatedClock": "narval.runtime.clock",
-    "call": "narval.runtime.calling",
-    "sleep": "narval.runtime.calling",
-    "open": "narval.surfaces.embedded",
+    "SimulatedClock": "narval.runtime.system.clock",
+    "call": "narval.runtime.calls.context",
+    "sleep": "narval.runtime.calls.context",
+    "open": "narval.surfaces.python.agent",
 }
 
 __all__ = [

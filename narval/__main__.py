@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from narval.surfaces.lasting import lasting
+from narval.surfaces.cli.startup_gc import lasting
 
 
 def main() -> None:

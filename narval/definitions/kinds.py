@@ -1,80 +1,96 @@
-"""What can be run: parsed once, never altered. Pure: no clock, no files, no threads.
+"""The table of kinds: which files hold definitions of a kind, and which packages read and run them.
 
-The table of kinds says which module reads which files. A parser is given a source, and the root of its XML if
-it has one; it returns what it could make and all the faults (`library.Parsed`).
+A new kind is a package in `narval.definitions` with a module `parser`, a package in `narval.engines` with a
+module `engine`, and a row here. A parser is given a source, and the root of its XML if it has one; it returns
+the definitions it could make and all the faults (`library.Parsed`).
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from narval.definitions.library import Definition, Parsed
 from narval.errors import DefinitionError
-
-if TYPE_CHECKING:
-    from narval.definitions.library import Parsed
-    from narval.source import Source
-
+from narval.memory.elements.element import local_name
+from narval.source.text import Source
+from narval.source.xml import read_xml
 
 XSLT = "http://www.w3.org/1999/XSL/Transform"
 PROCESS = "http://sarasvati.googlecode.com/ProcessDefinition"
 
 
 class Kind(NamedTuple):
-    """How the definitions of a kind are written: by which suffixes and XML roots a file of them is known."""
+    """A kind of definitions: the packages that read and run them, and how their files are known.
 
-    parser: str
-    suffixes: tuple[str, ...]
+    `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
+    itself. `suffixes` and `roots` are those of its files; a kind without suffixes is found in modules (N30).
+    """
+
+    definitions: str
+    engine: str = ""
+    run: str = ""
+    suffixes: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
 
 
-KINDS: Mapping[str, Kind] = {
-    "action": Kind("narval.definitions.action_parser", ()),
+KINDS: dict[str, Kind] = {
+    "action": Kind("narval.definitions.action"),
     "transform": Kind(
-        "narval.definitions.transform_parser",
-        (".xsl", ".xslt"),
-        (f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
+        "narval.definitions.transform",
+        suffixes=(".xsl", ".xslt"),
+        roots=(f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
     ),
-    "recipe": Kind("narval.definitions.recipe_parser", (".xml",), ("cookbook", "recipe")),
+    "recipe": Kind(
+        "narval.definitions.recipe",
+        engine="narval.engines.recipe",
+        run="plan",
+        suffixes=(".xml",),
+        roots=("cookbook", "recipe"),
+    ),
     "automaton": Kind(
-        "narval.definitions.automaton_parser", (".xml",), ("automaton", "AUTOMATON", "Automaton")
+        "narval.definitions.automaton",
+        engine="narval.engines.automaton",
+        run="automaton",
+        suffixes=(".xml",),
+        roots=("automaton", "AUTOMATON", "Automaton"),
     ),
     "process": Kind(
-        "narval.definitions.process_parser",
-        (".xml",),
-        ("process-definition", f"{{{PROCESS}}}process-definition"),
+        "narval.definitions.process",
+        engine="narval.engines.process",
+        run="process",
+        suffixes=(".xml",),
+        roots=("process-definition", f"{{{PROCESS}}}process-definition"),
     ),
 }
-"""Actions have no suffix: they are found in modules, which must be imported first (N30)."""
+"""The kinds by name."""
 
 EDITOR_FILES = ".editor.xml"
-"""Where the source's editor keeps the places of a process's nodes: nothing that is run, and never a fault."""
+"""The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
 
 IN_MODULES = frozenset(
     ("action", "node-type", "predicate", "date-function", "string-function", "join", "listener")
 )
 """The kinds of what modules declare: the store keeps modules whole."""
 
-SUFFIXES = frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
+
+def suffixes() -> frozenset[str]:
+    """The suffixes of all files that hold definitions."""
+    return frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
 
 
 def parse(source: Source) -> Parsed:
     """The definitions of a file, by its suffix and root. Raises DefinitionError if it cannot be read."""
-    from narval.definitions.library import Parsed
-    from narval.memory.element import local_name
-    from narval.source import read_xml
-
     if source.path.endswith(EDITOR_FILES):
         return Parsed(())
     kinds = [kind for kind in KINDS.values() if source.path.endswith(kind.suffixes)]
     if not kinds:
-        raise DefinitionError([source.fault(f"expected a file of {', '.join(sorted(SUFFIXES))}")])
+        raise DefinitionError([source.fault(f"expected a file of {', '.join(sorted(suffixes()))}")])
     root = read_xml(source)
     name = local_name(root.tag) or root.tag
     for kind in kinds:
         if name in kind.roots:
-            parsed: Parsed = importlib.import_module(kind.parser).parse(source, root)
+            parsed: Parsed = importlib.import_module(f"{kind.definitions}.parser").parse(source, root)
             return parsed
     wanted = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
     message = f"expected the root {wanted}, found {_shown(name)}"
@@ -83,3 +99,14 @@ def parse(source: Source) -> Parsed:
 
 def _shown(tag: str) -> str:
     return tag.replace(f"{{{XSLT}}}", "xsl:").replace(f"{{{PROCESS}}}", "")
+
+
+def read_definition(kind: str, path: str, data: bytes) -> Definition:
+    """A definition from the bytes that the store kept of it (its `xml`). Raises DefinitionError.
+
+    It was good when it was kept: what a later narval finds wrong with it is no reason not to end what began.
+    """
+    source = Source(path, data)
+    root = read_xml(source) if KINDS[kind].roots else None
+    parsed: Parsed = importlib.import_module(f"{KINDS[kind].definitions}.parser").parse(source, root)
+    return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from narval.definitions.hint import closest, nearest
+from narval.definitions.suggestions import closest, nearest
 from narval.errors import DefinitionError, Fault
 
 

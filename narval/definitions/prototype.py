@@ -14,9 +14,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from narval.definitions.hint import closest
+from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
-from narval.memory.match import Bound, Condition, condition
+from narval.memory.patterns.pattern import Bound, Condition, condition
 
 NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 

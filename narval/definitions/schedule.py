@@ -29,11 +29,11 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from math import floor
+from typing import Literal
 from zoneinfo import ZoneInfo
 
+import msgspec
 from msgspec.structs import replace
-
-from narval.definitions.recipe import Ranges, Time
 
 Days = tuple[int, ...]
 """For each kind of year the days that fit, bit n being day n of the year."""
@@ -333,3 +333,22 @@ def _anywhere(time: Time) -> Time:
 def _schedule(times: tuple[Time, ...], zone_name: str) -> Schedule:
     # UTC needs no file of zones, and no question about shifts.
     return Schedule(times, UTC if zone_name == "UTC" else ZoneInfo(zone_name))
+
+
+Ranges = tuple[tuple[int, int], ...]
+"""The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
+
+
+class Time(msgspec.Struct, frozen=True, cache_hash=True):
+    """A date that comes again (table 2.9, N25): one fits when all its fields do."""
+
+    seconds: Ranges = ()
+    minutes: Ranges = ()
+    hours: Ranges = ()
+    monthdays: Ranges = ()
+    months: Ranges = ()
+    years: Ranges = ()
+    yeardays: Ranges = ()
+    weekdays: Ranges = ()
+    missed: Literal["once", "skip"] = "once"
+    line: int = 1

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from narval.definitions.recipe import Context
-from narval.engines.engine import View
-from narval.memory.change import MarkScope
-from narval.memory.element import Element
-from narval.memory.match import Bound
+from narval.definitions.requirements import Context
+from narval.engines.view import View
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound
 
 Bindings = Mapping[str, Sequence[Element]]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from narval.engines.events import Plain, Problem
-from narval.memory.change import MarkScope
-from narval.memory.element import Element
-from narval.memory.match import Bound
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound
 
 # --- inner ----------------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from narval.definitions.recipe import Time
-from narval.definitions.schedule import schedule_of
-from narval.engines.engine import View
+from narval.definitions.schedule import Time, schedule_of
+from narval.engines.view import View
 
 
 def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:

@@ -11,85 +11,17 @@ no clock, draws no random number and opens no file; moments and identifiers arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
-from narval.engines.commands import Call, Command, Outer, Watch
-from narval.engines.events import Again, Caller, Event, Plain, Resume
-from narval.memory.change import MarkScope
-from narval.memory.element import Element
-from narval.memory.match import Bound
-
-
-class View(Protocol):
-    """Memory and library as an engine may read them: live within the turn."""
-
-    @property
-    def next_eid(self) -> int:
-        """The eid the next element will have."""
-
-    @property
-    def zone(self) -> str:
-        """The name of the zone whose calendar the home keeps (N25)."""
-
-    @property
-    def since(self) -> float:
-        """Since when somebody has been at work without a break: what was due before that was missed."""
-
-    def element(self, eid: int) -> Element | None:
-        """The element, or None when it was forgotten."""
-
-    def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """All of memory that fits and may be taken (not marked in `scope`), oldest first."""
-
-    def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """Those of `eids` that fit and may be taken, in their order."""
-
-    def fits(self, element: Element, bound: Bound) -> bool:
-        """Whether an element, in memory or not yet, fits."""
-
-    def context(self, run: int) -> Iterable[int]:
-        """The eids a run holds, oldest first."""
-
-    def caller(self, run: int) -> Caller | None:
-        """Who called a run."""
-
-    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """Whether some element would fit if it were not reserved by a call now under way."""
-
-    def keyed(self, name: str, expression: str, value: str) -> bool:
-        """Whether a unique output gave this value before (N37)."""
-
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-        """Whether these files are there now, and none that is needed is newer (A9)."""
-
-    def definition(self, kind: str, name: str) -> Any:
-        """The current definition of that kind and name, or None."""
-
-    def asked(self, call: str) -> Call | None:
-        """A call that the run has under way, as it was asked."""
-
-    def watched(self, watch: str) -> Watch | None:
-        """A watch that the run has set, as it was set."""
-
-    def schema_fault(self, xml: bytes) -> str | None:
-        """Why the schema of the element's name refuses it, or None (N7)."""
-
-    @property
-    def listeners(self) -> Mapping[str, int]:
-        """Who hears of every process, and the bits of the events they hear of."""
-
-    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
-        """What the user's code says now, for a decision to go by; bounded in time.
-
-        `function` is KIND:NAME. Question and answer are to be recorded in a change, so that nobody is asked
-        again. Raises ActionError where there is no such function, where it raises, or takes too long.
-        """
-
-    def take(self, command: Command) -> None:
-        """For the recorder alone: an inner command takes effect."""
+from narval.engines.commands import Command, Watch
+from narval.engines.events import Again, Event, Resume
+from narval.engines.view import View
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -113,9 +45,6 @@ Lookup = Callable[[int], Element | None]
 
 Find = Callable[[str, str], Any]
 """The current definition of that kind and name, or None."""
-
-State = TypeVar("State")
-Change = TypeVar("Change")
 
 
 class Engine(Protocol):
@@ -189,37 +118,3 @@ class Engine(Protocol):
 
     def word(self, state: Any, /) -> str:
         """The kind's own word for the state of the run."""
-
-
-class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
-    """What one advance decided so far: `changes` and `commands`, in order.
-
-    `apply` is the engine's table of what each type of change does to a state.
-    """
-
-    state: State
-    apply: Mapping[type, Callable[[State, Any], None]]
-    event: Event
-    view: View
-    ordinal: int = 0
-    changes: list[Change] = []
-    commands: list[Command] = []
-
-    def change(self, change: Change) -> None:
-        """A fact decided: applied at once."""
-        self.apply[type(change)](self.state, change)
-        self.changes.append(change)
-
-    def command(self, command: Command) -> None:
-        """A wish: an inner one takes effect at once."""
-        self.view.take(command)
-        self.commands.append(command)
-
-    def ask(self, command: Outer) -> None:
-        """A wish that somebody outside performs, once the turn is recorded."""
-        self.commands.append(command)
-
-    def identifier(self) -> str:
-        """A new identifier, unique in the home, derived from the event's id and an ordinal."""
-        self.ordinal += 1
-        return f"{self.event.id}.{self.ordinal}"

@@ -9,11 +9,11 @@ import msgspec
 from lxml import etree
 
 from narval.definitions.prototype import Output, Prototype
-from narval.engines.engine import View
+from narval.engines.candidates import Bindings
 from narval.engines.events import Raw
-from narval.engines.inputs import Bindings
-from narval.memory.element import Element, Tree
-from narval.memory.match import Bound
+from narval.engines.view import View
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.pattern import Bound
 
 ERROR = "error"
 

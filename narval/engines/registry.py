@@ -1,62 +1,63 @@
-"""How each kind runs. A new kind is a module here and a row in this table.
+"""Engines by kind: imported when the first definition of their kind is to be run.
 
-An engine is imported when the first definition of its kind is to be run: workers, which see only events,
-need none.
+The rows are in `narval.definitions.kinds`. Worker programs see events alone and import no engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-if TYPE_CHECKING:
-    from narval.definitions.library import Definition, Library
-    from narval.engines import automaton, plan, process
-    from narval.engines.engine import Engine
-
-    _checked: tuple[Engine, ...] = (plan, automaton, process)
+from narval.definitions.kinds import KINDS, Kind
+from narval.definitions.library import Definition, Library
+from narval.engines.engine import Engine
 
 
-class Engines(Mapping[str, "Engine"]):
-    """Engines by a word for what they run: the module of each is imported when it is asked for."""
-
-    def __init__(self, modules: Mapping[str, str]) -> None:
-        self._modules = modules
-        self._imported: dict[str, Engine] = {}
-
-    def __getitem__(self, word: str) -> Engine:
-        engine = self._imported.get(word)
-        if engine is None:
-            engine = cast("Engine", import_module(f"narval.engines.{self._modules[word]}"))
-            self._imported[word] = engine
-        return engine
-
-    def __contains__(self, word: object) -> bool:
-        return word in self._modules
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
+def engine_of(kind: str) -> Engine:
+    """The engine of a kind of definitions, such as `recipe`. Raises KeyError for one that is not run."""
+    return _engine(KINDS[kind])
 
 
-ENGINES = Engines({"recipe": "plan", "automaton": "automaton", "process": "process"})
-"""The kind of a definition, and the engine that runs it."""
+def engine_of_run(run_kind: str) -> Engine:
+    """The engine of a kind of runs, such as `plan`. Raises KeyError where there is none."""
+    for kind in KINDS.values():
+        if kind.run == run_kind:
+            return _engine(kind)
+    raise KeyError(run_kind)
 
-RUN_KINDS = Engines({"plan": "plan", "automaton": "automaton", "process": "process"})
-"""The kind of a run, and its engine."""
+
+def is_runnable(kind: str) -> bool:
+    """Whether definitions of a kind can be run; those of others are called."""
+    return kind in KINDS and bool(KINDS[kind].engine)
+
+
+def runnable_kinds() -> Iterator[str]:
+    """The kinds of definitions that can be run."""
+    return (name for name, kind in KINDS.items() if kind.engine)
+
+
+def run_kinds() -> Iterator[str]:
+    """The kinds of runs, which are the names of their elements in memory."""
+    return (kind.run for kind in KINDS.values() if kind.engine)
 
 
 def import_engines(library: Library) -> None:
-    """Have the engines of all that a library has to be run, before the first run waits for one."""
-    for kind in ENGINES:
+    """Import the engines of all that a library holds, before the first run waits for one."""
+    for kind in runnable_kinds():
         if library.of(kind):
-            ENGINES[kind]
+            engine_of(kind)
 
 
 def runnable(library: Library, name: str) -> Definition | None:
     """The definition of that name that can be run; an action of the same name is another thing."""
-    found = (library.get(kind, name) for kind in ENGINES)
-    return next((each for each in found if each is not None), None)
+    found = (library.get(kind, name) for kind in runnable_kinds())
+    return next((definition for definition in found if definition is not None), None)
+
+
+@cache
+def _engine(kind: Kind) -> Engine:
+    if not kind.engine:
+        raise KeyError(kind.definitions)
+    return cast("Engine", import_module(f"{kind.engine}.engine"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lxml import etree
 
 from narval.engines.events import Signalled
-from narval.memory.element import SIGNAL, canonical, parse
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import SIGNAL, parse
 
 
 def element(run: int, event: Signalled) -> bytes:

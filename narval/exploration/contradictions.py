@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from narval.memory.match import Bound, Key, Pattern
+from narval.memory.patterns.pattern import Bound, Key, Pattern
 
 Demand = tuple[Pattern, tuple[int, ...]]
 """A pattern, and the eids that its variables stand for."""

@@ -13,14 +13,14 @@ from typing import Literal
 
 import msgspec
 
-from narval.engines import ENGINES
 from narval.engines.commands import Watch
 from narval.engines.events import Returned
-from narval.runtime.exploration.anatomy import ANATOMIES, Anatomy, Key, Part
-from narval.runtime.exploration.outcomes import ERRS, LATE, in_vain
-from narval.runtime.exploration.situation import RUN
-from narval.runtime.exploration.story import tell
-from narval.runtime.exploration.walk import Explored, Place
+from narval.engines.registry import engine_of
+from narval.exploration.outcomes import ERRS, LATE, in_vain
+from narval.exploration.search import Explored, Place
+from narval.exploration.state import RUN
+from narval.exploration.structure import ANATOMIES, Anatomy, Key, Part
+from narval.exploration.trace import tell
 
 STUCK = "stuck"
 """The type of the error of a run of which nothing could go on (N27)."""
@@ -103,7 +103,7 @@ class _Telling:
         """Why, in the words in which the engine tells it of such a run."""
         if place is None:
             return ""
-        engine = ENGINES[self.definition.kind]
+        engine = engine_of(self.definition.kind)
         state = msgspec.msgpack.decode(place.situation.state, type=engine.state_type)
         told = engine.reason(self.definition, state, part.key[1])
         vain = [_text(each) for each in place.situation.watches.values() if in_vain(each)]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from narval.engines import ENGINES
 from narval.engines.commands import Call, Watch
 from narval.engines.events import (
     Cancelled,
@@ -20,9 +19,10 @@ from narval.engines.events import (
     Started,
     Woken,
 )
-from narval.runtime.exploration.provable import contradictory, demands
-from narval.runtime.exploration.situation import FIRST_EVENT, LAST_MOMENT, Situation, Trouble
-from narval.runtime.exploration.view import MISFIT, Targets
+from narval.engines.registry import is_runnable
+from narval.exploration.contradictions import contradictory, demands
+from narval.exploration.state import FIRST_EVENT, LAST_MOMENT, Situation, Trouble
+from narval.exploration.unknown_memory import MISFIT, Targets
 
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
 """How a call comes back: with its outputs, with an error, out of time, with something else, abandoned."""
@@ -79,7 +79,7 @@ def in_vain(watch: Watch) -> bool:
 def _returns(call: Call, situation: Situation, identifier: int, targets: Targets) -> Iterator[Happening]:
     """The ways in which a call may come back."""
     now, eid = situation.now, situation.next_eid
-    if call.kind in ENGINES:
+    if is_runnable(call.kind):
         yield Happening(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
     else:
         outputs = targets.outputs(call.kind, call.name)
@@ -107,7 +107,7 @@ def _erring(
 ) -> Happening:
     """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
     problem, eid = Problem(outcome, _MESSAGES[outcome], final=final), situation.next_eid
-    if call.kind not in ENGINES:
+    if not is_runnable(call.kind):
         return Happening(Returned(identifier, situation.now, call.call, problem=problem), outcome)
     event = Returned(identifier, situation.now, call.call, eids=(eid,), problem=problem)
     return Happening(event, outcome, {eid: Trouble(problem.kind, problem.message, call.step)}, eid + 1)

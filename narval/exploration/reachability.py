@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narval.definitions.library import Library
-from narval.definitions.process import Arc, MemoryGuard, Node, Process
-from narval.definitions.rubric import results
-from narval.definitions.statements import Accept, Discard, Skip
-from narval.runtime.exploration.findings import Finding
+from narval.definitions.process.definition import Arc, MemoryGuard, Node, Process
+from narval.definitions.process.rubric import results
+from narval.definitions.process.statements import Accept, Discard, Skip
+from narval.exploration.findings import Finding
 
 AT_ONCE = "node"
 """The type of nodes that complete by themselves, on the default arcs."""

@@ -9,20 +9,13 @@ from typing import Any
 import msgspec
 
 from narval.definitions.library import Definition, Library
-from narval.engines import ENGINES
 from narval.engines.engine import Engine
-from narval.runtime.exploration.anatomy import ANATOMIES
-from narval.runtime.exploration.choices import Choices, TooManyWays, each_way
-from narval.runtime.exploration.outcomes import (
-    WELL,
-    Happening,
-    at_any_time,
-    beginning,
-    happenings,
-    much_later,
-)
-from narval.runtime.exploration.situation import LAST_MOMENT, RUN, UNTROUBLED, Situation
-from narval.runtime.exploration.view import AnyMemory, Targets
+from narval.engines.registry import engine_of
+from narval.exploration.choices import Choices, TooManyWays, each_way
+from narval.exploration.outcomes import WELL, Happening, at_any_time, beginning, happenings, much_later
+from narval.exploration.state import LAST_MOMENT, RUN, UNTROUBLED, Situation
+from narval.exploration.structure import ANATOMIES
+from narval.exploration.unknown_memory import AnyMemory, Targets
 
 MOST_STATES = 20_000
 """So many states are looked at, unless one asks for more."""
@@ -101,7 +94,7 @@ class _Walk:
     def __init__(self, definition: Definition, library: Library) -> None:
         self.found = Explored(definition)
         self._definition = definition
-        self._engine: Engine = ENGINES[definition.kind]
+        self._engine: Engine = engine_of(definition.kind)
         self._targets = Targets(library)
         self._outlived = ANATOMIES[definition.kind](definition).outlived
         self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode

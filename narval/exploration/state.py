@@ -16,8 +16,8 @@ import msgspec
 from narval.engines import commands
 from narval.engines.commands import Call, Command, Finish, Watch
 from narval.engines.events import Event, Returned, Woken
-from narval.memory.element import Element
-from narval.memory.trouble import read_error
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import read_error
 
 RUN = 10**12
 FIRST_EID = RUN + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.recipe import Recipe, Step, Transition
+from narval.definitions.recipe.definition import Recipe, Step, Transition
 
 Key = tuple[str, str]
 """The list of parts in which an engine shows a part, and the id that it has there."""

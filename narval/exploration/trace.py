@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from narval.engines.events import Cancelled, Matched, Produced, Returned, Signalled, Started, Woken
-from narval.runtime.exploration.outcomes import ERRS, GIVEN_UP, LATE, WELL, WRONG
-from narval.runtime.exploration.situation import Situation
-from narval.runtime.exploration.walk import Place
+from narval.exploration.outcomes import ERRS, GIVEN_UP, LATE, WELL, WRONG
+from narval.exploration.search import Place
+from narval.exploration.state import Situation
 
 _BACK = {
     WELL: "comes back well",

@@ -20,11 +20,11 @@ from narval.definitions.prototype import Output, Prototype
 from narval.engines import commands
 from narval.engines.commands import Call, Command
 from narval.engines.events import Caller, Plain, Raw
-from narval.memory.change import MarkScope
-from narval.memory.element import Element, Tree
-from narval.memory.match import Bound, Condition, condition
-from narval.runtime.exploration.choices import Choices, TooManyWays
-from narval.runtime.exploration.provable import Demands, contradictory, demands
+from narval.exploration.choices import Choices, TooManyWays
+from narval.exploration.contradictions import Demands, contradictory, demands
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.pattern import Bound, Condition, condition
 
 MANY = 2
 """So many elements stand for any greater number."""

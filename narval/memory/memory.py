@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from types import MappingProxyType
 from typing import Any
 
-from narval.memory import change as changes
-from narval.memory.attributes import Values
-from narval.memory.change import Change, MarkScope
-from narval.memory.context import Contexts
-from narval.memory.element import SIGNAL, Element, Tree, Trees
-from narval.memory.elements import Elements
-from narval.memory.extent import Extent, Extents
-from narval.memory.match import Bound
-from narval.memory.numbers import Numbers, Span
+from narval.memory.contexts import Contexts
+from narval.memory.elements import changes
+from narval.memory.elements.changes import Change, MarkScope
+from narval.memory.elements.element import SIGNAL, Element, Tree
+from narval.memory.elements.tree_cache import Trees
+from narval.memory.index.attribute_values import Values
+from narval.memory.index.result_sets import Extent, Extents
+from narval.memory.index.sorted_ints import Numbers, Span
+from narval.memory.packed import Elements
+from narval.memory.patterns.pattern import Bound
 
 _WORTH_INDEXING = 32
 """With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""

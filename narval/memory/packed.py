@@ -13,7 +13,7 @@ from struct import Struct
 
 import msgspec
 
-from narval.memory.element import Element, Origin
+from narval.memory.elements.element import Element, Origin
 
 YOUNG = 4096
 """So many elements, the last of all, stay as they came."""

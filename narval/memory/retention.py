@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from narval.memory.tree import Memory
+from narval.memory.memory import Memory
 
 _WORTH_CUTTING = 1024
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from narval.definitions.recipe import Ranges, Time
-from narval.definitions.recipe_words import FIELDS
-from narval.surfaces.text import shortened
+from narval.definitions.recipe.vocabulary import FIELDS
+from narval.definitions.schedule import Ranges, Time
+from narval.operations.text import shortened
 
 _COLOURS = {
     "todo": "#ffffff", "ready": "#fff3c4", "running": "#ffe08a", "end": "#ffe08a", "done": "#c9e9c3",
@@ -50,7 +50,7 @@ def _automaton(definition: Any, state: Any) -> Iterator[str]:
 
 def _process(definition: Any, state: Any) -> Iterator[str]:
     """Nodes with their tokens: drawn elsewhere, for its engine comes with it."""
-    from narval.surfaces.graph_process import lines
+    from narval.operations.dot_process import lines
 
     return lines(definition, state)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from narval.engines.process.story import parts
-from narval.surfaces.text import shortened
+from narval.engines.process.explain import parts
+from narval.operations.text import shortened
 
 COLOURS = {
     "todo": "#ffffff", "active": "#ffe08a", "delayed": "#d6e6f7", "complete": "#c9e9c3",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from narval.errors import UnreadableError
-from narval.runtime import codec
-from narval.runtime.store import JournalRow, Store
-from narval.surfaces.forms import moment
+from narval.operations.json_forms import moment
+from narval.runtime.store import codec
+from narval.runtime.store.batch import JournalRow
+from narval.runtime.store.store import Store
 
 
 def lines(store: Store, run: int, after: int = 0) -> list[dict[str, Any]]:

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from narval.definitions.action import Action
+from narval.definitions.action.definition import Action
 from narval.errors import Fault
-from narval.memory.change import MarkScope
-from narval.memory.element import Element, Origin
-from narval.memory.trouble import read_error
-from narval.runtime.agents import Agent, Run
-from narval.runtime.deeds import Deed, Forgetting, Starting
-from narval.runtime.past import Past
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import read_error
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.history import Past
+from narval.runtime.agent.jobs import Deed, Forgetting, Starting
+from narval.runtime.agent.run import Run
 
 
 def moment(at: float | None, zone: str | None = None) -> str | None:

@@ -13,26 +13,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.definitions.action import Action
+from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
-from narval.engines import ENGINES, runnable
 from narval.engines.commands import Answer
 from narval.engines.events import Cancelled, Raw
+from narval.engines.registry import is_runnable, runnable
 from narval.errors import ElementError, PatternError, RequestError
-from narval.memory.element import Element, elements_of
-from narval.memory.match import Bound, condition
-from narval.runtime.agents import Run
-from narval.runtime.breath import Breath
-from narval.runtime.daemon import Daemon
-from narval.runtime.loop import Delivery
-from narval.runtime.past import given, past
-from narval.runtime.recovery import definition_of, state_of
-from narval.runtime.turn import Turn
-from narval.surfaces import forms, graph, journal_lines, status, why
-from narval.surfaces.lazily import Lazily
-from narval.surfaces.parameters import Operation, check, described
-from narval.surfaces.processes import OfProcesses, texts
-from narval.surfaces.saying import attributes_of, say
+from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound, condition
+from narval.operations import dot, history, json_forms, status, why
+from narval.operations.lazy_table import Lazily
+from narval.operations.processes import OfProcesses, texts
+from narval.operations.registry import Operation, check, described
+from narval.operations.signals import attributes_of, say
+from narval.runtime.agent.history import given, past
+from narval.runtime.agent.loop import Delivery
+from narval.runtime.agent.replay import definition_of, state_of
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.system.time_slice import Breath
 
 LONG = 64 * 1024
 """Bytes of a document that is taken apart in a thread."""
@@ -63,9 +64,9 @@ class Operations(OfProcesses):
         return {
             "idle": summary.idle,
             "timed_out": summary.timed_out,
-            "failed": [forms.run(self.agent, run) for run in summary.failed],
+            "failed": [json_forms.run(self.agent, run) for run in summary.failed],
             "later": [
-                {"at": forms.moment(at), "what": forms.deed(self.agent, *key, deed)}
+                {"at": json_forms.moment(at), "what": json_forms.deed(self.agent, *key, deed)}
                 for at, key, deed in summary.later
             ],
         }
@@ -92,7 +93,7 @@ class Operations(OfProcesses):
     async def reload(self) -> dict[str, Any]:
         """Read recipes, modules, schemas and settings now: whether they had changed, what is wrong."""
         changed = await self.daemon.reload()
-        return {"changed": changed, "faults": [forms.fault(each) for each in self.daemon.faults]}
+        return {"changed": changed, "faults": [json_forms.fault(each) for each in self.daemon.faults]}
 
     async def log(self, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
         """The daemon's own log: the last lines, or those after a number."""
@@ -127,7 +128,7 @@ class Operations(OfProcesses):
         for each in self._looked_through(xpath, context, current):
             await breath.take()
             if each is not None:
-                found.append(forms.element(self.agent, each))
+                found.append(json_forms.element(self.agent, each))
         await self.daemon.recorded()  # what changed meanwhile is recorded as well
         return found
 
@@ -185,7 +186,7 @@ class Operations(OfProcesses):
         [run] = await self._start(name, [found], environment)
         if wait:
             await self.daemon.ended(run, timeout)
-        return forms.run(self.agent, run)
+        return json_forms.run(self.agent, run)
 
     async def _start(
         self, name: str, contexts: list[list[bytes]], environment: dict[str, Any] | None = None
@@ -213,7 +214,7 @@ class Operations(OfProcesses):
     ) -> list[dict[str, Any]]:
         """The runs there are, newest last; by the kind's own state or by phase."""
         return [
-            forms.run(self.agent, run)
+            json_forms.run(self.agent, run)
             for run in sorted(self.agent.runs.values(), key=lambda each: each.eid)
             if state in (None, run.word, run.phase) and kind in (None, run.kind) and name in (None, run.name)
         ]
@@ -222,9 +223,9 @@ class Operations(OfProcesses):
         """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
         found = self.run_of(run)
         if at is not None:
-            return forms.past(self.agent, found, past(self.agent, self.daemon.store, found, at))
+            return json_forms.past(self.agent, found, past(self.agent, self.daemon.store, found, at))
         state, definition = self._whole(found)
-        return forms.shown(self.agent, found, definition, state, self.agent.memory.contexts.of(run))
+        return json_forms.shown(self.agent, found, definition, state, self.agent.memory.contexts.of(run))
 
     async def xml(self, run: int, at: int | None = None) -> dict[str, Any]:
         """One run as the element that memory shows, or would have shown after line `at` of its history."""
@@ -241,19 +242,19 @@ class Operations(OfProcesses):
         found = self.run_of(run)
         if at is not None:
             before = past(self.agent, self.daemon.store, found, at)
-            return {"dot": graph.dot(before.definition, before.state)}
+            return {"dot": dot.dot(before.definition, before.state)}
         state, definition = self._whole(found)
-        return {"dot": graph.dot(definition, state)}
+        return {"dot": dot.dot(definition, state)}
 
     async def history(self, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
         """What happened in a run behind a number, in order; `wait` seconds for it if there is nothing yet."""
         found = self.run_of(run)
-        lines = journal_lines.lines(self.daemon.store, found.eid, after)
+        lines = history.lines(self.daemon.store, found.eid, after)
         while not lines and wait > 0 and found.active:
             known = found.entries
             wait = await self.daemon.turned(wait)
             if found.entries != known or not found.active:
-                lines = journal_lines.lines(self.daemon.store, found.eid, after)
+                lines = history.lines(self.daemon.store, found.eid, after)
         return lines
 
     async def why(self, run: int, id: str | None = None) -> dict[str, Any]:
@@ -267,7 +268,7 @@ class Operations(OfProcesses):
         found = self._active(run)
         self.daemon.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
         await self.daemon.submit(_nothing)
-        return forms.run(self.agent, found)
+        return json_forms.run(self.agent, found)
 
     async def retry(self, run: int, step: str | None = None) -> dict[str, Any]:
         """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
@@ -291,7 +292,7 @@ class Operations(OfProcesses):
             assert started is not None, found.name
             return started
 
-        return forms.run(self.agent, await self.daemon.submit(work))
+        return json_forms.run(self.agent, await self.daemon.submit(work))
 
     async def signal(
         self,
@@ -321,7 +322,7 @@ class Operations(OfProcesses):
         """Wait until a run is over."""
         found = self.run_of(run)
         await self.daemon.ended(found, timeout)
-        return forms.run(self.agent, found)
+        return json_forms.run(self.agent, found)
 
     # --- definitions ----------------------------------------------------------------------------------
 
@@ -335,17 +336,17 @@ class Operations(OfProcesses):
                 "path": each.path,
                 "line": each.line,
                 "digest": each.digest,
-                "loaded": forms.moment(loaded[each.path]) if loaded.get(each.path) else None,
-                "description": forms.description(each.descriptions),
+                "loaded": json_forms.moment(loaded[each.path]) if loaded.get(each.path) else None,
+                "description": json_forms.description(each.descriptions),
             }
             for each in sorted(self.agent.library, key=lambda one: (one.kind, one.full_name))
         ]
-        return {"definitions": rows, "faults": [forms.fault(each) for each in self.daemon.faults]}
+        return {"definitions": rows, "faults": [json_forms.fault(each) for each in self.daemon.faults]}
 
     async def actions(self) -> list[dict[str, Any]]:
         """The actions there are, with what they take and give."""
         found = sorted(self.agent.library.of("action").items())
-        return [forms.action(each) for _, each in found if isinstance(each, Action)]
+        return [json_forms.action(each) for _, each in found if isinstance(each, Action)]
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -429,7 +430,7 @@ def _unknown(name: str, library: Library) -> str:
     if other is not None:
         article = "an" if other.kind[0] in "aeiou" else "a"
         return f"{name} is {article} {other.kind}: it is called by a step, not started"
-    names = [each.full_name for each in library if each.kind in ENGINES]
+    names = [each.full_name for each in library if is_runnable(each.kind)]
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"
     return f"there is no definition {name}{hint}"

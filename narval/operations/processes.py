@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.converters import kept
+from narval.definitions.process.attribute_types import kept
 from narval.engines.commands import Answer
 from narval.errors import (
     NotBacktrackableError,
@@ -16,12 +16,12 @@ from narval.errors import (
     TokenCompleteError,
     TokenError,
 )
-from narval.runtime.agents import Run
-from narval.runtime.daemon import Daemon
-from narval.runtime.past import past
-from narval.runtime.recovery import definition_of, state_of
-from narval.runtime.tokens import MOST_MEMBERS
-from narval.surfaces.saying import say
+from narval.operations.signals import say
+from narval.runtime.agent.history import past
+from narval.runtime.agent.replay import definition_of, state_of
+from narval.runtime.agent.run import Run
+from narval.runtime.calls.process_code.token import MOST_MEMBERS
+from narval.runtime.daemon.daemon import Daemon
 
 _REFUSALS: dict[str, type[TokenError]] = {
     "token-complete": TokenCompleteError,

@@ -9,7 +9,7 @@ from lxml import etree
 from narval.engines.commands import Answer
 from narval.engines.events import Plain, Raw, Signalled
 from narval.errors import RequestError
-from narval.runtime.turn import Turn
+from narval.runtime.agent.turn import Turn
 
 OWN = frozenset({"name", "run", "eid"})
 """The attributes that a signal's element has by itself."""

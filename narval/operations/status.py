@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from narval import __version__
-from narval.runtime.agents import Agent
-from narval.runtime.daemon import Daemon
-from narval.surfaces import forms
+from narval.operations import json_forms
+from narval.runtime.agent.agent import Agent
+from narval.runtime.daemon.daemon import Daemon
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
@@ -30,7 +30,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "name": daemon.settings.name,
         "version": __version__,
         "pid": os.getpid() if alive else None,
-        "since": forms.moment(daemon.since) if alive else None,
+        "since": json_forms.moment(daemon.since) if alive else None,
         "uptime": round(max(0.0, daemon.clock.now() - daemon.since), 3) if alive else None,
         "state": "running" if alive else "stopped",
         "runs": {phase: sum(n for (_, each), n in agent.counts.items() if each == phase) for phase in PHASES},
@@ -38,9 +38,9 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "elements": len(agent.memory),
         "waiting": len(agent.index),
         "waits": _waits(agent),
-        "next": forms.moment(due) if due is not None else None,
+        "next": json_forms.moment(due) if due is not None else None,
         "later": [
-            {"at": forms.moment(at), "what": forms.deed(agent, *key, deed)}
+            {"at": json_forms.moment(at), "what": json_forms.deed(agent, *key, deed)}
             for at, key, deed in agent.moments.soonest(SHOWN)
         ],
         "calls": calls if alive else [],
@@ -52,8 +52,8 @@ def status(daemon: Daemon) -> dict[str, Any]:
             "worker_restarts": counts.worker_restarts,
         },
         "turns": daemon.loop.turns,
-        "failures": [forms.run(agent, run) for run in agent.lately_failed(SHOWN)],
-        "faults": [forms.fault(each) for each in daemon.faults],
+        "failures": [json_forms.run(agent, run) for run in agent.lately_failed(SHOWN)],
+        "faults": [json_forms.fault(each) for each in daemon.faults],
         "durability": daemon.settings.durability,
         "store": _store_bytes(daemon),
         "memory": _resident() if alive else None,
@@ -90,7 +90,7 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
                 "run": run.eid,
                 "step": call.step,
                 "target": f"{call.kind} {call.name}",
-                "since": forms.moment(begun),
+                "since": json_forms.moment(begun),
                 "age": round(max(0.0, time.time() - begun), 3) if begun is not None else None,
                 "progress": list(done) if done is not None else None,
             }

@@ -8,14 +8,15 @@ from typing import Any
 
 from narval.engines.engine import Wait
 from narval.errors import RequestError
-from narval.memory.change import MarkScope
-from narval.memory.element import parse
-from narval.memory.match import Bound
-from narval.memory.tree import Memory
-from narval.memory.trouble import read_error
-from narval.runtime.agents import Agent, Run
-from narval.runtime.deeds import Starting
-from narval.surfaces.forms import moment
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import parse
+from narval.memory.elements.error_element import read_error
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import Bound
+from narval.operations.json_forms import moment
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.jobs import Starting
+from narval.runtime.agent.run import Run
 
 STUCK = "stuck"
 """The type of the error of a run of which nothing could go on (N27): its detail tells what could not."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from lxml import etree
 
 from narval.definitions.prototype import Output, Prototype
-from narval.memory.element import Element, Tree, local_name
-from narval.memory.xpath.key import Key
+from narval.memory.elements.element import Element, Tree, local_name
+from narval.memory.patterns.key import Key
 
 FILLED_IN = "simulated"
 """The value of an attribute of which an output says only that it is there."""

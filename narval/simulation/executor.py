@@ -16,14 +16,15 @@ import msgspec
 
 from narval.definitions.prototype import Prototype
 from narval.engines.events import Problem, Raw
-from narval.memory.element import Element, Tree
-from narval.memory.match import Condition
-from narval.runtime.calling import CurrentCall
-from narval.runtime.clock import Clock
-from narval.runtime.executor import Done, Executor
-from narval.runtime.executors.contract import ABANDONED, Announce, Inputs, Limits, Outcome, Produced, Task
-from narval.surfaces.simulation.made_up import Refusal, made_up
-from narval.surfaces.simulation.scenario import Reply
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.pattern import Condition
+from narval.runtime.calls.backend import ABANDONED, Announce, Inputs, Outcome, Produced, Task
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.executor import Done, Executor
+from narval.runtime.home.settings import Limits
+from narval.runtime.system.clock import Clock
+from narval.simulation.default_answers import Refusal, made_up
+from narval.simulation.scenario import Reply
 
 HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
 """How a call came by its answer: `noted`, it need give nothing; a source would give what arrives."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from narval.memory.tree import Memory
-from narval.surfaces.simulation.scenario import Wish
-from narval.surfaces.simulation.understudy import Met, is_meant, takes
+from narval.memory.memory import Memory
+from narval.simulation.executor import Met, is_meant, takes
+from narval.simulation.scenario import Wish
 
 Phases = Mapping[int, tuple[str, str]]
 """What each run follows, and its phase."""

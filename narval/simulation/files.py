@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home import SCENARIOS, Home
-from narval.runtime.loader import Loader
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import Settings
-from narval.source import MAX_BYTES, Source
-from narval.surfaces.simulation.scenario import Scenario
-from narval.surfaces.simulation.scenario_parser import is_scenario, read_scenario
-from narval.surfaces.simulation.stage import Stage
+from narval.runtime.home.home import SCENARIOS, Home
+from narval.runtime.home.loader import Loader
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings
+from narval.simulation.parser import is_scenario, read_scenario
+from narval.simulation.scenario import Scenario
+from narval.simulation.simulated_home import Stage
+from narval.source.text import MAX_BYTES, Source
 
 SUFFIX = ".xml"
 

@@ -17,11 +17,12 @@ from urllib.parse import quote
 import msgspec
 
 from narval.errors import RequestError, StoreError
-from narval.memory.element import Element
-from narval.runtime.home import Home
-from narval.runtime.settings import Settings
-from narval.runtime.store import Batch, KeptElement, VolatileStore
-from narval.runtime.stores import open_store
+from narval.memory.elements.element import Element
+from narval.runtime.home.home import Home
+from narval.runtime.home.settings import Settings
+from narval.runtime.store.batch import Batch, KeptElement
+from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.open import open_store
 
 ATTEMPTS = 5
 """How often a copy is made again because the store was written meanwhile."""

@@ -10,10 +10,9 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
-from narval.definitions.action import Action
-from narval.definitions.hint import closest
+from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
-from narval.definitions.reading import (
+from narval.definitions.reading.xml import (
     COMMON,
     Attribute,
     Entry,
@@ -26,18 +25,21 @@ from narval.definitions.reading import (
     integer,
     one_of,
 )
-from narval.definitions.transform import Transform
-from narval.engines import runnable
-from narval.engines.engine import View
+from narval.definitions.suggestions import closest
+from narval.definitions.transform.definition import Transform
 from narval.engines.events import Raw
 from narval.engines.outputs import judge
+from narval.engines.registry import runnable
+from narval.engines.view import View
 from narval.errors import DefinitionError, ElementError, Fault
-from narval.memory.element import canonical, local_name
-from narval.memory.match import Condition
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import duration
-from narval.source import Node, Source, read_xml
-from narval.surfaces.simulation.scenario import NEVER, Arrival, Beginning, Reply, Scenario, When, Wish
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import local_name
+from narval.memory.patterns.pattern import Condition
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import duration
+from narval.simulation.scenario import NEVER, Arrival, Beginning, Reply, Scenario, When, Wish
+from narval.source.text import Source
+from narval.source.xml import Node, read_xml
 
 ROOT = "scenario"
 

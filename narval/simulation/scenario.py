@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from narval.memory.match import Condition
+from narval.memory.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
 """What a simulation begins with: a home on its first day, the memory of the home as it is, or nothing."""

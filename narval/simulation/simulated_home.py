@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from narval.runtime.home import Home
-from narval.runtime.loader import Loaded, Loader
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import Settings
-from narval.runtime.zone import machine_zone
-from narval.surfaces.simulation.memory_copy import Remembered, remembered
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings
+from narval.runtime.system.zone import machine_zone
+from narval.simulation.memory_copy import Remembered, remembered
 
 
 class Stage(msgspec.Struct, frozen=True):

@@ -19,26 +19,28 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.action import Action
-from narval.definitions.code import Code
+from narval.definitions.action.definition import Action
+from narval.definitions.process.code import Code
 from narval.definitions.prototype import Prototype
-from narval.engines import runnable
+from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
-from narval.memory.element import parse
-from narval.runtime.clock import SimulatedClock
-from narval.runtime.daemon import Daemon
-from narval.runtime.declared import MEMORY, read_memory
-from narval.runtime.executors.contract import Task
-from narval.runtime.loop import Request
-from narval.runtime.store import Batch
-from narval.runtime.turn import ACTED, START_PLANS, Turn
-from narval.surfaces.operations import Operations
-from narval.surfaces.simulation import expectations
-from narval.surfaces.simulation.memory_copy import RehearsalStore, Remembered, with_declared
-from narval.surfaces.simulation.scenario import Scenario, Wish
-from narval.surfaces.simulation.stage import Stage
-from narval.surfaces.simulation.story import Line, Story
-from narval.surfaces.simulation.understudy import Met, Play, Understudy
+from narval.memory.elements.control_elements import ACTED, START_PLANS
+from narval.memory.elements.element import parse
+from narval.operations.operations import Operations
+from narval.runtime.agent.declared import MEMORY
+from narval.runtime.agent.loop import Request
+from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.backend import Task
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.memory_file import read_memory
+from narval.runtime.store.batch import Batch
+from narval.runtime.system.clock import SimulatedClock
+from narval.simulation import expectations
+from narval.simulation.executor import Met, Play, Understudy
+from narval.simulation.memory_copy import RehearsalStore, Remembered, with_declared
+from narval.simulation.scenario import Scenario, Wish
+from narval.simulation.simulated_home import Stage
+from narval.simulation.trace import Line, Story
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000

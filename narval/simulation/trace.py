@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from narval.engines import ENGINES
 from narval.engines import commands as asked
 from narval.engines.events import Started, Woken
-from narval.memory.element import Element
-from narval.memory.trouble import read_error
-from narval.runtime.clock import Clock
-from narval.runtime.store import Advance, Batch
+from narval.engines.registry import is_runnable
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import read_error
+from narval.runtime.store.batch import Advance, Batch
+from narval.runtime.system.clock import Clock
 
 Line = dict[str, Any]
 """One thing that happened: `at` (seconds since 1970, UTC), `what`, mostly `run`, and what more there is."""
@@ -108,7 +108,7 @@ class Story:
             return {"at": at, "what": "replaced", "run": run, "elements": list(command.eids)}
         if isinstance(command, asked.Finish):
             return self._ended(run, at, command)
-        if isinstance(command, asked.Call) and command.kind not in ENGINES:
+        if isinstance(command, asked.Call) and not is_runnable(command.kind):
             inputs = {id: list(eids) for id, eids in command.inputs}
             line = {"at": at, "what": "called", "run": run, "step": command.step}
             return {**line, "action": command.name, "inputs": inputs, "call": command.call}

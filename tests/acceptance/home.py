@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.places import ROOT
 
 PATIENCE = 60.0
 """Seconds to wait for what must come; a test that waits this long has failed."""
@@ -92,7 +92,7 @@ def make(folder: Path, **files: str) -> Narval:
 def shipped(folder: Path) -> Narval:
     """The home that ships, with the demo's mail."""
     for part in ("etc", "recipes", "modules", "data"):
-        shutil.copytree(REPOSITORY / part, folder / part)
+        shutil.copytree(ROOT / part, folder / part)
     return Narval(folder)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.places import ROOT
+
 WAITING = """<AUTOMATON>
 
 <STATE name='start' command='sh'>

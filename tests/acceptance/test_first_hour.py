@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.test_cli_page import FENCE, Reader
+from tests.docs.test_cli_page import FENCE, Reader
+from tests.places import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "first-hour.md"
+PAGE = ROOT / "docs" / "first-hour.md"
 NUMBER = re.compile(r"(?<![\w:.=\"'-])[1-9]\d*(?![\w:.\"'-])")
 """A number of an element, of definitions, of matches."""
 VARIES = [

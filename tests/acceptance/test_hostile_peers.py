@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from narval.surfaces import wire
-from narval.surfaces.client import Client
+from narval.surfaces.control import wire
+from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make
 from tests.fuzz.mutation import spoilt
 

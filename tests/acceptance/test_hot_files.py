@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from narval.errors import ElementError, RequestError
-from narval.runtime.home import Home
-from narval.surfaces.client import Client
+from narval.runtime.home.home import Home
+from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, one_step, until
 
 BAD_FILE = "error[@type='bad-file']"

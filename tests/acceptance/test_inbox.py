@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.home import Home
-from narval.surfaces import wire
-from narval.surfaces.client import Client
+from narval.runtime.home.home import Home
+from narval.surfaces.control import wire
+from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, until
 
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.home import REPOSITORY, Narval, make, until
+from tests.acceptance.home import Narval, make, until
+from tests.places import ROOT
 
 
 def orders(folder: Path) -> Narval:
     """A home with the order that ships, and nothing else."""
     narval = make(folder)
     for path in ("recipes/orders.xml", "modules/orders.py"):
-        narval.write(path, (REPOSITORY / path).read_bytes())
+        narval.write(path, (ROOT / path).read_bytes())
     return narval
 
 

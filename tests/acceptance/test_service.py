@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.home import PATIENCE, REPOSITORY, Narval, make, one_step
+from tests.acceptance.home import PATIENCE, Narval, make, one_step
+from tests.places import ROOT
 
 MODULE = """
 from pathlib import Path
@@ -137,7 +138,7 @@ def test_the_unit_names_this_program_and_this_home(narval: Narval, tmp_path: Pat
     home = tmp_path / "a home, 100% odd"
     shutil.copytree(narval.home, home)
     text = Narval(home)("service").stdout.decode()
-    shipped = (REPOSITORY / "etc" / "narval.service").read_text()
+    shipped = (ROOT / "etc" / "narval.service").read_text()
     (line,) = [line for line in text.splitlines() if line not in shipped.splitlines()]
     assert line.startswith("ExecStart=/")
     assert line.endswith(f'-m narval --home "{str(home).replace("%", "%%")}" run')

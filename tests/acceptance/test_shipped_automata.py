@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.surfaces.embedded import Agent
+from narval.surfaces.python.agent import Agent
+from tests.places import ROOT
 
-SHIPPED = Path(__file__).parent.parent.parent / "recipes"
+SHIPPED = ROOT / "recipes"
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import psutil
 import pytest
 from lxml import etree
 
-from narval.runtime.home import Home
-from narval.surfaces.client import Client
+from narval.runtime.home.home import Home
+from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
 
-WORKER = "narval.runtime.executors.worker"
+WORKER = "narval.runtime.calls.workers.worker"
 SHOTS = (signal.SIGSTOP, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)
 
 MODULE = """

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.definitions import parse
-from narval.definitions.action_parser import actions_of
+from narval.definitions.action.parser import actions_of
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
 from narval.errors import DefinitionError, Fault
-from narval.source import Source
+from narval.source.text import Source
 
 RECIPE = b"""<?xml version="1.0" encoding="utf-8"?>
 <cookbook xmlns:n="http://www.logilab.org/namespaces/Narval/1.2" group="mail">

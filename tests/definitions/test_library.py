@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from narval.definitions import KINDS, SUFFIXES, parse
-from narval.definitions.action import Action
-from narval.definitions.hint import closest, nearest
+from narval.definitions.action.definition import Action
+from narval.definitions.kinds import KINDS, parse, suffixes
 from narval.definitions.library import Library, Parsed, Reference, check_targets
-from narval.definitions.transform import Transform
+from narval.definitions.suggestions import closest, nearest
+from narval.definitions.transform.definition import Transform
 from narval.errors import DefinitionError, Fault
-from narval.source import Source
+from narval.source.text import Source
 
 SEND = Action("mail", "send", "send", path="modules/mail.py")
 FETCH = Action("mail", "fetch", "fetch", path="modules/mail.py")
@@ -67,7 +67,7 @@ def test_what_a_file_gave_is_used_whole_or_not_at_all() -> None:
 
 def test_the_table_of_kinds_says_who_reads_a_file() -> None:
     assert set(KINDS) >= {"action", "transform", "recipe"}
-    assert {".xml", ".xsl", ".xslt"} <= SUFFIXES
+    assert {".xml", ".xsl", ".xslt"} <= suffixes()
     with pytest.raises(DefinitionError, match=r"expected a file of \.xml, \.xsl, \.xslt"):
         parse(Source("notes.txt", b"<recipe/>"))
 

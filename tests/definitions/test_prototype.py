@@ -6,7 +6,8 @@ import pytest
 
 from narval.definitions.prototype import Input, Narrowing, Output, Prototype, narrow
 from narval.errors import DefinitionError, PatternError
-from narval.memory.element import Element, Trees
+from narval.memory.elements.element import Element
+from narval.memory.elements.tree_cache import Trees
 
 FLAGS = ("use", "list", "optional", "outdates")
 

@@ -13,8 +13,9 @@ import click
 import pytest
 
 from narval.surfaces.cli import COMMANDS
+from tests.places import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "cli.md"
 FENCE = re.compile(r"^```(\w+)(?: title=(\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 VARIES = [

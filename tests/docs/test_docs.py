@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import msgspec
 import pytest
 
 from narval import errors
-from narval.definitions import IN_MODULES
+from narval.definitions.kinds import IN_MODULES
 from narval.engines import commands, events
-from narval.runtime.loader import Loader
-from narval.runtime.settings import Settings
+from narval.operations.operations import OPERATIONS
+from narval.runtime.home.loader import Loader
+from narval.runtime.home.settings import Settings
 from narval.surfaces.cli import COMMANDS
-from narval.surfaces.operations import OPERATIONS
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 

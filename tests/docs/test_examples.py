@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.loader import Loader
+from narval.runtime.home.loader import Loader
+from tests.places import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 OTHERS = """from narval import Input, Output, action
 @action(inputs=[Input("to", "address"), Input("text", "text")], outputs=[Output("mail", "email")])
 def write(to, text): ...

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from narval.definitions.joinlang import parse as parse_joinlang
-from narval.definitions.process import CALLS, Process
-from narval.definitions.process_words import ALIASES, JOINS
-from narval.definitions.rubric import parse as parse_rubric
-from narval.runtime.loader import Loader
+from narval.definitions.process.definition import CALLS, Process
+from narval.definitions.process.joinlang import parse as parse_joinlang
+from narval.definitions.process.rubric import parse as parse_rubric
+from narval.definitions.process.vocabulary import ALIASES, JOINS
+from narval.runtime.home.loader import Loader
+from tests.places import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "process.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "process.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

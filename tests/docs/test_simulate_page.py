@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from narval.definitions.action import Action
-from narval.runtime.home import Home
-from narval.surfaces.simulation.scenario_parser import WORDS
-from narval.surfaces.simulation.stage import stage
-from narval.surfaces.simulation.telling import SENTENCES
-from narval.surfaces.simulation.understudy import HOW
-from tests.surfaces.simulation.stages import play
+from narval.definitions.action.definition import Action
+from narval.runtime.home.home import Home
+from narval.simulation.executor import HOW
+from narval.simulation.parser import WORDS
+from narval.simulation.simulated_home import stage
+from narval.surfaces.cli.render_simulation import SENTENCES
+from tests.places import ROOT
+from tests.simulation.homes import play
 
-ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
 
 

@@ -19,12 +19,12 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from narval.definitions import parse
-from narval.definitions.action import Action, Input, Output
+from narval.definitions.action.definition import Action, Input, Output
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library
-from narval.definitions.process_composition import compose_all
+from narval.definitions.process.composition import compose_all
 from narval.definitions.prototype import Prototype
-from narval.engines import ENGINES, commands
+from narval.engines import commands
 from narval.engines.commands import Call, Command, Finish, Wake, Watch
 from narval.engines.events import (
     Caller,
@@ -40,11 +40,13 @@ from narval.engines.events import (
     Started,
     Woken,
 )
+from narval.engines.registry import engine_of
 from narval.errors import ActionError
-from narval.memory import change as facts
-from narval.memory.element import Element, canonical
-from narval.memory.tree import Memory
-from narval.source import Source
+from narval.memory.elements import changes as facts
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element
+from narval.memory.memory import Memory
+from narval.source.text import Source
 
 
 def recipes(text: str) -> list[Any]:
@@ -190,7 +192,7 @@ class Dialogue:
         """A run begins; its eid."""
         definition = self.definition(kind, name)
         assert definition is not None, f"there is no {kind} {name}"
-        engine = ENGINES[kind]
+        engine = engine_of(kind)
         run = self.memory.next_eid
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
         self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)

@@ -1,7 +1,7 @@
 """Scenarios as transcripts: what is said to the engine, and all that followed, a scenario a file.
 
-A file of `tests/transcripts/` is blocks with a blank line between them. A block is what is said, a line
-`----`, and what followed. `define` is followed by definitions as XML: recipes, and modules with the
+A file of `tests/engines/transcripts/` is blocks with a blank line between them. A block is what is said, a
+line `----`, and what followed. `define` is followed by definitions as XML: recipes, and modules with the
 prototypes of their actions. Lines that begin with `#` are remarks.
 
     start g.r [eids]            a plan of the recipe begins
@@ -49,13 +49,13 @@ import msgspec
 import pytest
 from lxml import etree
 
-from narval.definitions.action import Action, Input, Output
+from narval.definitions.action.definition import Action, Input, Output
 from narval.engines.commands import Add, Call, Watch
 from narval.engines.process.changes import EVENTS, mask_of
-from narval.memory.element import Element
-from tests.dialogue import Dialogue, Refusal, action
+from narval.memory.elements.element import Element
+from tests.engines.dialogue import Dialogue, Refusal, action
 
-FOLDER = Path(__file__).parent.parent / "transcripts"
+FOLDER = Path(__file__).parent / "transcripts"
 FILES = sorted(FOLDER.glob("*/*.txt"))
 
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from narval.definitions.action import Action, Input, Output
-from narval.runtime.exploration.findings import Finding, findings
-from narval.runtime.exploration.walk import Explored, explore
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.definitions.action.definition import Action, Input, Output
+from narval.exploration.findings import Finding, findings
+from narval.exploration.search import Explored, explore
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 
 def explored(*definitions: Action | str, name: str = "g.r", most: int = 5000) -> Explored:

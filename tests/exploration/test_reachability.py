@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narval
-from narval.definitions import parse
-from narval.definitions.code import Code
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library
-from narval.definitions.process import Process
-from narval.definitions.process_composition import compose_all
-from narval.runtime.exploration.reach import unreached
-from narval.source import Source
+from narval.definitions.process.code import Code
+from narval.definitions.process.composition import compose_all
+from narval.definitions.process.definition import Process
+from narval.exploration.reachability import unreached
+from narval.source.text import Source
 
 START = '<node name="s" isStart="true">{}</node>'
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import narval
 from narval.definitions.library import Library
 from narval.engines.events import Problem, Signalled
-from narval.runtime.agents import Run
-from narval.runtime.exploration.walk import Words, explore
-from narval.runtime.turn import Turn
-from tests.dialogue import Dialogue
-from tests.engines.test_plan_property import ACTIONS, happens, plans
-from tests.runtime.test_recovery import MODULE, cookbooks, mails, starts
+from narval.exploration.search import Words, explore
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from tests.engines.dialogue import Dialogue
+from tests.engines.recipe.test_property import ACTIONS, happens, plans
+from tests.runtime.agent.test_recovery import MODULE, cookbooks, mails, starts
 
 EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "60"))
 MOST = 800

@@ -19,22 +19,23 @@ import msgspec
 from lxml import etree
 
 from modules import feeds, mail_boxes
-from narval.definitions import joinlang, rubric
+from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Problem, Raw
 from narval.errors import ElementError, NarvalError, PatternError
-from narval.memory.element import Element, Tree, canonical, elements_of
-from narval.memory.match import condition
-from narval.runtime import inbox
-from narval.runtime.daemon import Daemon
-from narval.runtime.declared import read_memory
-from narval.runtime.executors import frames
-from narval.runtime.executors.contract import Task
-from narval.runtime.executors.conversion import answer
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import parse_settings
-from narval.source import Source
-from narval.surfaces import wire
-from narval.surfaces.operations import OPERATIONS, Operations
+from narval.memory.elements.canonical import canonical, elements_of
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.pattern import condition
+from narval.operations.operations import OPERATIONS, Operations
+from narval.runtime.calls.backend import Task
+from narval.runtime.calls.conversion import answer
+from narval.runtime.calls.workers import frames
+from narval.runtime.daemon import inbox
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import parse_settings
+from narval.source.text import Source
+from narval.surfaces.control import wire
 from tests.definitions.test_hostile_files import (
     PROCESS,
     RECIPE,
@@ -45,8 +46,8 @@ from tests.definitions.test_hostile_files import (
     read_tree,
 )
 from tests.fuzz.mutation import spoilt, text, value
+from tests.places import ROOT
 
-REPOSITORY = Path(__file__).parents[2]
 Try = Callable[[Random], None]
 
 
@@ -131,14 +132,14 @@ def _module(chance: Random) -> None:
 
 
 def _settings(chance: Random) -> None:
-    good = (REPOSITORY / "etc/narval.toml").read_bytes().replace(b"# ", b"")
+    good = (ROOT / "etc/narval.toml").read_bytes().replace(b"# ", b"")
     found, faults = parse_settings(Source("etc/narval.toml", spoilt(chance, (good, b"turn_limit = 3\n"))))
     assert (found is None) == bool(faults)
     assert all_have_places(faults)
 
 
 def _memory_file(chance: Random) -> None:
-    good = (REPOSITORY / "data/memory.xml").read_bytes()
+    good = (ROOT / "data/memory.xml").read_bytes()
     with _file("memory.xml", spoilt(chance, (good, *ELEMENTS[:2]))) as path:
         elements, faults = read_memory(path, Schemas(None))
     assert elements is not None or faults
@@ -224,7 +225,7 @@ def _mail(chance: Random) -> None:
 
 @cache
 def _feeds() -> tuple[bytes, ...]:
-    return tuple(path.read_bytes()[:20_000] for path in sorted((REPOSITORY / "data/demo/feeds").iterdir()))
+    return tuple(path.read_bytes()[:20_000] for path in sorted((ROOT / "data/demo/feeds").iterdir()))
 
 
 def _feed(chance: Random) -> None:
@@ -358,7 +359,7 @@ class _Asked:
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
         self.daemon = self.runner.run(Daemon.open(None))
-        self.runner.run(self.daemon.load(REPOSITORY / "modules/basic.py"))
+        self.runner.run(self.daemon.load(ROOT / "modules/basic.py"))
         self.runner.run(self.daemon.load(WAITER))
         self.operations = Operations(self.daemon)
 

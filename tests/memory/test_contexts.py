@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.memory.context import Contexts
+from narval.memory.contexts import Contexts
 
 
 def contexts(**held: tuple[int, ...]) -> Contexts:

@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from narval.memory import change as changes
-from narval.memory.element import Element, Tree
-from narval.memory.match import Bound, condition
-from narval.memory.tree import Memory
+from narval.memory.elements import changes
+from narval.memory.elements.element import Element, Tree
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import Bound, condition
 
 SCOPE = ("g.r", "a", "mail")
 OTHER = ("g.r", "b", "mail")

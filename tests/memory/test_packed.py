@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.memory import elements as module
-from narval.memory.element import Element, Origin
-from narval.memory.elements import LARGE, Elements
+from narval.memory import packed as module
+from narval.memory.elements.element import Element, Origin
+from narval.memory.packed import LARGE, Elements
 
 EID = st.integers(0, 2**40)
 ORIGIN = st.builds(

@@ -1,9 +1,9 @@
 """What is due to be forgotten, and what never is (N5)."""
 
-from narval.memory import change as changes
-from narval.memory.decay import Idle, portion_of
-from narval.memory.element import Element
-from narval.memory.tree import Memory
+from narval.memory.elements import changes
+from narval.memory.elements.element import Element
+from narval.memory.memory import Memory
+from narval.memory.retention import Idle, portion_of
 
 
 def memory(count: int = 6) -> Memory:

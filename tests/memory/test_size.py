@@ -7,11 +7,13 @@ import tracemalloc
 
 import pytest
 
-from narval.memory import attributes, elements
-from narval.memory import change as changes
-from narval.memory.element import Element, Origin, Trees
-from narval.memory.match import condition
-from narval.memory.tree import Memory
+from narval.memory import packed
+from narval.memory.elements import changes
+from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.tree_cache import Trees
+from narval.memory.index import attribute_values
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import condition
 
 MANY = 20_000
 ASKED = [condition(f"email[@{name}='none such']").bind() for name in ("id", "from", "size", "seen", "list")]
@@ -37,8 +39,8 @@ def filled(count: int) -> Memory:
 def test_an_element_takes_260_bytes_and_310_once_its_attributes_are_indexed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(elements, "YOUNG", 16)
-    monkeypatch.setattr(elements, "TOGETHER", 16)
+    monkeypatch.setattr(packed, "YOUNG", 16)
+    monkeypatch.setattr(packed, "TOGETHER", 16)
     assert 90 <= len(mail(0).xml) <= 100
     assert all(bound.alternatives() for bound in ASKED)
     gc.collect()
@@ -58,7 +60,7 @@ def test_neither_an_index_nor_a_further_element_in_it_parses_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     memory = filled(500)
-    monkeypatch.setattr(attributes, "parse", None)
+    monkeypatch.setattr(attribute_values, "parse", None)
     monkeypatch.setattr(Trees, "of", None)
     for bound in ASKED:
         assert list(memory.select(bound)) == []

@@ -15,10 +15,10 @@ from lxml import etree
 import narval
 from modules import basic
 from narval import Element
-from narval.definitions.action import DECLARATION, Declaration
+from narval.definitions.action.definition import DECLARATION, Declaration
 from narval.errors import ActionError
-from narval.memory.element import canonical
-from narval.runtime.calling import CurrentCall
+from narval.memory.elements.canonical import canonical
+from narval.runtime.calls.context import CurrentCall
 
 
 def element(xml: str, eid: int = 7) -> Element:

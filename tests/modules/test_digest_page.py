@@ -14,13 +14,13 @@ from lxml import etree, html
 import narval
 from modules import basic, feeds
 from narval import Element
-from narval.definitions.transform import Transform
-from narval.memory.element import canonical
-from narval.runtime.executors.contract import Task
-from narval.runtime.executors.transforms import answer
-from narval.runtime.loader import Loader
+from narval.definitions.transform.definition import Transform
+from narval.memory.elements.canonical import canonical
+from narval.runtime.calls.backend import Task
+from narval.runtime.calls.workers.transforms import answer
+from narval.runtime.home.loader import Loader
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 SHEET = ROOT / "recipes" / "digest.page.xsl"
 PAGE = Task(call="1.1", run=1, step="page", action="digest.page", where="transform", module_path=str(SHEET))
 

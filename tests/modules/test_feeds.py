@@ -23,10 +23,10 @@ from lxml import etree
 import narval
 from modules import feeds
 from narval import Element
-from narval.memory.element import canonical
-from narval.runtime.calling import CurrentCall
+from narval.memory.elements.canonical import canonical
+from narval.runtime.calls.context import CurrentCall
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "data" / "demo" / "feeds"
 RSS, ATOM = (DEMO / "harbour.rss").read_bytes(), (DEMO / "observatory.atom").read_bytes()
 

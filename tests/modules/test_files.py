@@ -20,8 +20,8 @@ import narval
 from modules import files, files_places, files_watching
 from narval import Element
 from narval.errors import ActionError
-from narval.memory.element import canonical
-from narval.runtime.calling import CurrentCall
+from narval.memory.elements.canonical import canonical
+from narval.runtime.calls.context import CurrentCall
 
 QUIET = 0.05
 

@@ -17,9 +17,11 @@ from lxml import etree
 
 from modules import mail, mail_boxes, mail_reading, mail_texts
 from modules.mail_boxes import Account
-from narval.memory.element import Element, canonical
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element
+from tests.places import ROOT
 
-DEMO = Path(__file__).parents[2] / "data" / "demo" / "Maildir" / "new"
+DEMO = ROOT / "data" / "demo" / "Maildir" / "new"
 FILES = {path.name.partition("-")[2].partition(".")[0]: path for path in sorted(DEMO.iterdir())}
 MEGABYTE = 1 << 20
 

@@ -21,8 +21,8 @@ import pytest
 from modules import mail, mail_boxes
 from modules.mail_boxes import Account
 from narval.errors import ActionError
-from narval.memory.element import Element
-from narval.runtime.calling import CurrentCall
+from narval.memory.elements.element import Element
+from narval.runtime.calls.context import CurrentCall
 
 
 def letter(number: int, text: str = "text", **fields: str) -> bytes:

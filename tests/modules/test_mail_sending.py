@@ -21,8 +21,9 @@ from lxml import etree
 from modules import mail, mail_reading, mail_writing
 from modules.mail_boxes import Account
 from narval.errors import ActionError
-from narval.memory.element import Element, canonical
-from narval.runtime.calling import CurrentCall
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element
+from narval.runtime.calls.context import CurrentCall
 
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 IDENTITY = Element(1, b'<identity name="Your office" address="assistant@example.org"/>')

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import narval
+from tests.places import ROOT
 
-MODULE = Path(__file__).parent.parent.parent / "modules" / "triage.py"
+MODULE = ROOT / "modules" / "triage.py"
 RECIPE = """<recipe group="t" name="one" start_step="judge" end_step="judge">
   <step id="judge" type="action" target="triage.judge"/></recipe>"""
 

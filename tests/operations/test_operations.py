@@ -11,9 +11,9 @@ import pytest
 
 import narval
 from narval.errors import ElementError, PatternError, RequestError
-from narval.surfaces import render
-from narval.surfaces.embedded import Agent
-from narval.surfaces.operations import OPERATIONS
+from narval.operations.operations import OPERATIONS
+from narval.surfaces.cli import render
+from narval.surfaces.python.agent import Agent
 
 RECIPES = """<cookbook>
 <recipe group="t" name="inner" start_step="s" end_step="e" decay="3600">

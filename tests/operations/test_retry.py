@@ -9,8 +9,8 @@ import pytest
 
 import narval as library
 from narval.errors import RequestError
-from narval.surfaces.embedded import Agent
-from tests.surfaces.command_line import daemon, data, make_home, narval, run_of, until, well
+from narval.surfaces.python.agent import Agent
+from tests.surfaces.cli.command_line import daemon, data, make_home, narval, run_of, until, well
 
 MODULE = """
 from pathlib import Path

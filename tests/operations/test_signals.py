@@ -9,9 +9,9 @@ import pytest
 
 import narval as library
 from narval.errors import ElementError, RequestError
-from narval.surfaces.client import Client
-from narval.surfaces.embedded import Agent
-from tests.surfaces.command_line import daemon, data, make_home, narval, run_of, well
+from narval.surfaces.control.client import Client
+from narval.surfaces.python.agent import Agent
+from tests.surfaces.cli.command_line import daemon, data, make_home, narval, run_of, well
 
 RECIPE = """<recipe group="s" name="order" start_step="a" end_step="z">
   <step id="a" type="action" target="talk.nothing"/><step id="z" type="action" target="talk.nothing"/>

@@ -10,10 +10,10 @@ import pytest
 
 import narval as library
 from narval import __version__
-from narval.surfaces import render
-from narval.surfaces.embedded import Agent
-from narval.surfaces.status import SHOWN
-from tests.surfaces.command_line import daemon, data, make_home, until, well
+from narval.operations.status import SHOWN
+from narval.surfaces.cli import render
+from narval.surfaces.python.agent import Agent
+from tests.surfaces.cli.command_line import daemon, data, make_home, until, well
 
 RECIPES = """<cookbook>
 <recipe group="s" name="inner" start_step="call" end_step="call" decay="60">

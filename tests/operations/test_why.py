@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import narval
-from narval.surfaces import graph, render
-from narval.surfaces.embedded import Agent
+from narval.operations import dot
+from narval.surfaces.cli import render
+from narval.surfaces.python.agent import Agent
+from tests.places import ROOT
 
 MODULE = """
 from narval import Input, Output, action
@@ -231,7 +233,7 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert sentence in list(render.why(answer))
         assert sentence in list(render.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
-        drawn = graph.dot(*_definition_and_state(agent, run))
+        drawn = dot.dot(*_definition_and_state(agent, run))
         assert "seconds=0 minutes=0 hours=7" in drawn
         assert "#d6e6f7" in drawn, "the colour of what waits"
 
@@ -247,7 +249,7 @@ def test_N28_a_failed_run_says_when_its_recipe_begins_again() -> None:
         "<step id='s' type='action' target='basic.nothing'/></recipe>"
     )
     with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
-        agent.load(Path(__file__).parents[2] / "modules" / "basic.py")
+        agent.load(ROOT / "modules" / "basic.py")
         agent.load(again)
         agent.stub("basic.nothing", _fails)
         first = agent.start("w.again")

@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Returned
-from narval.memory.element import Element, parse
-from narval.runtime import agents
-from narval.runtime.agents import Agent, Run
-from narval.runtime.clock import SimulatedClock
-from narval.runtime.daemon import Daemon
-from narval.runtime.database import Database
-from narval.runtime.home import Home
-from narval.runtime.store import Batch
+from narval.memory.elements.element import Element, parse
+from narval.runtime.agent import run as runs
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.runtime.store.batch import Batch
+from narval.runtime.store.sql import Database
+from narval.runtime.system.clock import SimulatedClock
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -105,7 +106,7 @@ def watched_commits(scene: Scene) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "commit", commit)
-        patch.setattr(agents, "SNAPSHOT_AFTER", 3)
+        patch.setattr(runs, "SNAPSHOT_AFTER", 3)
         yield
 
 

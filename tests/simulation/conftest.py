@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.home import Home
-from tests.surfaces.simulation.stages import make_shop
+from narval.runtime.home.home import Home
+from tests.simulation.homes import make_shop
 
 
 @pytest.fixture

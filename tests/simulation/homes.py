@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from narval.runtime.home import Home
-from narval.source import Source
-from narval.surfaces.simulation.rehearsal import Report, rehearse, start_of
-from narval.surfaces.simulation.scenario import Scenario
-from narval.surfaces.simulation.scenario_parser import read_scenario
-from narval.surfaces.simulation.stage import Stage, stage
+from narval.runtime.home.home import Home
+from narval.simulation.parser import read_scenario
+from narval.simulation.scenario import Scenario
+from narval.simulation.simulated_home import Stage, stage
+from narval.simulation.simulation import Report, rehearse, start_of
+from narval.source.text import Source
 
 MODULE = """\
 from pathlib import Path

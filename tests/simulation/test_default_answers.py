@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from narval.definitions.prototype import Output, Prototype
-from narval.surfaces.simulation.made_up import made_up
+from narval.simulation.default_answers import made_up
 
 
 def made(*outputs: Output, refused: bytes = b"") -> list[bytes] | None:

@@ -14,14 +14,14 @@ import pytest
 
 import narval
 from narval.errors import RequestError
-from narval.runtime.home import Home
-from narval.runtime.settings import Settings
-from narval.surfaces.simulation.memory_copy import remembered
-from narval.surfaces.simulation.rehearsal import rehearse
-from narval.surfaces.simulation.scenario import of_definition
-from narval.surfaces.simulation.stage import stage
-from tests.surfaces.command_line import daemon, well
-from tests.surfaces.simulation.stages import play, really_called
+from narval.runtime.home.home import Home
+from narval.runtime.home.settings import Settings
+from narval.simulation.memory_copy import remembered
+from narval.simulation.scenario import of_definition
+from narval.simulation.simulated_home import stage
+from narval.simulation.simulation import rehearse
+from tests.simulation.homes import play, really_called
+from tests.surfaces.cli.command_line import daemon, well
 
 
 class Print(NamedTuple):

@@ -7,12 +7,12 @@ from datetime import datetime
 import pytest
 
 from narval.errors import DefinitionError
-from narval.runtime.home import Home
-from narval.source import Source
-from narval.surfaces.simulation.scenario import NEVER, When
-from narval.surfaces.simulation.scenario_parser import is_scenario, name_of, parse
-from narval.surfaces.simulation.stage import stage
-from tests.surfaces.simulation.stages import scenario_of
+from narval.runtime.home.home import Home
+from narval.simulation.parser import is_scenario, name_of, parse
+from narval.simulation.scenario import NEVER, When
+from narval.simulation.simulated_home import stage
+from narval.source.text import Source
+from tests.simulation.homes import scenario_of
 
 
 def faults_of(home: Home, text: str) -> list[str]:

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from narval.errors import DefinitionError, RequestError
-from narval.runtime.home import Home
-from narval.surfaces.simulation.rehearsal import MOST_AT_ONCE, rehearse
-from narval.surfaces.simulation.scenario import of_definition
-from narval.surfaces.simulation.stage import stage
-from narval.surfaces.simulation.telling import local
-from tests.surfaces.simulation.stages import play, really_called, what
+from narval.runtime.home.home import Home
+from narval.simulation.scenario import of_definition
+from narval.simulation.simulated_home import stage
+from narval.simulation.simulation import MOST_AT_ONCE, rehearse
+from narval.surfaces.cli.render_simulation import local
+from tests.simulation.homes import play, really_called, what
 
 AT = 'at="2026-11-21T08:00"'
 

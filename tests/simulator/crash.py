@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from narval.runtime import agents, loop, turn
-from narval.runtime import daemon as daemons
-from narval.runtime.database import Database
-from narval.runtime.store import Batch
+from narval.runtime.agent import loop, run, turn
+from narval.runtime.daemon import daemon as daemons
+from narval.runtime.store.batch import Batch
+from narval.runtime.store.sql import Database
 from tests.runtime.at_work import Killed, Scene
 from tests.simulator.invariants import Ledger
 
@@ -62,7 +62,7 @@ def taken_apart(
         patch.setattr(Database, "commit", commit)
         patch.setattr(loop.Loop, "perform", performed)
         patch.setattr(loop, "perf_counter", ticks)
-        patch.setattr(agents, "SNAPSHOT_AFTER", 3)
+        patch.setattr(run, "SNAPSHOT_AFTER", 3)
         patch.setattr(daemons, "BREATH", 0.0)
         patch.setattr(daemons, "Executor", executor)
         yield

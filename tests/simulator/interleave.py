@@ -12,10 +12,10 @@ from typing import Any
 
 from narval.engines.events import Problem, Raw
 from narval.errors import NarvalError
-from narval.runtime.calling import CurrentCall
-from narval.runtime.executor import Done
-from narval.runtime.executors.contract import ABANDONED, Announce, Counts, Outcome, Produced, Task
-from narval.runtime.executors.inline import answer_at_once
+from narval.runtime.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced, Task
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.executor import Done
+from narval.runtime.calls.inline import answer_at_once
 from tests.simulator.invariants import Ledger
 
 

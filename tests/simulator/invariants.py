@@ -13,7 +13,7 @@ from typing import Any
 from narval.definitions.schedule import schedule_of
 from narval.engines import commands as asked
 from narval.engines.events import Returned, Woken
-from narval.engines.plan.changes import (
+from narval.engines.recipe.changes import (
     CallMade,
     PlanResumed,
     SourceWell,
@@ -22,14 +22,17 @@ from narval.engines.plan.changes import (
     StepFailed,
     StepRunning,
 )
-from narval.memory.change import MarkScope
-from narval.memory.element import SIGNAL, local_name
-from narval.memory.trouble import read_error
-from narval.runtime.agents import Agent, Run
-from narval.runtime.daemon import Daemon
-from narval.runtime.recovery import definition_of, restore, restore_runs, state_of
-from narval.runtime.store import Batch, Store
-from narval.surfaces import why
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import SIGNAL, local_name
+from narval.memory.elements.error_element import read_error
+from narval.operations import why
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.recovery import restore, restore_runs
+from narval.runtime.agent.replay import definition_of, state_of
+from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import Batch
+from narval.runtime.store.store import Store
 from tests.runtime.at_work import portrait
 
 _ENDED = (StepDone, StepErred, StepFailed)

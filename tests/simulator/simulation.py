@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError
-from narval.runtime.daemon import Daemon
-from narval.runtime.loop import Delivery, Request
-from narval.runtime.turn import Turn
-from narval.surfaces import wire
-from narval.surfaces.operations import Operations
+from narval.operations.operations import Operations
+from narval.runtime.agent.loop import Delivery, Request
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+from narval.surfaces.control import wire
 from tests.simulator import invariants
 from tests.simulator.crash import Crashing, Killed, taken_apart
 from tests.simulator.interleave import Interleaving

@@ -10,8 +10,9 @@ from random import SystemRandom
 import pytest
 
 from narval.definitions.schedule import schedule_of
-from narval.engines import calendar
-from narval.runtime.store import Batch, JournalRow, VolatileStore
+from narval.engines import dates
+from narval.runtime.store.batch import Batch, JournalRow
+from narval.runtime.store.memory import VolatileStore
 from tests.simulator.boundaries import every_boundary
 from tests.simulator.simulation import BrokenError, Simulation, run
 from tests.simulator.wide import InMemory, Wide, of
@@ -99,7 +100,7 @@ def test_a_simulation_sees_what_a_store_loses(lost: str, monkeypatch: pytest.Mon
 
 
 def test_a_simulation_sees_a_date_of_another_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calendar, "schedule_of", lambda times, zone: schedule_of(times, "UTC"))
+    monkeypatch.setattr(dates, "schedule_of", lambda times, zone: schedule_of(times, "UTC"))
     with pytest.raises(BrokenError, match="waits for") as found:
         run(4, Wide)
     assert "again: python -m tests.simulator 4 --wide --verbose" in str(found.value)

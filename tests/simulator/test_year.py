@@ -6,19 +6,19 @@ import itertools
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.places import ROOT
+
 MAILS = 3
 
 
 def months(days: int, restarts: int) -> list[dict[str, Any]]:
     """What is kept after each month."""
     line = [sys.executable, "-m", "tests.simulator.year", str(days), str(MAILS), str(restarts)]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(each) for each in done.stdout.splitlines()]
 

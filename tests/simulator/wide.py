@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from narval.runtime import daemon as daemons
-from narval.runtime.clock import SimulatedClock
-from narval.runtime.daemon import Daemon
-from narval.runtime.store import Batch, VolatileStore
+from narval.runtime.daemon import daemon as daemons
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import Batch
+from narval.runtime.store.memory import VolatileStore
+from narval.runtime.system.clock import SimulatedClock
 from tests.simulator import invariants
 from tests.simulator.invariants import VolatileLedger
 from tests.simulator.simulation import Simulation

@@ -23,11 +23,11 @@ from typing import Any
 
 import psutil
 
-from narval.runtime.clock import SimulatedClock
-from narval.runtime.daemon import Daemon
-from narval.runtime.home import Home
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.runtime.system.clock import SimulatedClock
+from tests.places import ROOT
 
-REPOSITORY = Path(__file__).parents[2]
 MONTH = 30
 FIRST = datetime(2026, 1, 1, 6, tzinfo=UTC)
 PATIENCE = 60.0
@@ -53,7 +53,7 @@ class Year:
 
     def __init__(self, folder: Path, mails: int, restarts: int) -> None:
         for part in ("etc", "recipes", "modules", "data"):
-            shutil.copytree(REPOSITORY / part, folder / part)
+            shutil.copytree(ROOT / part, folder / part)
         self.home, self.mails, self.restarts = Home(folder), mails, restarts
         self.clock = SimulatedClock(FIRST)
         self.chance = Random(0)

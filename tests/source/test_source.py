@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.errors import DefinitionError
-from narval.source import MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Source, read_xml
+from narval.source.text import MAX_BYTES, Source
+from narval.source.xml import MAX_DEPTH, MAX_NODES, Node, read_xml
 
 
 def root_of(text: str | bytes) -> Node:

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.command_line import make_home
+from narval.runtime.home.home import Home
+from tests.simulation.homes import make_shop
+from tests.surfaces.cli.command_line import make_home
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A small home; no daemon runs."""
     return make_home(tmp_path / "home")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Home:
+    """A home to simulate; it never ran."""
+    return make_shop(tmp_path / "shop")

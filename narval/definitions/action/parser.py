@@ -9,7 +9,7 @@ import ast
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePath
 from types import FunctionType, ModuleType
@@ -17,15 +17,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from lxml import etree
 
-from narval.definitions import reading
-from narval.definitions.action import DECLARATION, Action, Declaration, Input, Output, Where
-from narval.definitions.hint import closest
+from narval.definitions.action.definition import DECLARATION, Action, Declaration, Input, Output, Where
 from narval.definitions.prototype import Prototype, parameter
-from narval.definitions.reading import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.definitions.reading import xml as reading
+from narval.definitions.reading.python import WHERE, Place, definition_of, first_paragraph, writable
+from narval.definitions.reading.xml import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, PatternError
-from narval.memory.element import local_name
-from narval.memory.match import compile_pattern
-from narval.source import Source, read_xml
+from narval.memory.elements.element import local_name
+from narval.memory.patterns.pattern import compile_pattern
+from narval.source.text import Source
+from narval.source.xml import read_xml
 
 WORDS: Words = {
     **COMMON,
@@ -44,11 +46,6 @@ WORDS: Words = {
         ("description", "input", "output"),
     ),
 }
-
-Place = tuple[int, int]
-
-_DEFINED = re.compile(r"^[ \t]*(?:async\s+def|def|class)\s+(\w+)", re.M)
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class Manner(NamedTuple):
@@ -85,19 +82,6 @@ def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
         if getattr(value, "__module__", None) == module.__name__:
             seen.add(id(value))
             yield name, value, declaration
-
-
-def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
-    """Where the `def` or `class` of a name is, and from which to which character its decorators go."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
-    start = source.offset(first)
-    own = _own_name(function, name)
-    found = next((each for each in _DEFINED.finditer(source.text, start) if each[1] == own), None)
-    if found is None:
-        return (first, 1), (start, start)
-    at = found.end() - len(found[0].lstrip())
-    return source.place(at), (start, at)
 
 
 class _Maker:
@@ -273,9 +257,6 @@ class _Maker:
         return "async" if coroutine else WHERE.get(runs or "thread", "thread")
 
 
-WHERE: Mapping[str, Where] = {"thread": "thread", "worker": "worker", "inline": "inline"}
-
-
 class _Tree:
     """Reads the XML tree of a module (tables 2.15-2.17), which lies in the Python file as `MODULE_XML`."""
 
@@ -338,20 +319,6 @@ def _functions(module: ModuleType) -> list[str]:
         for name, value in vars(module).items()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
-
-
-def _own_name(function: Any, name: str) -> str:
-    unwrapped: Callable[..., Any] = inspect.unwrap(function)
-    return getattr(unwrapped, "__name__", name)
-
-
-def first_paragraph(function: Any) -> str:
-    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-
-
-def writable(text: str) -> str:
-    """The text without the characters that XML does not know."""
-    return _UNWRITABLE.sub("", text)
 
 
 def _assigned(source: Source) -> Place:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from narval.definitions.automaton import START, SUCCESS, Automaton, State
+from narval.definitions.automaton.definition import START, SUCCESS, Automaton, State
 
 
 def startable(states: Mapping[str, State]) -> set[str]:

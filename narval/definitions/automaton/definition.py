@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 import msgspec
 
 from narval.definitions.library import Reference
-from narval.definitions.recipe import Time
-from narval.memory.match import Condition
+from narval.definitions.schedule import Time
+from narval.memory.patterns.pattern import Condition
 
 START, END = "start", "end"
 """The state every automaton begins with, and the one that ends a run at once when it is done."""

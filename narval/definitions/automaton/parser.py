@@ -10,18 +10,18 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions import KINDS
-from narval.definitions.automaton import START, SUCCESS, Automaton, Feed, Limits, State
-from narval.definitions.automaton_checks import never_started
-from narval.definitions.automaton_words import WORDS
-from narval.definitions.hint import closest
+from narval.definitions.automaton.checks import never_started
+from narval.definitions.automaton.definition import START, SUCCESS, Automaton, Feed, Limits, State
+from narval.definitions.automaton.vocabulary import WORDS
+from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed, Reference
-from narval.definitions.reading import Entry, Reading, TooManyFaultsError
-from narval.definitions.recipe import Time
-from narval.definitions.schedule import never
+from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
+from narval.definitions.schedule import Time, never
+from narval.definitions.suggestions import closest
 from narval.errors import ElementError
-from narval.memory.element import canonical, parse_untrusted
-from narval.source import Node, Source
+from narval.memory.elements.canonical import canonical, parse_untrusted
+from narval.source.text import Source
+from narval.source.xml import Node
 
 _DEFAULT_KIND = "recipe"
 _INHERITED = ("directory", "grace", "on-restart")
@@ -142,7 +142,7 @@ class _Builder:
             return None
         if commands:
             self._found.fault(entry, "a state has a command or a target, not both; remove one", "target")
-        if kind not in KINDS or kind in ("action", "transform"):
+        if kind not in KINDS or not KINDS[kind].engine:
             self._found.fault(
                 entry,
                 f"expected a kind that is run, such as recipe, found {kind!r}; call it from a recipe",

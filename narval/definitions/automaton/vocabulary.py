@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from shlex import split
 
-from narval.definitions import reading
-from narval.definitions.reading import COMMON, Attribute, Word, Words
-from narval.definitions.recipe_words import TIME, kind, target, timeout
+from narval.definitions.reading import xml
+from narval.definitions.reading.xml import COMMON, Attribute, Word, Words
+from narval.definitions.recipe.vocabulary import TIME, kind, target, timeout
 
 # fmt: off
 _SIGNALS = frozenset({
@@ -62,21 +62,21 @@ def variable(text: str) -> str:
     return text
 
 
-_PLACE = {"directory": Attribute(reading.anything), "grace": Attribute(reading.seconds)}
+_PLACE = {"directory": Attribute(xml.anything), "grace": Attribute(xml.seconds)}
 _LIMITS = {
-    "cpu": Attribute(reading.integer(1)),
+    "cpu": Attribute(xml.integer(1)),
     "memory": Attribute(size),
-    "files": Attribute(reading.integer(1)),
+    "files": Attribute(xml.integer(1)),
 }
 WORDS: Words = {
     **COMMON,
     "automaton": Word(
         {
-            "group": Attribute(reading.name),
-            "name": Attribute(reading.name),
-            "max-parallel": Attribute(reading.integer(1)),
-            "decay": Attribute(reading.seconds),
-            "on-restart": Attribute(reading.one_of("retry", "error")),
+            "group": Attribute(xml.name),
+            "name": Attribute(xml.name),
+            "max-parallel": Attribute(xml.integer(1)),
+            "decay": Attribute(xml.seconds),
+            "on-restart": Attribute(xml.one_of("retry", "error")),
             **_PLACE,
             **_LIMITS,
         },
@@ -84,18 +84,18 @@ WORDS: Words = {
     ),
     "state": Word(
         {
-            "name": Attribute(reading.identifier, required=True),
+            "name": Attribute(xml.identifier, required=True),
             "command": Attribute(command),
             "type": Attribute(kind),
             "target": Attribute(target),
             "timeout": Attribute(timeout),
-            "retries": Attribute(reading.integer(0)),
-            "backoff": Attribute(reading.seconds),
-            "max-visits": Attribute(reading.integer(1)),
+            "retries": Attribute(xml.integer(0)),
+            "backoff": Attribute(xml.seconds),
+            "max-visits": Attribute(xml.integer(1)),
             "creates": Attribute(words),
             "needs": Attribute(words),
             "unless": Attribute(command),
-            "on-restart": Attribute(reading.one_of("retry", "error")),
+            "on-restart": Attribute(xml.one_of("retry", "error")),
             **_PLACE,
             **_LIMITS,
         },
@@ -105,19 +105,19 @@ WORDS: Words = {
     "env": Word(
         {
             "name": Attribute(variable, required=True),
-            "value": Attribute(reading.anything),
-            "select": Attribute(reading.anything),
+            "value": Attribute(xml.anything),
+            "select": Attribute(xml.anything),
         },
         ("match",),
     ),
     "input": Word({}, ("match",)),
     "after": TIME,
-    "wait": Word({"signal": Attribute(reading.identifier, required=True)}),
+    "wait": Word({"signal": Attribute(xml.identifier, required=True)}),
     "transition": Word(
         {
-            "from": Attribute(reading.identifier, required=True),
+            "from": Attribute(xml.identifier, required=True),
             "label": Attribute(label, required=True),
-            "to": Attribute(reading.identifier, required=True),
+            "to": Attribute(xml.identifier, required=True),
         },
         ("description",),
     ),

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from narval.definitions.conditions import predicates
-from narval.definitions.hint import closest, nearest
 from narval.definitions.library import Library
-from narval.definitions.process import BUILT_IN, MemoryGuard, Node, Process
-from narval.definitions.rubric import results
-from narval.definitions.statements import (
+from narval.definitions.process.definition import BUILT_IN, MemoryGuard, Node, Process
+from narval.definitions.process.rubric import results
+from narval.definitions.process.statements import (
     DateValue,
     DelayUntil,
     If,
     NamedDate,
-    Predicate,
     RelativeDate,
     Result,
     Skip,
     Statement,
     StringValue,
 )
+from narval.definitions.reading.expressions import predicates
+from narval.definitions.reading.syntax_tree import Predicate
+from narval.definitions.suggestions import closest, nearest
 from narval.errors import Fault
 
 _WORDS = {"predicate": "predicate", "date-function": "date function", "string-function": "string function"}

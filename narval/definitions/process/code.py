@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from narval.definitions.converters import from_text, is_convertible
-from narval.definitions.hint import closest
 from narval.definitions.library import Reference
+from narval.definitions.process.attribute_types import from_text, is_convertible
+from narval.definitions.suggestions import closest
 from narval.errors import ActionError, Fault
 
 Kind = Literal["node-type", "predicate", "date-function", "string-function", "join", "listener"]

@@ -14,9 +14,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions import reading
-from narval.definitions.action_parser import WHERE, definition_of, first_paragraph, writable
-from narval.definitions.code import (
+from narval.definitions.process.code import (
     DECLARATION,
     EVENTS,
     HOOKS,
@@ -27,9 +25,11 @@ from narval.definitions.code import (
     mask_of,
     properties_of,
 )
-from narval.definitions.process import CALLS
+from narval.definitions.process.definition import CALLS
+from narval.definitions.reading import xml as reading
+from narval.definitions.reading.python import WHERE, definition_of, first_paragraph, writable
 from narval.errors import Fault
-from narval.source import Source
+from narval.source.text import Source
 
 BUILT_IN = frozenset(("node", "wait", "script", "nested", *CALLS))
 """The types of nodes that need no class."""

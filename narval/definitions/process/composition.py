@@ -14,12 +14,14 @@ from typing import cast
 
 import msgspec
 
-from narval.definitions.hint import closest
 from narval.definitions.library import Library, Reference
-from narval.definitions.process import Arc, External, Node, Process, Way, link
+from narval.definitions.process.definition import Arc, External, Node, Process, Way, link
+from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, ElementError, Fault
-from narval.memory.element import canonical, parse
-from narval.source import MAX_BYTES, MAX_NODES
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import parse
+from narval.source.text import MAX_BYTES
+from narval.source.xml import MAX_NODES
 
 MOST_LEVELS = 50
 """How deep externals may have externals."""

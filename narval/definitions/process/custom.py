@@ -14,10 +14,10 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from narval.definitions.process import JoinType
-from narval.definitions.process_words import JOINS
-from narval.definitions.reading import Entry
-from narval.source import Node as XmlNode
+from narval.definitions.process.definition import JoinType
+from narval.definitions.process.vocabulary import JOINS
+from narval.definitions.reading.xml import Entry
+from narval.source.xml import Node as XmlNode
 
 
 class Custom(NamedTuple):

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 import msgspec
 
 from narval.definitions.library import Reference
-from narval.definitions.recipe import TransitionCondition
-from narval.definitions.statements import Discard, Join, Result, Statement
-from narval.memory.match import Condition
+from narval.definitions.process.statements import Discard, Join, Result, Statement
+from narval.definitions.requirements import TransitionCondition
+from narval.memory.patterns.pattern import Condition
 
 JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
 

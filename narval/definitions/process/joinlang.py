@@ -15,9 +15,10 @@ import re
 
 import msgspec
 
-from narval.definitions.conditions import WORDS as OF_CONDITIONS
-from narval.definitions.conditions import read_condition, text_of_condition
-from narval.definitions.lexemes import (
+from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, Requirement, SetRequired
+from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
+from narval.definitions.reading.expressions import read_condition, text_of_condition
+from narval.definitions.reading.lexer import (
     END,
     NUMBER,
     STRING,
@@ -31,14 +32,7 @@ from narval.definitions.lexemes import (
     string,
     too_long,
 )
-from narval.definitions.statements import (
-    ArcsRequired,
-    Expression,
-    Join,
-    NodeRequired,
-    Requirement,
-    SetRequired,
-)
+from narval.definitions.reading.syntax_tree import Expression
 
 _OWN = ("require", "node", "tokenset", "all", "arcs", "at", "least", "labelled", "default", "when")
 _WORDS = {**OF_CONDITIONS, **{word: word for word in _OWN}}

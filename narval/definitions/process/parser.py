@@ -16,11 +16,13 @@ from typing import NamedTuple
 import msgspec
 from lxml import etree
 
-from narval.definitions import PROCESS, joinlang, rubric
-from narval.definitions.code import ALL_EVENTS, Code
-from narval.definitions.hint import closest
+from narval.definitions.kinds import PROCESS
 from narval.definitions.library import Definition, Parsed, Reference
-from narval.definitions.process import (
+from narval.definitions.process import joinlang, rubric
+from narval.definitions.process.code import ALL_EVENTS, Code
+from narval.definitions.process.composition import compose, pinned, reference_to
+from narval.definitions.process.custom import Custom, arcs_in_order, custom_id, custom_of, in_order
+from narval.definitions.process.definition import (
     BUILT_IN,
     Draft,
     External,
@@ -31,17 +33,17 @@ from narval.definitions.process import (
     Process,
     Way,
 )
-from narval.definitions.process_composition import compose, pinned, reference_to
-from narval.definitions.process_custom import Custom, arcs_in_order, custom_id, custom_of, in_order
-from narval.definitions.process_words import WORDS
-from narval.definitions.reading import Entry, Reading, TooManyFaultsError
-from narval.definitions.recipe import TransitionCondition
-from narval.definitions.statements import DelayUntil, Discard, If, Join, Result, Skip
+from narval.definitions.process.statements import DelayUntil, Discard, If, Join, Result, Skip
+from narval.definitions.process.vocabulary import WORDS
+from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
+from narval.definitions.requirements import TransitionCondition
+from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, ElementError, Fault
-from narval.memory.element import canonical, local_name, parse_untrusted
-from narval.memory.match import Condition
-from narval.source import Node as XmlNode
-from narval.source import Source
+from narval.memory.elements.canonical import canonical, parse_untrusted
+from narval.memory.elements.element import local_name
+from narval.memory.patterns.pattern import Condition
+from narval.source.text import Source
+from narval.source.xml import Node as XmlNode
 
 
 def parse(source: Source, root: XmlNode) -> Parsed:

@@ -15,11 +15,27 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from narval.definitions.conditions import WORDS as OF_CONDITIONS
-from narval.definitions.conditions import inward as condition_inward
-from narval.definitions.conditions import read_condition, text_of_condition
-from narval.definitions.hint import nearest
-from narval.definitions.lexemes import (
+from narval.definitions.process.statements import (
+    Accept,
+    Date,
+    DateValue,
+    DelayUntil,
+    Discard,
+    If,
+    NamedDate,
+    Number,
+    RelativeDate,
+    Result,
+    Skip,
+    Statement,
+    StringValue,
+    Text,
+    Unit,
+)
+from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
+from narval.definitions.reading.expressions import inward as condition_inward
+from narval.definitions.reading.expressions import read_condition, text_of_condition
+from narval.definitions.reading.lexer import (
     END,
     INTEGERS,
     MOST_TERMS,
@@ -38,25 +54,8 @@ from narval.definitions.lexemes import (
     string,
     too_long,
 )
-from narval.definitions.statements import (
-    Accept,
-    Date,
-    DateValue,
-    DelayUntil,
-    Discard,
-    Expression,
-    If,
-    NamedDate,
-    Number,
-    Predicate,
-    RelativeDate,
-    Result,
-    Skip,
-    Statement,
-    StringValue,
-    Text,
-    Unit,
-)
+from narval.definitions.reading.syntax_tree import Expression, Predicate
+from narval.definitions.suggestions import nearest
 
 GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil)
 """What a guard may say; the other results are for other uses of the language."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from narval.definitions import reading
-from narval.definitions.code import EVENTS, mask_of
-from narval.definitions.hint import closest
-from narval.definitions.process import JoinType
-from narval.definitions.reading import COMMON, Attribute, Word, Words
+from narval.definitions.process.code import EVENTS, mask_of
+from narval.definitions.process.definition import JoinType
+from narval.definitions.reading import xml
+from narval.definitions.reading.xml import COMMON, Attribute, Word, Words
+from narval.definitions.suggestions import closest
 
 JOINS: tuple[JoinType, ...] = (
     "or", "and", "labelAnd", "tokenSet", "class", "tokenSetOr", "first", "joinlang"
@@ -73,16 +73,16 @@ WORDS: Words = {
         {
             "name": Attribute(_label, required=True),
             "group": Attribute(_group),
-            "decay": Attribute(reading.seconds),
+            "decay": Attribute(xml.seconds),
         },
         ("custom", "description", "external", "listener", "node"),
     ),
     "node": Word(
         {
             "name": Attribute(_label, required=True),
-            "type": Attribute(reading.anything),
+            "type": Attribute(xml.anything),
             "joinType": Attribute(_join),
-            "joinParam": Attribute(reading.anything),
+            "joinParam": Attribute(xml.anything),
             "isStart": Attribute(_true_false),
             **_PLACE,
         },
@@ -92,8 +92,8 @@ WORDS: Words = {
         {
             "from": Attribute(_label),
             "to": Attribute(_label, required=True),
-            "name": Attribute(reading.anything),
-            "external": Attribute(reading.anything),
+            "name": Attribute(xml.anything),
+            "external": Attribute(xml.anything),
         }
     ),
     "external": Word(
@@ -105,10 +105,8 @@ WORDS: Words = {
         ("arc", "custom", "description", "process-definition"),
     ),
     "join": Word(),
-    "guard": Word(
-        {"type": Attribute(reading.one_of("rubric", "xpath")), "else": Attribute(reading.anything)}
-    ),
-    "condition": Word({"use": Attribute(reading.yes_no)}, ("match",)),
+    "guard": Word({"type": Attribute(xml.one_of("rubric", "xpath")), "else": Attribute(xml.anything)}),
+    "condition": Word({"use": Attribute(xml.yes_no)}, ("match",)),
     "custom": Word(children=None),
     "listener": Word({"name": Attribute(_label, required=True), "events": Attribute(_mask)}),
 }

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narval.definitions.lexemes import MOST_TERMS, NAME, Cursor
-from narval.definitions.statements import And, Expression, Not, Or, Predicate
+from narval.definitions.reading.lexer import MOST_TERMS, NAME, Cursor
+from narval.definitions.reading.syntax_tree import And, Expression, Not, Or, Predicate
 
 WORDS = {word: word.lower() for word in ("or", "OR", "and", "AND", "not", "NOT")}
 """The reserved words of conditions, as they must be written."""

@@ -15,12 +15,13 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.hint import closest
 from narval.definitions.prototype import Input, Output, Prototype
+from narval.definitions.suggestions import closest
 from narval.errors import Fault, PatternError
-from narval.memory.element import local_name
-from narval.memory.match import Condition, Pattern, compile_pattern
-from narval.source import Node, Source
+from narval.memory.elements.element import local_name
+from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
+from narval.source.text import Source
+from narval.source.xml import Node
 
 MOST_FAULTS = 200
 """A file with more faults than this is no definition: the rest of them is not looked for."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from narval.definitions.library import Definition
 from narval.definitions.prototype import Input, Prototype
-from narval.definitions.recipe import Step
+from narval.definitions.recipe.definition import Step
 from narval.errors import DefinitionError, Fault
-from narval.memory.match import Condition
+from narval.memory.patterns.pattern import Condition
 
 Place = tuple[int, int]
 

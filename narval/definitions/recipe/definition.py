@@ -14,40 +14,9 @@ import msgspec
 
 from narval.definitions.library import Reference
 from narval.definitions.prototype import Narrowing, Prototype, narrow
-from narval.memory.match import Condition
-
-
-class Context(msgspec.Struct, frozen=True):
-    """Where to look first for elements (table 2.7): what fits one of `alternatives` is nearer (N15)."""
-
-    origin: Literal["memory", "plan"]
-    alternatives: tuple[Condition, ...]
-
-
-class TransitionCondition(msgspec.Struct, frozen=True):
-    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once."""
-
-    condition: Condition
-    use: bool = False
-
-
-Ranges = tuple[tuple[int, int], ...]
-"""The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
-
-
-class Time(msgspec.Struct, frozen=True, cache_hash=True):
-    """A date that comes again (table 2.9, N25): one fits when all its fields do."""
-
-    seconds: Ranges = ()
-    minutes: Ranges = ()
-    hours: Ranges = ()
-    monthdays: Ranges = ()
-    months: Ranges = ()
-    years: Ranges = ()
-    yeardays: Ranges = ()
-    weekdays: Ranges = ()
-    missed: Literal["once", "skip"] = "once"
-    line: int = 1
+from narval.definitions.requirements import Context, TransitionCondition
+from narval.definitions.schedule import Time
+from narval.memory.patterns.pattern import Condition
 
 
 class Step(msgspec.Struct, eq=False):

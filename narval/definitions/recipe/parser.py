@@ -9,27 +9,21 @@ from functools import partial
 
 from lxml import etree
 
-from narval.definitions.hint import closest, nearest
 from narval.definitions.library import Parsed, Reference
 from narval.definitions.prototype import Narrowing
-from narval.definitions.reading import Entry, Reading, TooManyFaultsError
-from narval.definitions.recipe import (
-    Context,
-    In,
-    Recipe,
-    Step,
-    Time,
-    Transition,
-    TransitionCondition,
-    in_order,
-)
-from narval.definitions.recipe_checks import Edge, check_graph, check_step
-from narval.definitions.recipe_words import WORDS
-from narval.definitions.schedule import never
+from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
+from narval.definitions.recipe.checks import Edge, check_graph, check_step
+from narval.definitions.recipe.definition import In, Recipe, Step, Transition, in_order
+from narval.definitions.recipe.vocabulary import WORDS
+from narval.definitions.requirements import Context, TransitionCondition
+from narval.definitions.schedule import Time, never
+from narval.definitions.suggestions import closest, nearest
 from narval.errors import ElementError
-from narval.memory.element import CONTROL, canonical, local_name, parse_untrusted
-from narval.memory.match import Condition
-from narval.source import Node, Source
+from narval.memory.elements.canonical import canonical, parse_untrusted
+from narval.memory.elements.element import CONTROL, local_name
+from narval.memory.patterns.pattern import Condition
+from narval.source.text import Source
+from narval.source.xml import Node
 
 _DAYS = ("monthdays", "yeardays", "weekdays", "months", "years")
 """The fields that a date may never come for, the likeliest first."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from narval.definitions import KINDS, reading
-from narval.definitions.hint import closest
-from narval.definitions.reading import COMMON, Attribute, Word, Words
-from narval.definitions.recipe import Ranges
+from narval.definitions.kinds import KINDS
+from narval.definitions.reading import xml
+from narval.definitions.reading.xml import COMMON, Attribute, Word, Words
+from narval.definitions.schedule import Ranges
+from narval.definitions.suggestions import closest
 
 
 def ranges(least: int, most: int) -> Callable[[str], Ranges]:
@@ -49,7 +50,7 @@ def target(text: str) -> str:
 
 def timeout(text: str) -> float:
     """A length of time that is not nothing."""
-    if not (limit := reading.seconds(text)):
+    if not (limit := xml.seconds(text)):
         raise ValueError("more than 0 seconds")
     return limit
 
@@ -68,53 +69,51 @@ FIELDS = {
 
 _RECIPE = Word(
     {
-        "group": Attribute(reading.name),
-        "name": Attribute(reading.name, required=True),
-        "start_step": Attribute(reading.identifier, required=True),
-        "end_step": Attribute(reading.identifier, required=True),
-        "restart": Attribute(reading.yes_no),
-        "decay": Attribute(reading.seconds),
+        "group": Attribute(xml.name),
+        "name": Attribute(xml.name, required=True),
+        "start_step": Attribute(xml.identifier, required=True),
+        "end_step": Attribute(xml.identifier, required=True),
+        "restart": Attribute(xml.yes_no),
+        "decay": Attribute(xml.seconds),
     },
     ("description", "step", "transition"),
 )
 _STEP = Word(
     {
-        "id": Attribute(reading.identifier, required=True),
+        "id": Attribute(xml.identifier, required=True),
         "type": Attribute(kind, required=True),
         "target": Attribute(target, required=True),
-        "foreach": Attribute(reading.anything),
+        "foreach": Attribute(xml.anything),
         "timeout": Attribute(timeout),
-        "retries": Attribute(reading.integer(0)),
-        "backoff": Attribute(reading.seconds),
-        "max-parallel": Attribute(reading.integer(1)),
-        "on-restart": Attribute(reading.one_of("retry", "error")),
+        "retries": Attribute(xml.integer(0)),
+        "backoff": Attribute(xml.seconds),
+        "max-parallel": Attribute(xml.integer(1)),
+        "on-restart": Attribute(xml.one_of("retry", "error")),
     },
     ("arguments", "context", "description", "input", "output"),
 )
 _TRANSITION = Word(
-    {"id": Attribute(reading.identifier, required=True), "priority": Attribute(reading.integer())},
+    {"id": Attribute(xml.identifier, required=True), "priority": Attribute(xml.integer())},
     ("condition", "context", "description", "in", "out", "time"),
 )
 TIME = Word(
     {
         **{name: Attribute(ranges(*bounds)) for name, bounds in FIELDS.items()},
-        "missed": Attribute(reading.one_of("once", "skip")),
+        "missed": Attribute(xml.one_of("once", "skip")),
     }
 )
 WORDS: Words = {
     **COMMON,
     "cookbook": Word(
-        {"group": Attribute(reading.name), "name": Attribute(reading.anything)}, ("description", "recipe")
+        {"group": Attribute(xml.name), "name": Attribute(xml.anything)}, ("description", "recipe")
     ),
     "recipe": _RECIPE,
     "step": _STEP,
     "arguments": Word(children=None),
-    "context": Word({"from": Attribute(reading.one_of("memory", "plan"), required=True)}, ("match",)),
+    "context": Word({"from": Attribute(xml.one_of("memory", "plan"), required=True)}, ("match",)),
     "transition": _TRANSITION,
-    "in": Word(
-        {"idref": Attribute(reading.identifier, required=True), "on-error": Attribute(reading.yes_no)}
-    ),
-    "out": Word({"idref": Attribute(reading.identifier, required=True)}),
-    "condition": Word({"use": Attribute(reading.yes_no)}, ("match",)),
+    "in": Word({"idref": Attribute(xml.identifier, required=True), "on-error": Attribute(xml.yes_no)}),
+    "out": Word({"idref": Attribute(xml.identifier, required=True)}),
+    "condition": Word({"use": Attribute(xml.yes_no)}, ("match",)),
     "time": TIME,
 }

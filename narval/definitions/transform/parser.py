@@ -10,13 +10,16 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions import XSLT, reading
+from narval.definitions.kinds import XSLT
 from narval.definitions.library import Parsed
 from narval.definitions.prototype import EMPTY
-from narval.definitions.reading import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
-from narval.definitions.transform import Transform
-from narval.memory.element import canonical, children, local_name
-from narval.source import Node, Source
+from narval.definitions.reading import xml as reading
+from narval.definitions.reading.xml import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.definitions.transform.definition import Transform
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import children, local_name
+from narval.source.text import Source
+from narval.source.xml import Node
 
 WORDS: Words = {
     **COMMON,

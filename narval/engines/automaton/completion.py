@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.automaton import END, SIGNAL, SUCCESS, TIMEOUT, State
+from narval.definitions.automaton.definition import END, SIGNAL, SUCCESS, TIMEOUT, State
 from narval.engines import commands
 from narval.engines.automaton.changes import (
     CallFailed,
@@ -12,10 +12,10 @@ from narval.engines.automaton.changes import (
     StateEnded,
     StateHeld,
 )
-from narval.engines.automaton.deciding import Deciding
-from narval.engines.automaton.running import call, go_on, make_ready
+from narval.engines.automaton.decision import Deciding
+from narval.engines.automaton.start import call, go_on, make_ready
+from narval.engines.backoff import wait
 from narval.engines.events import Returned
-from narval.engines.waiting import wait
 
 Ended = tuple[str, ...]
 """How a call ended: its labels, most precise first."""

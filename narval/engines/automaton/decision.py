@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from narval.definitions.automaton import Automaton, State
+from narval.definitions.automaton.definition import Automaton, State
 from narval.engines import commands
 from narval.engines.automaton.changes import AutomatonChange, RunMoved, StatesKilled
 from narval.engines.automaton.state import APPLY, PHASES, AutomatonState
-from narval.engines.engine import Recorder, View
 from narval.engines.events import Event
-from narval.memory.element import Element, Origin
-from narval.memory.trouble import make_error
+from narval.engines.recorder import Recorder
+from narval.engines.view import View
+from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import make_error
 
 
 class Deciding:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from narval.definitions.automaton import Automaton
+from narval.definitions.automaton.definition import Automaton
 from narval.engines import commands
-from narval.engines.automaton import ending, running, story
+from narval.engines.automaton import completion, explain, start
 from narval.engines.automaton import state as states
 from narval.engines.automaton.changes import (
     AutomatonChange,
@@ -21,11 +21,11 @@ from narval.engines.automaton.changes import (
     SignalHeard,
     SignalTaken,
 )
-from narval.engines.automaton.deciding import Deciding
+from narval.engines.automaton.decision import Deciding
 from narval.engines.automaton.state import AutomatonState
-from narval.engines.calendar import has_come
 from narval.engines.commands import Command
-from narval.engines.engine import Lookup, View
+from narval.engines.dates import has_come
+from narval.engines.engine import Lookup
 from narval.engines.events import (
     Again,
     Cancelled,
@@ -37,19 +37,20 @@ from narval.engines.events import (
     Started,
     Woken,
 )
+from narval.engines.view import View
 from narval.errors import RequestError
-from narval.memory.element import Element, Origin
+from narval.memory.elements.element import Element, Origin
 
 kind = "automaton"
 definition_kind = "automaton"
 changes = AutomatonChange
 state_type = AutomatonState
 apply = states.apply
-render = story.render
-waits = story.waits
-parts = story.parts
-reason = story.reason
-judged = story.judged
+render = explain.render
+waits = explain.waits
+parts = explain.parts
+reason = explain.reason
+judged = explain.judged
 
 
 def begin(run: int, definition: Automaton) -> AutomatonState:
@@ -91,7 +92,7 @@ def advance(
     if decide is not None and not state.over:
         decide(run, event)
         if not state.over:
-            ending.settle(run)
+            completion.settle(run)
     return run.record.changes, run.record.commands
 
 
@@ -111,7 +112,7 @@ def _started(run: Deciding, event: Started) -> None:
     run.record.change(RunStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
         run.record.command(commands.Hold(event.elements))
-    running.make_ready(run, run.automaton.start)
+    start.make_ready(run, run.automaton.start)
 
 
 def _woken(run: Deciding, event: Woken) -> None:
@@ -128,9 +129,9 @@ def _woken(run: Deciding, event: Woken) -> None:
         state = run.automaton.states[name]
         early = now.hold == "date" and not has_come(state.after, now.until or 0.0, event.at, run.view)
         if early:
-            running.wait_for_date(run, state)
+            start.wait_for_date(run, state)
         else:
-            running.go_on(run, state)
+            start.go_on(run, state)
         return
 
 
@@ -157,7 +158,7 @@ def _signalled(run: Deciding, event: Signalled) -> None:
         if run.state.of(name).hold == "signal" and state.wait == event.name:
             run.record.change(SignalTaken(name, event.name))
             run.record.command(commands.Answer(event.signal, {"taken_by": name}))
-            running.go_on(run, state)
+            start.go_on(run, state)
             return
     run.record.change(SignalHeard(event.name))
     run.record.command(commands.Answer(event.signal, {"taken_by": None}))
@@ -173,7 +174,7 @@ def _cancelled(run: Deciding, event: Cancelled) -> None:
 
 _ON: dict[type, Callable[[Deciding, Any], None]] = {
     Started: _started,
-    Returned: ending.returned,
+    Returned: completion.returned,
     Woken: _woken,
     Signalled: _signalled,
     Cancelled: _cancelled,

@@ -7,11 +7,11 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.automaton import Automaton, State
+from narval.definitions.automaton.definition import Automaton, State
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
-from narval.memory.trouble import xml_safe
+from narval.memory.elements.error_element import xml_safe
 
 
 def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:

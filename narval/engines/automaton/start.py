@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from narval.definitions.automaton import State
+from narval.definitions.automaton.definition import State
 from narval.engines import commands
 from narval.engines.automaton.changes import (
     Hold,
@@ -14,9 +14,9 @@ from narval.engines.automaton.changes import (
     StateReady,
     StateSkipped,
 )
-from narval.engines.automaton.deciding import Deciding
-from narval.engines.calendar import next_date
-from narval.engines.waiting import wait
+from narval.engines.automaton.decision import Deciding
+from narval.engines.backoff import wait
+from narval.engines.dates import next_date
 
 _HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
 """What a state that is ready waits for, in this order."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from narval.engines.process import calling, moving
+from narval.engines.process import calls, flow
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
     ArcTokenCompleted,
@@ -29,7 +29,7 @@ from narval.engines.process.changes import (
     UndoingEnded,
     UndoingQueued,
 )
-from narval.engines.process.deciding import Deciding, NodeFault, Refused
+from narval.engines.process.decision import Deciding, NodeFault, Refused
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
 from narval.engines.process.traversal import by_creation
@@ -43,7 +43,7 @@ def backtrack(run: Deciding, destination: NodeToken) -> NodeToken:
     _check(run.state, destination)
     if not destination.children:
         result = _from_dead_end(run, destination)
-        moving.run_node(run, run.node(result), result)
+        flow.run_node(run, run.node(result), result)
         return result
     going = _Going(run, destination)
     result = going.back()
@@ -51,9 +51,9 @@ def backtrack(run: Deciding, destination: NodeToken) -> NodeToken:
         run.record.change(UndoingQueued(tuple(going.told), result.id))
         undo(run)
     else:
-        moving.run_node(run, run.node(result), result)
+        flow.run_node(run, run.node(result), result)
     for each in sorted(going.sets):
-        moving.retry_set(run, each)
+        flow.retry_set(run, each)
     return result
 
 
@@ -66,11 +66,11 @@ def undo(run: Deciding) -> None:
     while state.undoing and not state.hooks:
         token = state.nodes[abs(state.undoing[0])]
         if state.undoing[0] > 0:
-            calling.call_code(run, run.node(token), token, "backtrack")
+            calls.call_code(run, run.node(token), token, "backtrack")
             continue
         run.record.change(UndoingEnded(token.id))
         if token.completed is None:
-            moving.run_node(run, run.node(token), token)
+            flow.run_node(run, run.node(token), token)
 
 
 def _check(state: ProcessState, token: NodeToken) -> None:
@@ -193,7 +193,7 @@ class _Going:
     def _is_backtrackable(self, token: NodeToken) -> bool:
         node = self.run.node(token)
         asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
-        if not calling.has_hook(self.run, node, asked):
+        if not calls.has_hook(self.run, node, asked):
             return True
         function = f"node:{node.type}:is_backtrackable"
         answer = self.run.ask(function, {"token": token.id}, token.id, node)
@@ -210,7 +210,7 @@ class _Going:
 
     def _call_hook(self, token: NodeToken) -> None:
         node = self.run.node(token)
-        if calling.has_hook(self.run, node, "backtrack"):
+        if calls.has_hook(self.run, node, "backtrack"):
             self.told.append(token.id)
 
     def _undo(self, token: NodeToken) -> None:

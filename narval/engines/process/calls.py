@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.process import Node
+from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Input, Prototype
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.events import Plain
-from narval.engines.process import environment, memory
+from narval.engines.process import conditions, environment
 from narval.engines.process.changes import CallMade
-from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.decision import Deciding, NodeFault
 from narval.engines.process.node_types import SCRIPT, hooks
 from narval.engines.process.tokens import NodeToken
-from narval.memory.change import MarkScope
+from narval.memory.elements.changes import MarkScope
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
 """Targets that say what they take and give; any other that is called is a definition, whose run answers."""
@@ -63,7 +63,7 @@ def call_code(run: Deciding, node: Node, token: NodeToken, hook: str) -> None:
 
 def _call_run(run: Deciding, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """A run is nested in this one; a process has the attributes of the token from its start (section 9)."""
-    near = memory.around(run, token).near
+    near = conditions.around(run, token).near
     about: dict[str, Plain] = {"environment": dict(environment.full(run.state, token))}
     call = run.record.identifier()
     run.record.change(CallMade(token.id, call))
@@ -89,10 +89,10 @@ def _take(
     """Which element goes to which input (N16), and which of them are reserved. Raises NodeFault."""
     if not prototype.inputs:
         return (), ()
-    places = memory.around(run, token)
+    places = conditions.around(run, token)
     slots = []
     for each in prototype.inputs:
-        bound = each.condition.bind(memory.bindings(run, each.condition.variables))
+        bound = each.condition.bind(conditions.bindings(run, each.condition.variables))
         slots.append(Slot(each.id, places.ranks(bound, _scope(run, node, each)), each.optional, each.list))
     assigned = assign(slots)
     if assigned.missing:

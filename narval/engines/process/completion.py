@@ -10,7 +10,7 @@ from narval.engines.process.changes import (
     ProcessPendingCancel,
     ProcessPendingComplete,
 )
-from narval.engines.process.deciding import Deciding
+from narval.engines.process.decision import Deciding
 from narval.engines.process.state import PHASES
 
 DELAY_COMPLETE = "DELAY_PROCESS_FINALIZE_COMPLETE"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from narval.definitions.process import Node
+from narval.definitions.process.definition import Node
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
-from narval.engines.inputs import Bindings, Surroundings
-from narval.engines.process.deciding import Deciding
+from narval.engines.candidates import Bindings, Surroundings
+from narval.engines.process.decision import Deciding
 from narval.engines.process.tokens import NodeToken
-from narval.memory.change import MarkScope
-from narval.memory.match import Bound
+from narval.memory.elements.changes import MarkScope
+from narval.memory.patterns.pattern import Bound
 
 Wanted = list[tuple[Bound, MarkScope | None]]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.process import Node, Process
+from narval.definitions.process.definition import Node, Process
 from narval.engines import commands
 from narval.engines.commands import Answer
-from narval.engines.engine import Recorder, View
 from narval.engines.events import Event, Plain, Problem, Signalled
 from narval.engines.process.changes import (
     EVENTS,
@@ -21,9 +20,11 @@ from narval.engines.process.changes import (
 )
 from narval.engines.process.state import APPLY, ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.recorder import Recorder
+from narval.engines.view import View
 from narval.errors import ActionError
-from narval.memory.element import Element, Origin
-from narval.memory.trouble import make_error
+from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import make_error
 
 
 class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no error of narval

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from narval.definitions.process import Process
+from narval.definitions.process.definition import Process
 from narval.engines import commands
 from narval.engines.commands import Command
-from narval.engines.engine import Lookup, View
+from narval.engines.engine import Lookup
 from narval.engines.events import (
     Again,
     Cancelled,
@@ -30,11 +30,13 @@ from narval.engines.events import (
     Started,
     Woken,
 )
-from narval.engines.process import ending, moving, returning, signals, story, telling, waiting
+from narval.engines.process import completion, explain, flow, operations, returns, token_view
 from narval.engines.process import state as states
+from narval.engines.process import waits as waiting
 from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
-from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.decision import Deciding, NodeFault
 from narval.engines.process.state import ProcessState
+from narval.engines.view import View
 from narval.errors import RequestError
 
 kind = "process"
@@ -42,12 +44,12 @@ definition_kind = "process"
 changes = ProcessChange
 state_type = ProcessState
 apply = states.apply
-render = story.render
-waits = story.waits
-parts = story.parts
-reason = story.reason
-judged = story.judged
-portrait = telling.portrait
+render = explain.render
+waits = explain.waits
+parts = explain.parts
+reason = explain.reason
+judged = explain.judged
+portrait = token_view.portrait
 
 
 def begin(run: int, definition: Process) -> ProcessState:
@@ -95,7 +97,7 @@ def broken(
     """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""
     run = Deciding(definition, state, event, view)
     if not state.over:
-        ending.fail(run, error, abandon=False)
+        completion.fail(run, error, abandon=False)
     return run.record.changes, run.record.commands
 
 
@@ -107,7 +109,7 @@ def _fault(run: Deciding, event: Event, fault: NodeFault) -> None:
     if isinstance(event, Signalled):
         run.refuse(event, fault.kind, fault.message)
     if not isinstance(event, Signalled) or fault.kind == "endless":
-        ending.fail(run, error)
+        completion.fail(run, error)
 
 
 def _started(run: Deciding, event: Started) -> None:
@@ -122,19 +124,19 @@ def _started(run: Deciding, event: Started) -> None:
     if not starts:
         raise NodeFault("no-start-node", f"process {run.process.full_name} has no node with isStart")
     for node in starts:
-        moving.run_node(run, node, moving.create(run, node))
-    moving.run_queue(run)
+        flow.run_node(run, node, flow.create(run, node))
+    flow.run_queue(run)
 
 
 def _returned(run: Deciding, event: Returned) -> None:
     if event.call in run.state.calls:
-        returning.returned(run, event)
+        returns.returned(run, event)
         _go_on(run)
 
 
 def _produced(run: Deciding, event: Produced) -> None:
     if event.call in run.state.calls:
-        returning.produced(run, event)
+        returns.produced(run, event)
         _go_on(run)
 
 
@@ -144,7 +146,7 @@ def _matched(run: Deciding, event: Matched) -> None:
         return
     token = run.state.nodes[number]
     if waiting.satisfied(run, run.node(token), token):
-        moving.complete(run, token)
+        flow.complete(run, token)
         _go_on(run)
 
 
@@ -159,18 +161,18 @@ def _woken(run: Deciding, event: Woken) -> None:
             return
         token = run.state.nodes[number]
         run.woken(token)
-        moving.run_node(run, run.node(token), token)
+        flow.run_node(run, run.node(token), token)
     _go_on(run)
 
 
 def _go_on(run: Deciding) -> None:
     if not run.leaves_queue:
-        moving.run_queue(run)
+        flow.run_queue(run)
 
 
 def _cancelled(run: Deciding, event: Cancelled) -> None:
     if run.state.state != "pending-cancel":
-        ending.cancel(run)
+        completion.cancel(run)
 
 
 _ON: dict[type, Callable[[Deciding, Any], None]] = {
@@ -179,6 +181,6 @@ _ON: dict[type, Callable[[Deciding, Any], None]] = {
     Produced: _produced,
     Matched: _matched,
     Woken: _woken,
-    Signalled: signals.signalled,
+    Signalled: operations.signalled,
     Cancelled: _cancelled,
 }

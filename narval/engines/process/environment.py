@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from narval.definitions.converters import to_text
+from narval.definitions.process.attribute_types import to_text
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import NodeToken
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.process import Process
+from narval.definitions.process.definition import Process
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState

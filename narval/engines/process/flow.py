@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from narval.definitions.process import Arc, Node
+from narval.definitions.process.definition import Arc, Node
 from narval.engines import commands
-from narval.engines.process import calling, joins, waiting
+from narval.engines.process import calls, joins, waits
 from narval.engines.process.changes import (
     ArcTokenCompleted,
     ArcTokenCreated,
@@ -25,8 +25,8 @@ from narval.engines.process.changes import (
     Paused,
     TokenSetCreated,
 )
-from narval.engines.process.deciding import Deciding, NodeFault
-from narval.engines.process.ending import complete_if_done
+from narval.engines.process.completion import complete_if_done
+from narval.engines.process.decision import Deciding, NodeFault
 from narval.engines.process.guards import Response, respond
 from narval.engines.process.joins import Joined
 from narval.engines.process.node_types import WAIT
@@ -184,11 +184,11 @@ _ANSWERS = {
 def execute(run: Deciding, node: Node, token: NodeToken) -> None:
     """The node does what its type says. Raises NodeFault."""
     if node.type == WAIT:
-        if node.conditions and waiting.satisfied(run, node, token):
+        if node.conditions and waits.satisfied(run, node, token):
             complete(run, token)
-    elif not calling.calls(run, node):
+    elif not calls.calls(run, node):
         complete(run, token)
-    elif calling.call(run, node, token):
+    elif calls.call(run, node, token):
         return  # it is executed when the call is back
     run.happens(NodeTokenExecuted(token.id))
 

@@ -8,26 +8,22 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from narval.definitions.process import MemoryGuard, Node
-from narval.definitions.statements import (
+from narval.definitions.process.definition import MemoryGuard, Node
+from narval.definitions.process.statements import (
     Accept,
-    And,
     Date,
     DelayUntil,
     Discard,
-    Expression,
     If,
     NamedDate,
-    Not,
-    Or,
-    Predicate,
     Result,
     Skip,
     Statement,
 )
+from narval.definitions.reading.syntax_tree import And, Expression, Not, Or, Predicate
 from narval.engines.events import Plain
-from narval.engines.process.deciding import Deciding, NodeFault
-from narval.engines.process.memory import bindings
+from narval.engines.process.conditions import bindings
+from narval.engines.process.decision import Deciding, NodeFault
 from narval.engines.process.node_types import hooks
 from narval.engines.process.tokens import NodeToken
 

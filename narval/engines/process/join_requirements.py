@@ -6,9 +6,9 @@ from heapq import merge
 
 import msgspec
 
-from narval.definitions.process import Arc, Node
-from narval.definitions.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
-from narval.engines.process.deciding import Deciding
+from narval.definitions.process.definition import Arc, Node
+from narval.definitions.process.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
+from narval.engines.process.decision import Deciding
 from narval.engines.process.guards import true_of
 from narval.engines.process.state import place
 from narval.engines.process.tokens import ArcToken

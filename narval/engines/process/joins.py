@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.process import Arc, Node
+from narval.definitions.process.definition import Arc, Node
 from narval.engines.events import Plain
-from narval.engines.process.deciding import Deciding, NodeFault
-from narval.engines.process.requirements import by_requirements
+from narval.engines.process.decision import Deciding, NodeFault
+from narval.engines.process.join_requirements import by_requirements
 from narval.engines.process.state import ProcessState, place, place_of
-from narval.engines.process.telling import arc_token_told
+from narval.engines.process.token_view import arc_token_told
 from narval.engines.process.tokens import ArcToken
 
 WITHOUT_LINES = frozenset({"or", "first"})

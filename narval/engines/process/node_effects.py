@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from narval.engines.events import Plain
-from narval.engines.process import backtracking, environment, moving
+from narval.engines.process import backtracking, environment, flow
 from narval.engines.process.changes import EnvironmentSet
-from narval.engines.process.deciding import Deciding, NodeFault, Refused
+from narval.engines.process.decision import Deciding, NodeFault, Refused
 from narval.engines.process.tokens import NodeToken
 
 Effect = Mapping[str, Any]
@@ -44,7 +44,7 @@ def _set(run: Deciding, token: NodeToken, wish: Effect) -> None:
 
 def _complete(run: Deciding, token: NodeToken, wish: Effect) -> None:
     run.leaves_queue |= bool(wish.get("asynchronous"))
-    moving.complete(run, token, names_of(wish.get("arcs")))
+    flow.complete(run, token, names_of(wish.get("arcs")))
 
 
 def _complete_with_set(run: Deciding, token: NodeToken, wish: Effect) -> None:
@@ -94,7 +94,7 @@ def with_set(run: Deciding, token: NodeToken, names: tuple[str, ...], made: Effe
     except TypeError as error:
         raise Refused("bad-argument", str(error)) from None
     shared = {name: text for name, text in texts.items() if text is not None}
-    return moving.complete_with_set(run, token, names, str(made.get("name") or ""), count, shared, spread)
+    return flow.complete_with_set(run, token, names, str(made.get("name") or ""), count, shared, spread)
 
 
 def write(

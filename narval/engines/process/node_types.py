@@ -7,8 +7,8 @@ of the user's own that has the name of the type.
 
 from __future__ import annotations
 
-from narval.definitions.process import CALLS, Node
-from narval.engines.process.deciding import Deciding
+from narval.definitions.process.definition import CALLS, Node
+from narval.engines.process.decision import Deciding
 
 NESTED = "nested"
 SCRIPT = "script"

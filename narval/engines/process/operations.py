@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from narval.engines import heard
+from narval.engines import signal_element
 from narval.engines.events import Plain, Signalled
-from narval.engines.process import backtracking, effects, ending, environment, moving, waiting
+from narval.engines.process import backtracking, completion, environment, flow, node_effects, waits
 from narval.engines.process.changes import ListenerSet, mask_of
-from narval.engines.process.deciding import Deciding, Refused
+from narval.engines.process.decision import Deciding, Refused
 from narval.engines.process.tokens import NodeToken
 from narval.errors import ElementError
 
@@ -35,7 +35,7 @@ def _hear(run: Deciding, event: Signalled) -> Value:
         known = ", ".join(_OPERATIONS)
         raise Refused("not-listening", f"no node waits for {event.name}, and it is no operation ({known})")
     try:
-        xml = heard.element(run.state.run, event)
+        xml = signal_element.element(run.state.run, event)
     except ElementError as error:
         raise Refused(error.kind, str(error)) from None
     refusal = run.view.schema_fault(xml)
@@ -45,8 +45,8 @@ def _hear(run: Deciding, event: Signalled) -> Value:
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(run.state.watches.values()):
         token = run.state.nodes[number]
-        if waiting.concerns(run, run.node(token), eid) and waiting.satisfied(run, run.node(token), token):
-            moving.complete(run, token)
+        if waits.concerns(run, run.node(token), eid) and waits.satisfied(run, run.node(token), token):
+            flow.complete(run, token)
             value["taken_by"] = token.node
             break
     return _with_state(run, value)
@@ -58,17 +58,17 @@ def _hear(run: Deciding, event: Signalled) -> Value:
 def _complete(run: Deciding, said: Arguments) -> Value:
     _executing(run)
     token = _active(run, said)
-    names = effects.names_of(said.get("arcs") or None)
+    names = node_effects.names_of(said.get("arcs") or None)
     made = said.get("set")
-    value: Value = {"token": token.id, "exits": len(moving.exits(run.node(token), names))}
+    value: Value = {"token": token.id, "exits": len(flow.exits(run.node(token), names))}
     unknown = [name for name in names if name and name not in run.node(token).outs_by_name]
     if unknown:
         value["unknown_arcs"] = list(unknown)
     if isinstance(made, dict):
-        value["set"] = effects.with_set(run, token, names, made)
+        value["set"] = node_effects.with_set(run, token, names, made)
         run.leaves_queue = True
     else:
-        moving.complete(run, token, names)
+        flow.complete(run, token, names)
         run.leaves_queue = bool(said.get("asynchronous"))
     return _with_state(run, value)
 
@@ -85,7 +85,7 @@ def _execute_token(run: Deciding, said: Arguments) -> Value:
     token = _active(run, said)
     if token.guard != "AcceptToken" or token.call or token.watch:
         raise Refused("not-accepted", f"token {token.id} on {token.node} is not held back before its node")
-    moving.execute(run, run.node(token), token)
+    flow.execute(run, run.node(token), token)
     return _with_state(run, {"token": token.id})
 
 
@@ -96,7 +96,7 @@ def _reevaluate(run: Deciding, said: Arguments) -> Value:
         raise _is_complete(token)
     if token.guard not in ("DelayUntil", ""):
         raise Refused("not-delayed", f"token {token.id} on {token.node} is not delayed")
-    moving.reevaluate(run, token)
+    flow.reevaluate(run, token)
     return _with_state(run, {"token": token.id})
 
 
@@ -108,7 +108,7 @@ def _retry(run: Deciding, said: Arguments) -> Value:
         raise Refused("no-token", f"process {run.state.run} has no arc token {number}")
     if token.id not in run.state.active_arcs:
         raise Refused("not-waiting", f"arc token {token.id} does not wait at {token.to}")
-    return _with_state(run, {"joined": moving.retry(run, token)})
+    return _with_state(run, {"joined": flow.retry(run, token)})
 
 
 def _execute_queued(run: Deciding, said: Arguments) -> Value:
@@ -119,9 +119,9 @@ def _execute_queued(run: Deciding, said: Arguments) -> Value:
 def _finalize(run: Deciding, said: Arguments) -> Value:
     """A listener had held the end of the process up."""
     if run.state.state == "pending-completion":
-        ending.finalize_complete(run)
+        completion.finalize_complete(run)
     elif run.state.state == "pending-cancel":
-        ending.finalize_cancel(run)
+        completion.finalize_cancel(run)
     else:
         raise Refused("not-pending", f"process {run.state.run} is {run.state.state}: its end is not held up")
     return _with_state(run, {})
@@ -130,7 +130,7 @@ def _finalize(run: Deciding, said: Arguments) -> Value:
 def _cancel(run: Deciding, said: Arguments) -> Value:
     if run.state.state == "pending-cancel":
         raise Refused("cancelled", f"process {run.state.run} is being canceled already")
-    ending.cancel(run)
+    completion.cancel(run)
     return _with_state(run, {})
 
 
@@ -146,7 +146,7 @@ def _environment(run: Deciding, said: Arguments) -> Value:
     token = _token(run, said) if said.get("token") is not None or said.get("node") else None
     if set_name is not None:
         return _of_set(run, token, str(set_name), index, values)
-    effects.write(run, values, token=token.id if token is not None else None)
+    node_effects.write(run, values, token=token.id if token is not None else None)
     shown = environment.full(run.state, token) if token is not None else run.state.environment
     return {"environment": dict(shown)}
 
@@ -159,7 +159,7 @@ def _of_set(run: Deciding, token: NodeToken | None, name: str, index: Plain, val
         raise Refused("no-set-member", f"there is no token set named {name}")
     chosen = found[-1]
     place = index if isinstance(index, int) and not isinstance(index, bool) else None
-    effects.write(run, values, token_set=chosen, index=place)
+    node_effects.write(run, values, token_set=chosen, index=place)
     if place is None:
         return {"environment": dict(run.state.sets[chosen].environment)}
     return {"environment": dict(environment.of_member(run.state, chosen, place))}
@@ -204,7 +204,7 @@ def _executing(run: Deciding) -> None:
 
 def _with_state(run: Deciding, value: Value) -> Value:
     if run.state.state == "executing" and not run.leaves_queue:
-        moving.run_queue(run)
+        flow.run_queue(run)
     value["state"] = run.state.state
     return value
 

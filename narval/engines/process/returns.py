@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narval.definitions.process import Node
+from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Prototype
 from narval.engines import commands
+from narval.engines.candidates import Bindings
 from narval.engines.events import Plain, Problem, Produced, Returned
-from narval.engines.inputs import Bindings
 from narval.engines.outputs import Accepted, judge
-from narval.engines.process import backtracking, effects, memory, moving
-from narval.engines.process.calling import WITH_PROTOTYPE
+from narval.engines.process import backtracking, conditions, flow, node_effects
+from narval.engines.process.calls import WITH_PROTOTYPE
 from narval.engines.process.changes import CallBack, NodeTokenExecuted
-from narval.engines.process.deciding import Deciding, NodeFault
+from narval.engines.process.decision import Deciding, NodeFault
 from narval.engines.process.node_types import NESTED
 from narval.engines.process.tokens import NodeToken
 
@@ -44,7 +44,7 @@ def returned(run: Deciding, event: Returned) -> None:
     elif not hook:
         _goes_on(run, node, token, event.value)
     else:
-        effects.take(run, token, event.value or {})
+        node_effects.take(run, token, event.value or {})
     if hook:
         backtracking.undo(run)
 
@@ -67,9 +67,9 @@ def produced(run: Deciding, event: Produced) -> None:
 
 def _goes_on(run: Deciding, node: Node, token: NodeToken, value: Mapping[str, Plain] | None) -> None:
     if node.target is not None:
-        moving.complete(run, token)
+        flow.complete(run, token)
         return
-    effects.take(run, token, value or {})
+    node_effects.take(run, token, value or {})
     run.happens(NodeTokenExecuted(token.id))
 
 
@@ -115,7 +115,7 @@ def _prototype(run: Deciding, node: Node) -> Prototype | None:
 
 
 def _bindings(run: Deciding, prototype: Prototype) -> Bindings:
-    return memory.bindings(run, prototype.output_variables)
+    return conditions.bindings(run, prototype.output_variables)
 
 
 def _keep(run: Deciding, node: Node, call: str, output: Accepted) -> int | None:
@@ -146,4 +146,4 @@ def _failed(
         return  # what was gone back from stays so
     if ERROR_ARC not in node.outs_by_name:
         raise NodeFault(problem.kind, f"node {node.id}: {problem.message}", node, error=error)
-    moving.complete(run, token, (ERROR_ARC,))
+    flow.complete(run, token, (ERROR_ARC,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.process import Node, Process
+from narval.definitions.process.definition import Node, Process
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from narval.definitions.process import Node
+from narval.definitions.process.definition import Node
 from narval.engines import commands
-from narval.engines.process import memory
+from narval.engines.process import conditions as memory
 from narval.engines.process.changes import WatchSet
-from narval.engines.process.deciding import Deciding
+from narval.engines.process.decision import Deciding
 from narval.engines.process.tokens import NodeToken
 
 

@@ -6,16 +6,18 @@ from collections import deque
 
 import msgspec
 
-from narval.definitions.recipe import Context, Recipe, Step, Transition
+from narval.definitions.recipe.definition import Recipe, Step, Transition
+from narval.definitions.requirements import Context
 from narval.engines import commands
-from narval.engines.engine import Lookup, Recorder
-from narval.engines.inputs import Bindings, Surroundings
-from narval.engines.plan.changes import PlanChange, PlanMoved
-from narval.engines.plan.state import PlanState
-from narval.memory.change import MarkScope
-from narval.memory.element import Element, Origin
-from narval.memory.match import Bound
-from narval.memory.trouble import make_error
+from narval.engines.candidates import Bindings, Surroundings
+from narval.engines.engine import Lookup
+from narval.engines.recipe.changes import PlanChange, PlanMoved
+from narval.engines.recipe.state import PlanState
+from narval.engines.recorder import Recorder
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import make_error
+from narval.memory.patterns.pattern import Bound
 
 PLAN = "plan"
 """The variable that stands for the plan's own element (N10)."""

@@ -12,28 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from narval.definitions.recipe import Recipe
+from narval.definitions.recipe.definition import Recipe
 from narval.engines import commands
 from narval.engines.commands import Command
-from narval.engines.engine import View
 from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started, Woken
-from narval.engines.plan import resuming, returns, signals, steps, story, transitions, tries
-from narval.engines.plan import state as states
-from narval.engines.plan.changes import PlanChange, PlanMoved, PlanStarted
-from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import APPLY, PHASES, PlanState
+from narval.engines.recipe import explain, resume, retries, returns, signals, steps, transitions
+from narval.engines.recipe import state as states
+from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
+from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.state import APPLY, PHASES, PlanState
+from narval.engines.view import View
 
 kind = "plan"
 definition_kind = "recipe"
 changes = PlanChange
 state_type = PlanState
 apply = states.apply
-render = story.render
-waits = story.waits
-parts = story.parts
-reason = story.reason
-judged = story.judged
-resumption = resuming.resumption
+render = explain.render
+waits = explain.waits
+parts = explain.parts
+reason = explain.reason
+judged = explain.judged
+resumption = resume.resumption
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
@@ -90,7 +90,7 @@ def _started(plan: Deciding, event: Started) -> None:
     if event.resume is None:
         steps.make_ready(plan, plan.recipe.start)
     else:
-        resuming.resumed(plan, event.resume)
+        resume.resumed(plan, event.resume)
 
 
 def _matched(plan: Deciding, event: Matched) -> None:
@@ -103,7 +103,7 @@ def _matched(plan: Deciding, event: Matched) -> None:
 
 
 def _woken(plan: Deciding, event: Woken) -> None:
-    if not tries.woken(plan, event.wake):
+    if not retries.woken(plan, event.wake):
         transitions.woken(plan, event.wake)
 
 
@@ -113,7 +113,7 @@ def _cancelled(plan: Deciding, event: Cancelled) -> None:
     reserved = _reserved(plan.state)
     if reserved:
         plan.command(commands.Release(reserved))
-    tries.give_up(plan)
+    retries.give_up(plan)
     plan.change(PlanMoved("cancelled", event.at))
     _finish(plan)
 
@@ -145,7 +145,7 @@ def _settle(plan: Deciding) -> None:
         else:
             transitions.judge(plan, to_judge.popleft())
     if plan.let_go:
-        tries.end_sources(plan)
+        retries.end_sources(plan)
     if not plan.state.calls:
         transitions.fail_if_stuck(plan)
         if plan.state.state in ("end", "failed-end"):

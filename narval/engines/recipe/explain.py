@@ -8,14 +8,14 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.recipe import Recipe, Step, Transition
+from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.plan.deciding import bindings, conditions_of
-from narval.engines.plan.state import NOT_ENDED, PlanState, StepRun
+from narval.engines.recipe.decision import bindings, conditions_of
+from narval.engines.recipe.state import NOT_ENDED, PlanState, StepRun
 from narval.errors import DefinitionError
-from narval.memory.element import SIGNAL
-from narval.memory.trouble import read_error
+from narval.memory.elements.element import SIGNAL
+from narval.memory.elements.error_element import read_error
 
 _SIGNAL_ALONE = frozenset({SIGNAL})
 FOLLOWED = 4

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from narval.definitions.prototype import Input, Prototype
-from narval.definitions.recipe import Step
+from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.assignment import Assignment, Slot, assign
-from narval.engines.inputs import Surroundings
-from narval.engines.plan.deciding import Deciding
-from narval.memory.change import MarkScope
-from narval.memory.element import Element
-from narval.memory.match import Bound, Condition
+from narval.engines.candidates import Surroundings
+from narval.engines.recipe.decision import Deciding
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound, Condition
 
 Settled = tuple[tuple[str, tuple[int, ...]], ...]
 """The elements of each input that has any, by input id."""

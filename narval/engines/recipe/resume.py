@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from narval.definitions.recipe import Recipe, Step, Transition
+from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines import commands
 from narval.engines.engine import Lookup
 from narval.engines.events import Again, Kept, Resume
-from narval.engines.plan import transitions
-from narval.engines.plan.changes import PlanResumed, StepReady
-from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import PlanState
+from narval.engines.recipe import transitions
+from narval.engines.recipe.changes import PlanResumed, StepReady
+from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.state import PlanState
 from narval.errors import RequestError
 
 BROKEN = ("failed", "error")

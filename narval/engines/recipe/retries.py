@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from narval.definitions.recipe import Step
+from narval.definitions.recipe.definition import Step
 from narval.engines import commands
+from narval.engines.backoff import wait
 from narval.engines.events import Problem
-from narval.engines.plan.changes import CallBack, CallExpired, SourceWell, TriedAgain, TryErred
-from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import CallRun
-from narval.engines.plan.steps import ask, finish, limit_of
-from narval.engines.waiting import wait
+from narval.engines.recipe.changes import CallBack, CallExpired, SourceWell, TriedAgain, TryErred
+from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.state import CallRun
+from narval.engines.recipe.steps import ask, finish, limit_of
 
 
 def try_again(plan: Deciding, step: Step, identifier: str, problem: Problem) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from narval.definitions.prototype import Prototype
-from narval.definitions.recipe import Step
+from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Problem, Produced, Raw, Returned
 from narval.engines.outputs import NOTHING, Accepted, Verdict, judge
-from narval.engines.plan import tries
-from narval.engines.plan.changes import CallBack, StepDone
-from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.state import CallRun, StepRun
-from narval.engines.plan.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
-from narval.memory.element import Element
-from narval.memory.trouble import read_error
+from narval.engines.recipe import retries
+from narval.engines.recipe.changes import CallBack, StepDone
+from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.state import CallRun, StepRun
+from narval.engines.recipe.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import read_error
 
 
 def produced(plan: Deciding, event: Produced) -> None:
@@ -27,7 +27,7 @@ def produced(plan: Deciding, event: Produced) -> None:
         return
     step, run = plan.recipe.steps[place], plan.state.steps[place]
     call = run.calls[event.call]
-    tries.well(plan, step, event.call)
+    retries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
     if verdict.fault:
         plan.ask(commands.Abandon(event.call))
@@ -45,7 +45,7 @@ def returned(plan: Deciding, event: Returned) -> None:
     step, run = plan.recipe.steps[place], plan.state.steps[place]
     call = run.calls[event.call]
     if step.timeout is not None:
-        tries.back(plan, step, event.call, call)
+        retries.back(plan, step, event.call, call)
     if event.problem is not None or event.abandoned:
         back = _unwell(plan, step, call, event)
     elif step.kind in WITH_PROTOTYPE:
@@ -79,7 +79,7 @@ def _unwell(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallB
     problem = _problem_of(step, call, event)
     if problem is None:
         return CallBack(event.call)
-    if tries.try_again(plan, step, event.call, problem):
+    if retries.try_again(plan, step, event.call, problem):
         return None
     return _in_error(plan, step, call, event, problem)
 
@@ -87,7 +87,7 @@ def _unwell(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallB
 def _problem_of(step: Step, call: CallRun, event: Returned) -> Problem | None:
     """Why the call did not do its work; None when it did, or is a source that was let go."""
     if call.expired and event.abandoned:
-        return tries.expired(step)
+        return retries.expired(step)
     if event.abandoned:
         return None if call.source else Problem("abandoned", "the call was given up", final=True)
     return event.problem
@@ -118,7 +118,7 @@ def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) ->
         return CallBack(event.call)
     if verdict.fault:
         return _bad_output(plan, step, event.call, call, verdict)
-    if verdict.errors and tries.try_again(plan, step, event.call, _told(verdict.errors[0].xml)):
+    if verdict.errors and retries.try_again(plan, step, event.call, _told(verdict.errors[0].xml)):
         return None
     kept = [_keep(plan, step, event.call, call, each) for each in verdict.accepted]
     errors = [plan.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]

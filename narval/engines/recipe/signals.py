@@ -7,10 +7,10 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 
 from __future__ import annotations
 
-from narval.engines import commands, heard
+from narval.engines import commands, signal_element
 from narval.engines.events import Problem, Signalled
-from narval.engines.plan import transitions
-from narval.engines.plan.deciding import Deciding
+from narval.engines.recipe import transitions
+from narval.engines.recipe.decision import Deciding
 from narval.errors import ElementError
 
 LISTENING = frozenset({"ready", "running"})
@@ -24,7 +24,7 @@ def signalled(plan: Deciding, event: Signalled) -> None:
         plan.ask(commands.Answer(event.signal, problem=Problem("not-listening", why)))
         return
     try:
-        xml = heard.element(plan.state.run, event)
+        xml = signal_element.element(plan.state.run, event)
     except ElementError as error:
         plan.ask(commands.Answer(event.signal, problem=Problem(error.kind, str(error))))
         return

@@ -20,7 +20,7 @@ import msgspec
 
 from narval.engines.commands import Call
 from narval.engines.events import Caller, Problem
-from narval.engines.plan.changes import (
+from narval.engines.recipe.changes import (
     CallBack,
     CallExpired,
     CallMade,

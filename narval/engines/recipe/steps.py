@@ -6,10 +6,10 @@ from itertools import islice
 from typing import Any
 
 from narval.definitions.prototype import Input, Prototype
-from narval.definitions.recipe import Step
+from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Problem
-from narval.engines.plan.changes import (
+from narval.engines.recipe.changes import (
     CallMade,
     CallsDropped,
     Each,
@@ -20,10 +20,10 @@ from narval.engines.plan.changes import (
     StepReady,
     StepRunning,
 )
-from narval.engines.plan.deciding import Deciding
-from narval.engines.plan.taking import Settled, Taking, around, scope_of, take
+from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.inputs import Settled, Taking, around, scope_of, take
 from narval.errors import DefinitionError
-from narval.memory.match import Condition
+from narval.memory.patterns.pattern import Condition
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
 """Targets that say what they take and give; any other is a definition, whose run is nested (§1.3.1)."""

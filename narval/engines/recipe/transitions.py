@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from narval.definitions.recipe import Step, Transition, in_order
+from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
-from narval.engines.plan import dates, story
-from narval.engines.plan.changes import (
+from narval.engines.recipe import explain, triggers
+from narval.engines.recipe.changes import (
     DateCome,
     MadeImpossible,
     TransitionAsleep,
     TransitionFailed,
     TransitionFired,
 )
-from narval.engines.plan.deciding import PLAN, Deciding, Wanted, conditions_of
-from narval.engines.plan.state import NOT_ENDED
+from narval.engines.recipe.decision import PLAN, Deciding, Wanted, conditions_of
+from narval.engines.recipe.state import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 _OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
@@ -67,10 +67,10 @@ def woken(plan: Deciding, wake: str) -> None:
     for identifier in plan.state.dated:
         if plan.state.transition(identifier).wake == wake:
             transition = plan.recipe.transitions[identifier]
-            if dates.has_come(plan, transition):
+            if triggers.has_come(plan, transition):
                 plan.change(DateCome(identifier))
                 _choose(plan, transition.rivals)
-            elif not dates.set_date(plan, transition):
+            elif not triggers.set_date(plan, transition):
                 plan.change(TransitionFailed(identifier))
             if plan.state.transition(identifier).state == "fail":
                 spread(plan, [transition])
@@ -85,7 +85,7 @@ def fail_if_stuck(plan: Deciding) -> None:
     if state.state == "running" and not waits:
         end = plan.recipe.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
-        plan.fail(plan.add_error("stuck", why, detail="\n".join(story.dead_ends(plan.recipe, state))))
+        plan.fail(plan.add_error("stuck", why, detail="\n".join(explain.dead_ends(plan.recipe, state))))
 
 
 def classify(plan: Deciding, transition: Transition) -> str:
@@ -128,7 +128,7 @@ def _choose(
     for transition in transitions:
         if not _is_potential(plan, transition):
             continue
-        if dates.is_awaited(plan, transition):
+        if triggers.is_awaited(plan, transition):
             early.append(transition)
             continue
         conditions = look_up(plan, transition)
@@ -140,7 +140,7 @@ def _choose(
     for transition in early:
         if not _is_potential(plan, transition) or transition.id in plan.state.dated:
             continue
-        if not dates.set_date(plan, transition):
+        if not triggers.set_date(plan, transition):
             plan.change(TransitionFailed(transition.id))
     for transition, conditions in lacking:
         if not _is_potential(plan, transition):

@@ -7,10 +7,10 @@ home is another now: then the date is worked out anew.
 
 from __future__ import annotations
 
-from narval.definitions.recipe import Transition
-from narval.engines import calendar, commands
-from narval.engines.plan.changes import DateSet
-from narval.engines.plan.deciding import Deciding
+from narval.definitions.recipe.definition import Transition
+from narval.engines import commands, dates
+from narval.engines.recipe.changes import DateSet
+from narval.engines.recipe.decision import Deciding
 
 
 def is_awaited(plan: Deciding, transition: Transition) -> bool:
@@ -20,7 +20,7 @@ def is_awaited(plan: Deciding, transition: Transition) -> bool:
 
 def set_date(plan: Deciding, transition: Transition) -> bool:
     """Wait for the next date that fits; False when none ever comes again."""
-    date = calendar.next_date(transition.times, plan.view.zone, plan.event.at)
+    date = dates.next_date(transition.times, plan.view.zone, plan.event.at)
     if date is None:
         return False
     wake = plan.identifier()
@@ -32,4 +32,4 @@ def set_date(plan: Deciding, transition: Transition) -> bool:
 def has_come(plan: Deciding, transition: Transition) -> bool:
     """Whether the date that was set is there, or was missed and is not to be dropped for that."""
     date = plan.state.transition(transition.id).date
-    return calendar.has_come(transition.times, date, plan.event.at, plan.view)
+    return dates.has_come(transition.times, date, plan.event.at, plan.view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narval.memory.element import Element
+from narval.memory.elements.element import Element
 
 MarkScope = tuple[str, str, str]
 """Who used an element (N18): definition, step or transition id, input id or condition position.

@@ -6,7 +6,7 @@ import re
 
 from lxml import etree
 
-from narval.memory.element import Element, parse
+from narval.memory.elements.element import Element, parse
 
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _LONGEST = 20_000

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from narval.memory.element import Element, parse
-from narval.memory.numbers import Numbers, Span
+from narval.memory.elements.element import Element, parse
+from narval.memory.index.sorted_ints import Numbers, Span
 
 Reader = Callable[[int, bytes], bytes | None]
 """Of an element with that eid and XML, the value of an attribute of its root, as UTF-8; None: it has none."""

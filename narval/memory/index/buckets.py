@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from math import inf, isfinite, nextafter
 from typing import Any
 
-from narval.memory.thresholds import Thresholds
-from narval.memory.xpath.field import Facts, Field
-from narval.memory.xpath.key import Test
+from narval.memory.index.thresholds import Thresholds
+from narval.memory.patterns.field import Facts, Field
+from narval.memory.patterns.key import Test
 
 Tests = tuple[Test, ...]
 

@@ -16,10 +16,10 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from narval.memory.element import Tree
-from narval.memory.match import Bound, Key
-from narval.memory.places import Branch, Leaf, decides
-from narval.memory.xpath.field import Facts
+from narval.memory.elements.element import Tree
+from narval.memory.index.buckets import Branch, Leaf, decides
+from narval.memory.patterns.field import Facts
+from narval.memory.patterns.pattern import Bound, Key
 
 Watcher = TypeVar("Watcher", bound=Hashable)
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Container, Hashable, Iterable
 
-from narval.memory.change import MarkScope
-from narval.memory.element import Element, Tree
-from narval.memory.match import Bound
-from narval.memory.numbers import Numbers
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element, Tree
+from narval.memory.index.sorted_ints import Numbers
+from narval.memory.patterns.pattern import Bound
 
 MOST = 64
 """Extents kept at once."""

@@ -1,7 +1,8 @@
-"""XPath expressions read, checked, compiled by shape, turned into tests and explained (N9, N10, N11).
+"""Patterns: XPath expressions read, checked, compiled by shape, tested and explained (N9, N10, N11).
 
-`narval.memory.match` is the way in. The modules in the order in which a pattern meets them: `lexer` lifts
-its literals out, `shape` keeps what is left, compiled and analysed once (`classic` by lxml, `modern` by
-elementpath); for that `syntax` reads it, `signatures` checks it, `analysis` finds what it asks of a
-`field`, and `key` holds the tests; `explain` walks it when an element does not match.
+`pattern` is the way in. The modules in the order in which an expression meets them: `lexer` lifts its
+literals out; `compiled` keeps the rest once for each shape, compiled by `xpath1` (lxml) or `xpath3`
+(elementpath). For that `syntax` reads it, `functions` checks its calls, `cost` bounds it, `analysis` finds
+the fields it asks for (`field`), and `key` holds the tests. `explain` walks it when an element does not
+match.
 """

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from narval.memory.xpath.classic import compiled
-from narval.memory.xpath.field import Field, attribute_field, path_field
-from narval.memory.xpath.key import (
+from narval.memory.patterns.field import Field, attribute_field, path_field
+from narval.memory.patterns.functions import CONTEXT_FUNCTIONS, FUNCTIONS, type_of
+from narval.memory.patterns.key import (
     MOST_CLAUSES,
     Clause,
     Closed,
@@ -28,8 +28,7 @@ from narval.memory.xpath.key import (
     conjunction,
     inexact,
 )
-from narval.memory.xpath.signatures import CONTEXT_FUNCTIONS, FUNCTIONS, type_of
-from narval.memory.xpath.syntax import (
+from narval.memory.patterns.syntax import (
     COMPARISONS,
     Call,
     Expression,
@@ -42,6 +41,7 @@ from narval.memory.xpath.syntax import (
     Step,
     Variable,
 )
+from narval.memory.patterns.xpath1 import compiled
 
 XML = "http://www.w3.org/XML/1998/namespace"
 

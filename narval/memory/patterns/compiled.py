@@ -14,14 +14,14 @@ from functools import cached_property, lru_cache
 from lxml import etree
 
 from narval.errors import PatternError
-from narval.memory.xpath.analysis import Source, clauses
-from narval.memory.xpath.classic import compiled
-from narval.memory.xpath.effort import most_nodes
-from narval.memory.xpath.field import Prefixes
-from narval.memory.xpath.key import Clause
-from narval.memory.xpath.lexer import ExpressionError, check_depth, lift
-from narval.memory.xpath.signatures import check
-from narval.memory.xpath.syntax import Expression, parse, variables
+from narval.memory.patterns.analysis import Source, clauses
+from narval.memory.patterns.cost import most_nodes
+from narval.memory.patterns.field import Prefixes
+from narval.memory.patterns.functions import check
+from narval.memory.patterns.key import Clause
+from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
+from narval.memory.patterns.syntax import Expression, parse, variables
+from narval.memory.patterns.xpath1 import compiled
 
 MOST_CHARACTERS = 20_000
 """A longer pattern is refused."""
@@ -135,7 +135,7 @@ def _modern(
     """As XPath 3.1, by elementpath."""
     if slots and _NOT_LIFTED_IN_MODERN.search(text):
         return None
-    from narval.memory.xpath.modern import Modern
+    from narval.memory.patterns.xpath3 import Modern
 
     try:
         modern = Modern(text, namespaces)
@@ -151,7 +151,7 @@ def _modern(
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
     """Why a text is neither XPath 1.0 nor 3.1, as whichever reader got further sees it."""
-    from narval.memory.xpath.modern import ForbiddenError, Modern
+    from narval.memory.patterns.xpath3 import ForbiddenError, Modern
 
     if not text.strip():
         return PatternError(text, "expected an XPath expression, found nothing")

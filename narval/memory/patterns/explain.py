@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from narval.memory.xpath.classic import compiled, string_of
-from narval.memory.xpath.lexer import ExpressionError
-from narval.memory.xpath.signatures import type_of
-from narval.memory.xpath.syntax import (
+from narval.memory.patterns.functions import type_of
+from narval.memory.patterns.lexer import ExpressionError
+from narval.memory.patterns.syntax import (
     COMPARISONS,
     Call,
     Expression,
@@ -27,6 +26,7 @@ from narval.memory.xpath.syntax import (
     parse,
     parts,
 )
+from narval.memory.patterns.xpath1 import compiled, string_of
 
 _LONGEST_VALUE = 80
 _MOST_VALUES = 3
@@ -231,7 +231,7 @@ class Explainer:
 
     def is_true(self, node: Expression, at: etree._Element) -> bool:
         if self.modern:
-            from narval.memory.xpath.modern import Modern
+            from narval.memory.patterns.xpath3 import Modern
 
             return Modern(self.written(node), self.namespaces)(at, **self.nodes)
         return bool(self.evaluate(f"boolean({self.written(node)})", at))
@@ -239,7 +239,7 @@ class Explainer:
     def evaluate(self, text: str, at: etree._Element) -> Any:
         """What an expression gives at a node: a list of elements and strings, or a value."""
         if self.modern:
-            from narval.memory.xpath.modern import Modern
+            from narval.memory.patterns.xpath3 import Modern
 
             return Modern(text, self.namespaces).results(at, self.nodes)
         return compiled(text, self.namespaces)(at, **self.nodes)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from narval.memory.element import Tree
-from narval.memory.xpath.classic import compiled, string_of
-from narval.memory.xpath.number import number
+from narval.memory.elements.element import Tree
+from narval.memory.patterns.number import number
+from narval.memory.patterns.xpath1 import compiled, string_of
 
 Prefixes = tuple[tuple[str, str], ...]
 """Namespaces as a pattern declares them: (prefix, namespace), in a fixed order."""

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Literal as Word
 from typing import NamedTuple, TypeAlias, assert_never
 
-from narval.memory.xpath.lexer import ExpressionError
-from narval.memory.xpath.syntax import (
+from narval.memory.patterns.lexer import ExpressionError
+from narval.memory.patterns.syntax import (
     Call,
     Expression,
     Filter,

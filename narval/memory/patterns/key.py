@@ -15,9 +15,9 @@ import msgspec
 from lxml import etree
 from msgspec.structs import replace
 
-from narval.memory.xpath.classic import string_of
-from narval.memory.xpath.field import Facts, Field
-from narval.memory.xpath.number import number
+from narval.memory.patterns.field import Facts, Field
+from narval.memory.patterns.number import number
+from narval.memory.patterns.xpath1 import string_of
 
 NAN = float("nan")
 MOST_CLAUSES = 128

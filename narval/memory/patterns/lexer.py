@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from narval.memory.xpath.number import EXACT_DIGITS, number
+from narval.memory.patterns.number import EXACT_DIGITS, number
 
 _NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"
 """What may stand in a name: of ASCII, letters, digits, and three signs; of the rest, lxml has had its say."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from lxml import etree
 
-from narval.memory.element import Element, Tree
-from narval.memory.xpath.explain import Explainer, Mismatch
-from narval.memory.xpath.field import Facts, Prefixes
-from narval.memory.xpath.key import Key, conjunction
-from narval.memory.xpath.shape import compile_shape
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.compiled import compile_shape
+from narval.memory.patterns.explain import Explainer, Mismatch
+from narval.memory.patterns.field import Facts, Prefixes
+from narval.memory.patterns.key import Key, conjunction
 
 __all__ = ["Bound", "Condition", "Key", "Mismatch", "Pattern", "compile_pattern", "condition"]
 

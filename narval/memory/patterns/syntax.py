@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from narval.memory.xpath.lexer import ExpressionError, Token, tokens
-from narval.memory.xpath.number import number
+from narval.memory.patterns.lexer import ExpressionError, Token, tokens
+from narval.memory.patterns.number import number
 
 
 class Literal(msgspec.Struct, frozen=True):

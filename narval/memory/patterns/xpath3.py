@@ -19,8 +19,8 @@ from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_nodes import XPathNode
 from lxml import etree
 
-from narval.memory.xpath.lexer import ExpressionError
-from narval.memory.xpath.regex import hazard
+from narval.memory.patterns.lexer import ExpressionError
+from narval.memory.patterns.regex import hazard
 
 Token: TypeAlias = Any
 

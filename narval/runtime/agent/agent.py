@@ -10,22 +10,21 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from narval.definitions.code import Code
 from narval.definitions.library import Library
-from narval.engines.commands import Call, Wake, Watch
-from narval.engines.engine import Engine
-from narval.engines.events import Caller, Event, Plain, Woken
+from narval.definitions.process.code import Code
+from narval.engines.commands import Watch
+from narval.engines.events import Event, Plain, Woken
 from narval.errors import InternalError
-from narval.memory.decay import Idle
-from narval.memory.element import Element, Origin
-from narval.memory.index import Index
-from narval.memory.tree import Memory
-from narval.runtime.deeds import Deed
-from narval.runtime.losses import Loss
-from narval.runtime.moments import Moments
+from narval.memory.elements.element import Element
+from narval.memory.index.index import Index
+from narval.memory.memory import Memory
+from narval.memory.retention import Idle
+from narval.runtime.agent.jobs import Deed
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.timers import Moments
+from narval.runtime.store.damage import Loss
 
 PROCESS = "process"
 """The kind of runs, and of definitions, that may nest others of them (section 9)."""
@@ -36,57 +35,11 @@ MOST_FAILURES = 100
 MOST_DRAWN = 1000
 """Elements of runs that are over which are kept rendered."""
 
-SNAPSHOT_AFTER = 1024
-"""A run's state is saved whole after so many entries, or more when it is large."""
 
 Ask = Callable[["Run", str, Mapping[str, Plain], float], Plain]
 
 WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
-
-
-class Run(msgspec.Struct, eq=False):
-    """One execution of a definition: what the runtime keeps beside the engine's own state.
-
-    `kind` is the engine's: plan, process, …. `state` is None until somebody needs it: a run that is over is
-    read from the journal on demand. `library` is what was loaded when the outermost caller began: the calls
-    of the run are of these versions (N31). `decays` says whether a moment is set at which it is forgotten.
-    `entries` lie behind its last snapshot or start, and with `save_at` of them the next is taken.
-    """
-
-    eid: int
-    engine: Engine
-    name: str
-    digest: str
-    started: float
-    caller: Caller | None = None
-    attempt: int = 0
-    kind: str = ""
-    ended: float | None = None
-    phase: str = "active"
-    word: str = "ready"
-    error: int | None = None
-    decays: bool = False
-    definition: Any = None
-    library: Library | None = None
-    state: Any = None
-    calls: dict[str, Call] = msgspec.field(default_factory=dict)
-    abandoned: dict[str, None] = msgspec.field(default_factory=dict)
-    watches: dict[str, Watch] = msgspec.field(default_factory=dict)
-    wakes: dict[str, Wake] = msgspec.field(default_factory=dict)
-    version: int = 0
-    shown: tuple[int, Element] | None = None
-    entries: int = 0
-    save_at: int = 0
-    reserved: dict[int, None] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
-
-    @property
-    def active(self) -> bool:
-        """Whether it is not over."""
-        return self.phase == "active"
 
 
 class Agent:
@@ -339,10 +292,3 @@ def _unseen(run: int) -> Element:
 def _never(directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
     """Nobody has programs here."""
     return False
-
-
-def origin_of(run: Run) -> Origin | None:
-    """Where the element of a run comes from: the step that called it."""
-    if run.caller is None:
-        return None
-    return Origin(run.caller.run, run.caller.step, run.caller.call)

@@ -10,23 +10,19 @@ import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 
-from narval.definitions import IN_MODULES
+from narval.definitions.kinds import IN_MODULES
 from narval.definitions.library import Library
-from narval.engines import runnable
-from narval.errors import DefinitionError, ElementError, Fault
-from narval.memory import change as changes
-from narval.memory.element import elements_of, local_name, parse
-from narval.memory.trouble import make_error
-from narval.runtime.schemas import Schemas
-from narval.runtime.store import DefinitionRow
-from narval.runtime.turn import ACTED, START_PLANS, Turn
-from narval.source import Node, Source, read_xml
+from narval.engines.registry import runnable
+from narval.errors import Fault
+from narval.memory.elements import changes
+from narval.memory.elements.control_elements import ACTED, START_PLANS
+from narval.memory.elements.element import parse
+from narval.memory.elements.error_element import make_error
+from narval.runtime.agent.turn import Turn
+from narval.runtime.store.batch import DefinitionRow
 
 LIBRARY, MEMORY = "library", "memory.xml"
-SHOWN = "data/memory.xml"
-"""How faults name the file of declarations."""
 
 
 def declare_library(
@@ -97,33 +93,6 @@ def _acts_at_start(turn: Turn, eid: int) -> bool:
     if element is None or element.name not in START_PLANS:
         return False
     return parse(element.xml).get("at") == "start"
-
-
-def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[Fault]]:
-    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands."""
-    try:
-        source = Source(SHOWN, path.read_bytes())
-        faults = list(refused(read_xml(source), source, schemas))
-        return (None, faults) if faults else (elements_of(source.data), [])
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return None, [Fault(SHOWN, 1, 1, f"cannot be read: {error.strerror}")]
-    except DefinitionError as error:
-        return None, list(error.faults)
-    except ElementError as error:
-        return None, [Fault(SHOWN, error.line, error.column, error.message)]
-
-
-def refused(root: Node, source: Source, schemas: Schemas) -> Iterator[Fault]:
-    """The declarations that cannot be in memory, and why: the root is `memory`, schemas are kept (N7)."""
-    if local_name(root.tag) != "memory":
-        yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
-        return
-    for child in root.children:
-        refusal = schemas.refusal(child.xml())
-        if refusal is not None:
-            yield source.fault(f"refused by its schema: {refusal}", child.line, child.column)
 
 
 def start_declared(turn: Turn, again: Container[int]) -> None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from narval.engines import commands
 from narval.engines.events import Matched, Problem, Returned
-from narval.memory import change as changes
-from narval.memory.decay import portion_of
-from narval.memory.trouble import read_error
-from narval.runtime.agents import Run
-from narval.runtime.deeds import Deed, Forgetting, Starting
+from narval.memory.elements import changes
+from narval.memory.elements.error_element import read_error
+from narval.memory.retention import portion_of
+from narval.runtime.agent.jobs import Deed, Forgetting, Starting
+from narval.runtime.agent.run import Run
 
 if TYPE_CHECKING:
-    from narval.runtime.turn import Turn
+    from narval.runtime.agent.turn import Turn
 
 log = logging.getLogger("narval.turn")
 

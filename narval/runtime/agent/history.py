@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from narval.engines.events import Again
 from narval.errors import RequestError
-from narval.memory.element import Element
-from narval.runtime import codec
-from narval.runtime.agents import Agent, Run
-from narval.runtime.recovery import definition_of
-from narval.runtime.store import JournalRow, Store
+from narval.memory.elements.element import Element
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.replay import definition_of
+from narval.runtime.agent.run import Run
+from narval.runtime.store import codec
+from narval.runtime.store.batch import JournalRow
+from narval.runtime.store.store import Store
 
 
 class Past(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narval.runtime.codec import read
+from narval.runtime.store.codec import read
 
 
 class Forgetting(msgspec.Struct, frozen=True, tag=True):

@@ -18,16 +18,18 @@ import msgspec
 from narval.engines.commands import Outer
 from narval.engines.events import Event, Woken
 from narval.errors import InternalError, NarvalError, StoreError
-from narval.memory.change import Forgotten
-from narval.memory.decay import Idle
-from narval.runtime import codec
-from narval.runtime.agents import Agent, Run
-from narval.runtime.clock import Clock, Jump
-from narval.runtime.deeds import Forgetting
-from narval.runtime.effects import FORGOTTEN_AT_ONCE, do
-from narval.runtime.schemas import Schemas
-from narval.runtime.store import QueuedRow, Store
-from narval.runtime.turn import Turn
+from narval.memory.elements.changes import Forgotten
+from narval.memory.retention import Idle
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE, do
+from narval.runtime.agent.jobs import Forgetting
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.store import codec
+from narval.runtime.store.batch import QueuedRow
+from narval.runtime.store.store import Store
+from narval.runtime.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.loop")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.engines import ENGINES, commands, runnable
+from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.events import (
     Begun,
@@ -28,35 +28,27 @@ from narval.engines.events import (
     Started,
     Woken,
 )
+from narval.engines.registry import engine_of, runnable
 from narval.errors import ActionError, StoreError, UnreadableError
-from narval.memory import change as changes
-from narval.memory.change import Change, MarkScope
-from narval.memory.decay import Idle
-from narval.memory.element import CONTROL, Element, Origin, canonical, children, local_name, parse
-from narval.memory.match import Bound
-from narval.memory.trouble import make_error
-from narval.runtime import agents, codec
-from narval.runtime.agents import PROCESS, Agent, Run, WatchKey
-from narval.runtime.deeds import Deed, encode_deed
-from narval.runtime.effects import AFTERWARDS, AT_ONCE
-from narval.runtime.recovery import as_far_as_readable, in_force, rebuild
-from narval.runtime.schemas import Schemas
-from narval.runtime.store import Advance, Batch, MomentRow, RunRow, SnapshotRow, Store
+from narval.memory.elements import changes
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.changes import Change, MarkScope
+from narval.memory.elements.control_elements import ACTED, CONTROLS, QUIT
+from narval.memory.elements.element import Element, Origin, children, local_name, parse
+from narval.memory.elements.error_element import make_error
+from narval.memory.patterns.pattern import Bound
+from narval.memory.retention import Idle
+from narval.runtime.agent.agent import PROCESS, Agent, WatchKey
+from narval.runtime.agent.effects import AFTERWARDS, AT_ONCE
+from narval.runtime.agent.jobs import Deed, encode_deed
+from narval.runtime.agent.replay import as_far_as_readable, in_force, rebuild
+from narval.runtime.agent.run import Run
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.store import codec
+from narval.runtime.store.batch import Advance, Batch, MomentRow, RunRow, SnapshotRow
+from narval.runtime.store.store import Store
 
 log = logging.getLogger("narval.turn")
-
-ACTED: MarkScope = ("narval", "start-plan", "acted")
-"""Marks the `start-plan` elements that have been acted upon (N4)."""
-
-START_PLAN, QUIT = "start-plan", "quit"
-START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
-"""The root names of what starts plans: plain, or in the control namespace (N6)."""
-
-CONTROLS = frozenset({*START_PLANS, QUIT, f"{{{CONTROL}}}{QUIT}"})
-"""The root names of what is obeyed."""
-
-BYTES_AN_ENTRY = 200
-"""About what an entry of the journal takes: saving states shall not write more than the journal does."""
 
 
 _BACK = (Returned, Produced, Begun)
@@ -275,7 +267,7 @@ class Turn:
         agent, data = self.agent, codec.encode_snapshot(run.state, in_force(run))
         self.batch.snapshots.append(SnapshotRow(run.eid, agent.sequence, data))
         self.batch.trimmed.append((run.eid, agent.sequence, agent.history_entries))
-        run.entries, run.save_at = 0, max(agents.SNAPSHOT_AFTER, len(data) // BYTES_AN_ENTRY)
+        run.snapshot_taken(len(data))
 
     def _changed(self, run: Run) -> None:
         """A run looks different now: those who wait for such an element see it (N2)."""
@@ -496,7 +488,7 @@ class Turn:
         definition = runnable(agent.library, name) if kind is None else agent.definition(parent, kind, name)
         if definition is None:
             return None
-        engine = ENGINES[definition.kind]
+        engine = engine_of(definition.kind)
         run = Run(self.memory.next_eid, engine, name, definition.digest, self.at, caller, attempt)
         run.definition = definition
         nested = parent is not None and parent.kind == definition.kind == PROCESS

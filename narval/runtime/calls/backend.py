@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -14,8 +13,8 @@ import msgspec
 
 from narval.engines.commands import Program
 from narval.engines.events import Problem, Raw
-from narval.memory.element import Element
-from narval.runtime.calling import CurrentCall
+from narval.memory.elements.element import Element
+from narval.runtime.calls.context import CurrentCall
 
 Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script"]
 Inputs = Mapping[str, Element | list[Element] | None]
@@ -64,25 +63,6 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     problem: Problem | None = None
     abandoned: bool = False
     value: dict[str, Any] | None = None
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much may go on at once, and for how long.
-
-    `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
-    for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
-    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
-    when it starts (None: as many as there are).
-    """
-
-    threads: int = min(32, 4 + (os.cpu_count() or 1))
-    workers: int = max(2, os.cpu_count() or 1)
-    worker_start: float = 60.0
-    worker_idle: float = 120.0
-    patience: float = 1.0
-    folders: tuple[str, ...] = ()
-    transform_memory: int = 1024 * 1024 * 1024
-    worker_memory: int | None = None
 
 
 class Counts(msgspec.Struct, frozen=True):

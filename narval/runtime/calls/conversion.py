@@ -17,10 +17,11 @@ from lxml import etree
 
 from narval.engines.events import Problem, Raw
 from narval.errors import ActionError, ElementError, InternalError
-from narval.memory.element import Element, canonical
-from narval.memory.trouble import xml_safe
-from narval.runtime.executors.contract import Inputs, Outcome, Task
-from narval.runtime.executors.printing import end_prints
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import xml_safe
+from narval.runtime.calls.backend import Inputs, Outcome, Task
+from narval.runtime.calls.output_capture import end_prints
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12

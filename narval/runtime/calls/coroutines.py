@@ -6,16 +6,9 @@ import asyncio
 from functools import partial
 
 from narval.engines.events import Problem
-from narval.runtime.executors.contract import ABANDONED, Outcome, Work
-from narval.runtime.executors.conversion import (
-    BadOutputError,
-    arguments,
-    elements,
-    file_of,
-    function_of,
-    problem,
-)
-from narval.runtime.executors.printing import end_prints
+from narval.runtime.calls.backend import ABANDONED, Outcome, Work
+from narval.runtime.calls.conversion import BadOutputError, arguments, elements, file_of, function_of, problem
+from narval.runtime.calls.output_capture import end_prints
 
 
 class Coroutines:

@@ -17,23 +17,24 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from narval.definitions.action import Action
-from narval.definitions.code import Code
+from narval.definitions.action.definition import Action
 from narval.definitions.library import Definition, Library
-from narval.definitions.transform import Transform
-from narval.engines import ENGINES
+from narval.definitions.process.code import Code
+from narval.definitions.transform.definition import Transform
 from narval.engines.commands import Abandon, Call, Outer
 from narval.engines.events import Begun, Caller, Cancelled, Problem, Produced, Raw, Returned
+from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
-from narval.memory.element import Element
-from narval.runtime.agents import Agent, Run
-from narval.runtime.calling import CurrentCall
-from narval.runtime.executor import Executor
-from narval.runtime.executors.contract import Outcome, Task, Where
-from narval.runtime.loop import Delivery, Request
-from narval.runtime.modules import Lease, key_of
-from narval.runtime.nodes import SCRIPT, NodeTask, node_task, script_task
-from narval.runtime.turn import Turn
+from narval.memory.elements.element import Element
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.loop import Delivery, Request
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.backend import Outcome, Task, Where
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.executor import Executor
+from narval.runtime.calls.process_code.tasks import SCRIPT, NodeTask, node_task, script_task
+from narval.runtime.home.modules import Lease, key_of
 
 log = logging.getLogger("narval.perform")
 
@@ -107,7 +108,7 @@ class Performer:
             "transform": self._action,
             "program": self._program,
             "node": self._node,
-            **dict.fromkeys(ENGINES, self._nested),
+            **dict.fromkeys(runnable_kinds(), self._nested),
         }
 
     def perform(self, run: Run, command: Outer) -> Returned | None:

@@ -7,25 +7,16 @@ import math
 from collections.abc import Callable
 
 from narval.errors import InternalError
-from narval.runtime.calling import CurrentCall
-from narval.runtime.clock import Clock, SimulatedClock, SystemClock
-from narval.runtime.executors.contract import (
-    Announce,
-    Counts,
-    Inputs,
-    Limits,
-    Outcome,
-    Place,
-    Produced,
-    Task,
-    Work,
-)
-from narval.runtime.executors.coroutines import Coroutines
-from narval.runtime.executors.inline import answer_at_once
-from narval.runtime.executors.naps import Naps
-from narval.runtime.executors.threads import Threads
-from narval.runtime.executors.workers import Workers
-from narval.runtime.programs.place import Programs
+from narval.runtime.calls.backend import Announce, Counts, Inputs, Outcome, Place, Produced, Task, Work
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.coroutines import Coroutines
+from narval.runtime.calls.inline import answer_at_once
+from narval.runtime.calls.programs.backend import Programs
+from narval.runtime.calls.simulated_sleep import Naps
+from narval.runtime.calls.threads import Threads
+from narval.runtime.calls.workers.pool import Workers
+from narval.runtime.home.settings import Limits
+from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
 
 __all__ = ["Counts", "Executor", "Limits", "Outcome", "Task"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from narval.runtime.executors.contract import Work
+from narval.runtime.calls.backend import Work
 
 
 class Waiting:

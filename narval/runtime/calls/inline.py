@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from contextvars import copy_context
 
-from narval.runtime.calling import CurrentCall
-from narval.runtime.executors.contract import Inputs, Outcome, Task
-from narval.runtime.executors.conversion import answer
+from narval.runtime.calls.backend import Inputs, Outcome, Task
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.conversion import answer
 
 
 def answer_at_once(task: Task, inputs: Inputs, current: CurrentCall) -> Outcome:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from narval.runtime.calling import CurrentCall, current_call
+from narval.runtime.calls.context import CurrentCall, current_call
 
 logger = logging.getLogger("narval.action")
 

@@ -10,7 +10,7 @@ import asyncio
 import heapq
 from itertools import count
 
-from narval.runtime.clock import Clock
+from narval.runtime.system.clock import Clock
 
 
 class Naps:

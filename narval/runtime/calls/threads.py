@@ -14,9 +14,9 @@ from functools import partial
 from queue import SimpleQueue
 
 from narval.engines.events import Problem
-from narval.runtime.executors.contract import ABANDONED, Outcome, Work
-from narval.runtime.executors.conversion import answer
-from narval.runtime.executors.waiting import Waiting
+from narval.runtime.calls.backend import ABANDONED, Outcome, Work
+from narval.runtime.calls.conversion import answer
+from narval.runtime.calls.fair_queue import Waiting
 
 
 class _Thread:

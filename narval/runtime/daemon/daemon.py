@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval.definitions.library import Definition, Parsed
-from narval.engines import import_engines
+from narval.engines.registry import import_engines
 from narval.errors import (
     DaemonGoneError,
     Fault,
@@ -23,35 +23,38 @@ from narval.errors import (
     RequestError,
     StoreError,
 )
-from narval.memory.decay import Idle
-from narval.memory.trouble import read_error
-from narval.runtime.agents import Agent, Run
-from narval.runtime.alarm import Alarm, alarm
-from narval.runtime.asking import Asking
-from narval.runtime.awaited import Awaited, future, settle
-from narval.runtime.clock import Clock, SimulatedClock, SystemClock
-from narval.runtime.declared import declare_library, declare_memory, read_memory, start_declared
-from narval.runtime.deeds import Deed, Forgetting
-from narval.runtime.executor import Executor
-from narval.runtime.executors.printing import capture_output
-from narval.runtime.home import Home
-from narval.runtime.hot import HotFiles, Seen, differences
-from narval.runtime.inbox import Inbox
-from narval.runtime.loader import Loaded, Loader
-from narval.runtime.logbook import Logbook
-from narval.runtime.loop import Loop, Request
-from narval.runtime.losses import own_up
-from narval.runtime.perform import Modules, Performer
-from narval.runtime.programs.place import programs_of
-from narval.runtime.recovery import restore, restore_runs
-from narval.runtime.renewal import Renewal
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import Settings
-from narval.runtime.store import Store
-from narval.runtime.stores import open_store
-from narval.runtime.turn import ACTED, Turn
-from narval.runtime.zone import machine_zone
-from narval.source import Source
+from narval.memory.elements.control_elements import ACTED
+from narval.memory.elements.error_element import read_error
+from narval.memory.retention import Idle
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.damage_report import own_up
+from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
+from narval.runtime.agent.jobs import Deed, Forgetting
+from narval.runtime.agent.loop import Loop, Request
+from narval.runtime.agent.recovery import restore, restore_runs
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.dispatcher import Modules, Performer
+from narval.runtime.calls.executor import Executor
+from narval.runtime.calls.output_capture import capture_output
+from narval.runtime.calls.process_code.questions import Asking
+from narval.runtime.calls.programs.backend import programs_of
+from narval.runtime.daemon.inbox import Inbox
+from narval.runtime.daemon.reload import Renewal
+from narval.runtime.daemon.waiters import Awaited, future, settle
+from narval.runtime.daemon.watcher import HotFiles, Seen, differences
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings
+from narval.runtime.store.open import open_store
+from narval.runtime.store.store import Store
+from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
+from narval.runtime.system.log import Logbook
+from narval.runtime.system.wall_timer import Alarm, alarm
+from narval.runtime.system.zone import machine_zone
+from narval.source.text import Source
 
 log = logging.getLogger("narval.daemon")
 

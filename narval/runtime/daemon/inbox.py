@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval.errors import ElementError, NarvalError, SurroundingsError
-from narval.memory.element import MAX_BYTES, Origin, elements_of
-from narval.runtime.breath import Breath
-from narval.runtime.loader import BACKUPS
-from narval.runtime.notices import Settling
-from narval.runtime.schemas import Schemas
-from narval.runtime.turn import Turn
+from narval.memory.elements.canonical import MAX_BYTES, elements_of
+from narval.memory.elements.element import Origin
+from narval.runtime.agent.turn import Turn
+from narval.runtime.home.loader import BACKUPS
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.system.file_events import Settling
+from narval.runtime.system.time_slice import Breath
 
 log = logging.getLogger("narval.inbox")
 

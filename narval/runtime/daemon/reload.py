@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from narval.errors import DefinitionError
-from narval.runtime.hot import Seen, differences, look
-from narval.runtime.settings import AT_START, FILE, Settings
-from narval.runtime.turn import Turn
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.watcher import Seen, differences, look
+from narval.runtime.home.settings import AT_START, FILE, Settings
 
 if TYPE_CHECKING:
-    from narval.runtime.daemon import Daemon
+    from narval.runtime.daemon.daemon import Daemon
 
 log = logging.getLogger("narval.daemon")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.errors import Fault, NarvalError
-from narval.runtime.home import Home
-from narval.runtime.inbox import FOLDER, Inbox
-from narval.runtime.loader import Loaded, Loader
-from narval.runtime.notices import Notices, Settling
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import Settings, read_settings
+from narval.runtime.daemon.inbox import FOLDER, Inbox
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings, read_settings
+from narval.runtime.system.file_events import Notices, Settling
 
 log = logging.getLogger("narval.files")
 

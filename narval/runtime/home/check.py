@@ -7,23 +7,24 @@ from pathlib import Path
 from time import time as now
 from typing import Any
 
-from narval.definitions import automaton_checks
-from narval.definitions.automaton import Automaton
+from narval.definitions.automaton import checks
+from narval.definitions.automaton.definition import Automaton
 from narval.definitions.library import Definition, Library
-from narval.definitions.process import Process
-from narval.definitions.process_checks import doubts
-from narval.definitions.recipe import Recipe, Time
-from narval.definitions.recipe_words import FIELDS
-from narval.definitions.schedule import finer_omitted, schedule_of
-from narval.engines import runnable
+from narval.definitions.process.checks import doubts
+from narval.definitions.process.definition import Process
+from narval.definitions.recipe.definition import Recipe
+from narval.definitions.recipe.vocabulary import FIELDS
+from narval.definitions.schedule import Time, finer_omitted, schedule_of
+from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
-from narval.runtime.declared import SHOWN, refused
-from narval.runtime.home import Home
-from narval.runtime.loader import Loaded, Loader
-from narval.runtime.schemas import Schemas
-from narval.runtime.settings import read_settings
-from narval.runtime.turn import START_PLANS
-from narval.source import Source, read_xml
+from narval.memory.elements.control_elements import START_PLANS
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.memory_file import SHOWN, refused
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import read_settings
+from narval.source.text import Source
+from narval.source.xml import read_xml
 
 A_DAY = 86400.0
 """Zones differ by no more than about that."""
@@ -90,7 +91,7 @@ def _of_recipe(recipe: Recipe) -> Iterator[tuple[int, str]]:
 
 
 def _of_automaton(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    yield from automaton_checks.warnings(automaton)
+    yield from checks.warnings(automaton)
     yield from _of_dates(time for state in automaton.states.values() for time in state.after)
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 import msgspec
 
 from narval.definitions.library import Definition, Library
-from narval.definitions.process import Process
+from narval.definitions.process.definition import Process
 from narval.errors import DefinitionError
-from narval.runtime.exploration.anatomy import ANATOMIES
-from narval.runtime.exploration.findings import Finding, findings
-from narval.runtime.exploration.reach import unreached
-from narval.runtime.exploration.walk import explore
-from narval.runtime.home import Home
-from narval.runtime.loader import Loaded, Loader
-from narval.source import Source, read_xml
+from narval.exploration.findings import Finding, findings
+from narval.exploration.reachability import unreached
+from narval.exploration.search import explore
+from narval.exploration.structure import ANATOMIES
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.source.text import Source
+from narval.source.xml import read_xml
 
 SECONDS = 10.0
 """So long is one definition explored, unless one asks for more."""

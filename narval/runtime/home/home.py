@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+import narval
 from narval.errors import HomeHeldError, NoHomeError, OperatorError, RequestError, SurroundingsError
 
 PARTS = ("etc", "recipes", "modules", "data")
@@ -193,7 +194,7 @@ class Home:
 
     def may_be_copied(self) -> bool:
         """Whether the store is a file one may read, and nobody is at work on it."""
-        from narval.runtime.settings import Settings
+        from narval.runtime.home.settings import Settings
 
         return os.access(self.store, os.R_OK) and self.holder() is None and not Settings.load(self.path).store
 
@@ -241,7 +242,7 @@ class Home:
 
 def shipped() -> Path:
     """The sample home: beside the package when it is installed, else the repository itself."""
-    package = Path(__file__).resolve().parent.parent
+    package = Path(narval.__file__).resolve().parent
     for sample in (package / "home", package.parent):
         if (sample / "recipes").is_dir() and (sample / "modules").is_dir():
             return sample

@@ -7,7 +7,6 @@ then those of what they say of each other.
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,14 +17,15 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions import KINDS, SUFFIXES, XSLT, parse
+from narval.definitions.kinds import KINDS, XSLT, parse, suffixes
 from narval.definitions.library import Definition, Library, Parsed, check_targets
-from narval.definitions.process import Process
-from narval.definitions.process_composition import compose_all, pinned
+from narval.definitions.process.composition import compose_all, pinned
+from narval.definitions.process.definition import Process
 from narval.errors import DefinitionError, Fault
-from narval.runtime.modules import Imported, Lease, Module, Versions, import_modules, stem_of
-from narval.runtime.scripts.syntax import faults_of_scripts
-from narval.source import MAX_BYTES, Source, read_xml
+from narval.runtime.home.modules import Imported, Lease, Module, Versions, import_modules, stem_of
+from narval.runtime.scripts.checks import faults_of_scripts
+from narval.source.text import MAX_BYTES, Source
+from narval.source.xml import read_xml
 
 RECIPES, MODULES = "recipes", "modules"
 BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".tmp")
@@ -315,9 +315,9 @@ class _Found:
         self._home, self._inside = home, home.resolve()
         self.sources: list[Source] = []
         self.faults: list[Fault] = []
-        for folder, suffixes in ((RECIPES, tuple(SUFFIXES)), (MODULES, (".py",))):
+        for folder, endings in ((RECIPES, tuple(suffixes())), (MODULES, (".py",))):
             for path in sorted(self._files(home / folder)):
-                if path.name.endswith(suffixes):
+                if path.name.endswith(endings):
                     self._take(path)
 
     def _files(self, folder: Path) -> Iterator[Path]:
@@ -340,17 +340,6 @@ class _Found:
                 self.sources.append(Source(relative, path.read_bytes()))
         except OSError as error:
             self.faults.append(Fault(relative, 1, 1, f"cannot be read: {error.strerror}"))
-
-
-def read_definition(kind: str, path: str, data: bytes) -> Definition:
-    """A definition from the bytes that the store kept of it (its `xml`). Raises DefinitionError.
-
-    It was good when it was kept: what a later narval finds wrong with it is no reason not to end what began.
-    """
-    source = Source(path, data)
-    root = read_xml(source) if KINDS[kind].roots else None
-    parsed: Parsed = importlib.import_module(KINDS[kind].parser).parse(source, root)
-    return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]
 
 
 def _as_it_is(definition: Definition, library: Library) -> Definition:

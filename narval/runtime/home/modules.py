@@ -22,12 +22,12 @@ from types import ModuleType, TracebackType
 
 import msgspec
 
-from narval.definitions.action import Action
-from narval.definitions.action_parser import actions_of
-from narval.definitions.code import DECLARATION as CODE_DECLARATION
-from narval.definitions.code import Code
+from narval.definitions.action.definition import Action
+from narval.definitions.action.parser import actions_of
+from narval.definitions.process.code import DECLARATION as CODE_DECLARATION
+from narval.definitions.process.code import Code
 from narval.errors import DefinitionError, Fault
-from narval.source import Source
+from narval.source.text import Source
 
 _numbers = itertools.count(1)
 
@@ -191,7 +191,7 @@ def _declared(module: ModuleType, source: Source) -> tuple[list[Found], list[Fau
     actions, faults = actions_of(module, source)
     if not _uses_code(module):  # most modules have actions alone, and need no more
         return list(actions), faults
-    from narval.definitions.code_parser import code_of
+    from narval.definitions.process.code_parser import code_of
 
     code, more = code_of(module, source)
     return [*actions, *code], sorted({*faults, *more})

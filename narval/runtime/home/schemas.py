@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from lxml import etree
 
 from narval.errors import ElementError, Fault
-from narval.memory.element import parse, parse_untrusted
+from narval.memory.elements.canonical import parse_untrusted
+from narval.memory.elements.element import parse
 
 SUFFIXES = (".rng", ".dtd")
 MAX_BYTES = 1024 * 1024

@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from narval.definitions.hint import closest
+from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError
-from narval.runtime.executors.contract import Limits
-from narval.source import Source
+from narval.source.text import Source
 
 FILE = "etc/narval.toml"
 
@@ -231,3 +230,22 @@ def _keys(text: str, key: str) -> Iterator[tuple[int, int]]:
     )
     for found in re.finditer(written, text, re.MULTILINE):
         yield found.start("key"), found.end()
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may go on at once, and for how long.
+
+    `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
+    for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
+    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
+    when it starts (None: as many as there are).
+    """
+
+    threads: int = min(32, 4 + (os.cpu_count() or 1))
+    workers: int = max(2, os.cpu_count() or 1)
+    worker_start: float = 60.0
+    worker_idle: float = 120.0
+    patience: float = 1.0
+    folders: tuple[str, ...] = ()
+    transform_memory: int = 1024 * 1024 * 1024
+    worker_memory: int | None = None

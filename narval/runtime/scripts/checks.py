@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from narval.definitions.library import Definition
-from narval.definitions.process import Node, Process
+from narval.definitions.process.definition import Node, Process
 from narval.errors import Fault
-from narval.runtime.scripts.running import LANGUAGES, MEMORY, STACK
+from narval.runtime.scripts.interpreters import LANGUAGES, MEMORY, STACK
 
 SCRIPTS = ("execute", "backtrack", "allowBacktrack")
 """The properties of a node of the type `script` that are scripts (section 10)."""

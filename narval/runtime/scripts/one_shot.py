@@ -1,4 +1,4 @@
-"""The program that answers one question to a script, and ends: `python -m narval.runtime.scripts.once`.
+"""The program that answers one question to a script, and ends: `python -m narval.runtime.scripts.one_shot`.
 
 The question comes on standard input, the answer goes to standard output; what the script prints, to standard
 error. Who asks kills it when it takes too long.
@@ -12,8 +12,8 @@ from functools import partial
 import msgspec
 
 from narval.errors import ActionError
-from narval.runtime.executors.allowance import bound_memory
-from narval.runtime.scripts.running import MEMORY, Script, run
+from narval.runtime.scripts.interpreters import MEMORY, Script, run
+from narval.runtime.system.memory_limit import bound_memory
 
 ROOM = 512 * 1024 * 1024
 """What the interpreters need beside what a script may have."""

@@ -29,8 +29,8 @@ from narval.engines.commands import (
 )
 from narval.engines.events import Event, Produced, Returned, Signalled
 from narval.errors import PatternError, UnreadableError
-from narval.memory.element import Element, Origin
-from narval.memory.match import Bound
+from narval.memory.elements.element import Element, Origin
+from narval.memory.patterns.pattern import Bound
 
 Tracked = Call | Abandon | Watch | Unwatch | Wake | Unwake | Reserve | Release
 """The commands whose effect outlives the turn and stands in no table: recovery needs them back."""

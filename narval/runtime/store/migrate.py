@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from narval.errors import StoreError
-from narval.runtime.sqlite import trouble
+from narval.runtime.store.sqlite import trouble
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narval.runtime.store import Durability, Store, VolatileStore
+from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.store import Durability, Store
 
 
 def open_store(where: Path | str | None, durability: Durability = "crash", *, patience: float = 5.0) -> Store:
@@ -14,6 +15,6 @@ def open_store(where: Path | str | None, durability: Durability = "crash", *, pa
     """
     if where is None:
         return VolatileStore()
-    from narval.runtime.database import open_database
+    from narval.runtime.store.sql import open_database
 
     return open_database(where, durability, patience)

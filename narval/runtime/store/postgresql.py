@@ -11,8 +11,8 @@ from sqlalchemy import Engine, create_engine, inspect, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from narval.errors import StoreError
-from narval.runtime import statements, tables
-from narval.runtime.sqlite import trouble
+from narval.runtime.store import statements, tables
+from narval.runtime.store.sqlite import trouble
 
 
 def file_of(url: str) -> Path | None:

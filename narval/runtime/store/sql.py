@@ -15,24 +15,23 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from narval import __version__
 from narval.errors import SettingsError, StoreError, UnreadableError
-from narval.memory.element import Element
-from narval.runtime import statements
-from narval.runtime.codec import decode_origin
-from narval.runtime.sqlite import File, trouble
-from narval.runtime.statements import Rows
-from narval.runtime.store import (
+from narval.memory.elements.element import Element
+from narval.runtime.store import statements
+from narval.runtime.store.batch import (
     Batch,
     DefinitionRow,
-    Durability,
     JournalRow,
     KeptElement,
     MomentRow,
     QueuedRow,
     RunRow,
     SnapshotRow,
-    Store,
     slots_of,
 )
+from narval.runtime.store.codec import decode_origin
+from narval.runtime.store.sqlite import File, trouble
+from narval.runtime.store.statements import Rows
+from narval.runtime.store.store import Durability, Store
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -271,7 +270,7 @@ def _driver(where: Path | str, durability: Durability, patience: float) -> Drive
     """What connects to the file of a SQLite store, or to the URL of any other."""
     if isinstance(where, Path) or "://" not in where:
         return File(Path(where).absolute(), durability, patience)
-    from narval.runtime.server import Server, file_of
+    from narval.runtime.store.postgresql import Server, file_of
 
     file = file_of(where)
     return Server(where) if file is None else File(file, durability, patience)
@@ -287,7 +286,7 @@ def _begin(driver: Driver, writer: Any) -> None:
         if known.get("clean") != "1":
             driver.look_through(writer)
         if version != statements.HEAD:
-            from narval.runtime.migrating import migrate
+            from narval.runtime.store.migrate import migrate
 
             migrate(driver.engine(), driver.name)
         driver.shrink(writer)

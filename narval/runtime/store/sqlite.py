@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narval.errors import StoreError
-from narval.runtime import statements
-from narval.runtime.store import Durability
+from narval.runtime.store import statements
+from narval.runtime.store.store import Durability
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

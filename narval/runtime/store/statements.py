@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from narval import __version__
-from narval.runtime.codec import encode_entry, encode_origin
-from narval.runtime.store import SLOTS, Batch
+from narval.runtime.store.batch import SLOTS, Batch
+from narval.runtime.store.codec import encode_entry, encode_origin
 
 HEAD = "0001"
 """The version of the tables: the last one under `migrations/versions`."""

@@ -4,7 +4,7 @@ SQLAlchemy Core defines both and writes the SQL for the database in use, which i
 cursor: Core's execute costs ten times a SQLite insert. What it writes for SQLite stands in `sqlite.sql` (see
 `statements.py`): a start with a file does not import this module. After a change of it:
 
-    python -m narval.runtime.tables
+    python -m narval.runtime.store.tables
 
 The journal has one row for each *entry*: an event with the changes and commands that followed. The design
 asks for a row per change; one row holds together what one advance decided, and is one insert. `seq` numbers
@@ -52,7 +52,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
-from narval.runtime.statements import HEADING, SQLITE
+from narval.runtime.store.statements import HEADING, SQLITE
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -375,7 +375,7 @@ def sqlite_text() -> str:
 
 
 _TITLE = """\
--- Written by `python -m narval.runtime.tables`, from the tables and statements of that module.
+-- Written by `python -m narval.runtime.store.tables`, from the tables and statements of that module.
 """
 
 

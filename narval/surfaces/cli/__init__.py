@@ -9,8 +9,8 @@ from typing import cast
 import click
 
 from narval import __version__
+from narval.operations.lazy_table import Lazily
 from narval.surfaces.cli.command import Command, Commands, common_options
-from narval.surfaces.lazily import Lazily
 
 _WHERE = {
     "init": "homes",

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.errors import DefinitionError, Fault
+from narval.operations.text import clean, clean_lines
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.session import Session
-from narval.surfaces.text import clean, clean_lines
 
 if TYPE_CHECKING:
-    from narval.runtime.daemon import Daemon
-    from narval.runtime.executors.contract import Task
-    from narval.runtime.programs.output import Heard
+    from narval.runtime.calls.backend import Task
+    from narval.runtime.calls.programs.output import Heard
+    from narval.runtime.daemon.daemon import Daemon
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -50,8 +50,8 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     """The run when it is over, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
-    from narval.runtime.daemon import Daemon
-    from narval.surfaces.operations import Operations
+    from narval.operations.operations import Operations
+    from narval.runtime.daemon.daemon import Daemon
 
     daemon = await Daemon.open(None)
     try:
@@ -78,9 +78,10 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
 
 async def _load(daemon: Daemon, file: Path) -> str:
     """The name of the automaton in a file, whatever the file is called."""
-    from narval.definitions.automaton import Automaton
-    from narval.definitions.automaton_parser import parse
-    from narval.source import Source, read_xml
+    from narval.definitions.automaton.definition import Automaton
+    from narval.definitions.automaton.parser import parse
+    from narval.source.text import Source
+    from narval.source.xml import read_xml
 
     try:
         source = Source(str(file), file.read_bytes())

@@ -23,8 +23,8 @@ from narval.errors import (
     PatternError,
     SurroundingsError,
 )
+from narval.operations.text import clean_lines
 from narval.surfaces.cli.session import Session
-from narval.surfaces.text import clean_lines
 
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
 

@@ -13,19 +13,19 @@ import click
 
 from narval import __version__
 from narval.errors import DaemonGoneError
-from narval.surfaces import lasting, render
+from narval.operations.text import clean, clean_lines, counted, duration, fault_line
+from narval.surfaces.cli import render, startup_gc
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, asking, reach
-from narval.surfaces.columns import LATER, RUNS, table
-from narval.surfaces.text import clean, clean_lines, counted, duration, fault_line
+from narval.surfaces.cli.tables import LATER, RUNS, table
 
 if TYPE_CHECKING:
     import asyncio
 
-    from narval.runtime.daemon import Daemon
-    from narval.runtime.home import Home
-    from narval.runtime.service import ServiceManager
+    from narval.runtime.daemon.daemon import Daemon
+    from narval.runtime.home.home import Home
+    from narval.runtime.system.systemd import ServiceManager
 
 Summary = dict[str, Any]
 
@@ -50,7 +50,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
     """
-    lasting.begin()  # until it is ready
+    startup_gc.begin()  # until it is ready
     import asyncio
 
     home, began = session.home, time.monotonic()
@@ -68,9 +68,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.runtime.service import ServiceManager, is_journal, journal_command
-    from narval.surfaces.cli.alone import serving
-    from narval.surfaces.operations import Operations
+    from narval.operations.operations import Operations
+    from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
+    from narval.surfaces.cli.without_daemon import serving
 
     manager = ServiceManager()
     async with serving(home) as daemon:
@@ -84,7 +84,7 @@ async def _work(
             with _signals(daemon, work, manager):
                 ready(await operations.status(), len((await operations.definitions())["definitions"]))
                 manager.ready(operations.summary())
-                lasting.end()
+                startup_gc.end()
                 await asyncio.wait([work])
         finally:
             alive.cancel()
@@ -191,7 +191,7 @@ def _told_on_standard_error() -> Iterator[None]:
     """Have warnings and errors of the log on standard error too; all of it where that is the journal."""
     import logging
 
-    from narval.runtime.service import JournalFormatter, is_journal
+    from narval.runtime.system.systemd import JournalFormatter, is_journal
 
     class Calm(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from narval.operations.text import clean, fault_line
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session
-from narval.surfaces.columns import ACTIONS, DEFINITIONS, table
-from narval.surfaces.text import clean, fault_line
+from narval.surfaces.cli.tables import ACTIONS, DEFINITIONS, table
 
 
 @command("definitions", example="narval definitions")

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from narval.errors import HomeHeldError, NarvalError, RequestError
-from narval.memory.element import Element
-from narval.runtime.daemon import Daemon
-from narval.runtime.home import PARTS, Home, shipped
-from narval.surfaces.cli.alone import serving
-from narval.surfaces.operations import Operations
+from narval.memory.elements.element import Element
+from narval.operations.operations import Operations
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import PARTS, Home, shipped
+from narval.surfaces.cli.without_daemon import serving
 
 SCRATCH = Path(".demo")
 NOTHING_MORE = 3600.0

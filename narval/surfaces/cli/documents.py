@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from narval.errors import ElementError
-from narval.surfaces.text import clean
+from narval.operations.text import clean
 
 ROOM = 24 * 1024 * 1024
 """Bytes of documents that go into one request, of which all are added or none."""
@@ -55,7 +55,7 @@ def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) ->
     for file in files:
         documents.append(_read(file, progress))
         if len(documents[-1]) > ROOM:
-            from narval.memory.element import elements_of
+            from narval.memory.elements.canonical import elements_of
 
             with naming([file], documents[-1:]):
                 elements_of(documents[-1])
@@ -100,7 +100,7 @@ def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[No
 
 def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
     if len(files) > 1:
-        from narval.memory.element import elements_of
+        from narval.memory.elements.canonical import elements_of
 
         for file, document in zip(files, documents, strict=True):
             try:

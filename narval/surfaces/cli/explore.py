@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from narval.errors import Fault
-from narval.runtime.exploration.findings import Finding
-from narval.runtime.exploration.homes import Report, explore_home
+from narval.exploration.findings import Finding
+from narval.operations.text import clean, counted, duration
+from narval.runtime.home.explore import Report, explore_home
 from narval.surfaces.cli.session import Session
-from narval.surfaces.text import clean, counted, duration
 
 _CLEAR = "\r\x1b[K"
 """Takes back the line of progress."""

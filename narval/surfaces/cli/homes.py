@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from narval.operations.text import clean, counted
 from narval.surfaces.cli.command import NOT_WELL, Folder, command
 from narval.surfaces.cli.session import Session
-from narval.surfaces.text import clean, counted
 
 if TYPE_CHECKING:
     from narval.errors import Fault
-    from narval.runtime.home import Home
+    from narval.runtime.home.home import Home
 
 
 @command("init", example="narval init ~/.narval\nnarval init ~/mine --bare")
@@ -26,7 +26,7 @@ def init(session: Session, directory: Path | None, bare: bool) -> None:
 
     DIR is the folder to make; without it, the home that other commands would use.
     """
-    from narval.runtime.home import Home
+    from narval.runtime.home.home import Home
 
     chosen = directory or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
     path = Home.create(Path(chosen), bare=bare).path
@@ -40,7 +40,7 @@ def _run(path: Path) -> str:
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
     """The scenarios among files and folders, and the rest; without any, the scenarios of the home."""
-    from narval.surfaces.simulation.finding import is_scenario_file, scenario_files
+    from narval.simulation.files import is_scenario_file, scenario_files
 
     if not paths:
         return scenario_files(home), []
@@ -95,8 +95,8 @@ def check(
     the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
     be; warnings and notes are none.
     """
-    from narval.runtime.check import check_home
-    from narval.surfaces.simulation.finding import faults_of_scenarios
+    from narval.runtime.home.check import check_home
+    from narval.simulation.files import faults_of_scenarios
 
     scenarios, others = _parted(session.home, paths)
     faults = check_home(session.home, others) if others or not paths else []
@@ -109,7 +109,7 @@ def check(
         for each in faults
     ]  # fmt: skip
     if explore:
-        from narval.surfaces.cli.exploring import tell
+        from narval.surfaces.cli.explore import tell
 
         well = tell(session, faults, form, _count(faults), paths, states, seconds)
         context.exit(0 if well else NOT_WELL)
@@ -135,6 +135,6 @@ def service(session: Session) -> None:
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; `loginctl enable-linger` has it run without one.
     """
-    from narval.surfaces.unit import unit
+    from narval.surfaces.cli.systemd_unit import unit
 
     session.give({"unit": unit(session.home)}, lambda found: click.echo(found["unit"], nl=False))

@@ -8,12 +8,12 @@ from typing import Any, BinaryIO
 
 import click
 
+from narval.operations.text import took, xml_text
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
+from narval.surfaces.cli.render import fault_of
 from narval.surfaces.cli.session import Asked, Session, asking
-from narval.surfaces.columns import ELEMENTS, table
-from narval.surfaces.render import fault_of
-from narval.surfaces.text import took, xml_text
+from narval.surfaces.cli.tables import ELEMENTS, table
 
 SLICE = 20.0
 """Seconds for which a daemon is asked at a time to wait for the end of a run."""

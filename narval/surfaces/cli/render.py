@@ -10,7 +10,21 @@ from typing import Any
 
 import click
 
-from narval.surfaces.columns import (
+from narval.operations.text import (
+    Row,
+    clean,
+    clean_lines,
+    counted,
+    duration,
+    moment,
+    moment_exactly,
+    moment_there,
+    shortened,
+    size,
+    took,
+    zone,
+)
+from narval.surfaces.cli.tables import (
     ATTRIBUTES,
     CALLS,
     LATER,
@@ -24,20 +38,6 @@ from narval.surfaces.columns import (
     Column,
     fields,
     table,
-)
-from narval.surfaces.text import (
-    Row,
-    clean,
-    clean_lines,
-    counted,
-    duration,
-    moment,
-    moment_exactly,
-    moment_there,
-    shortened,
-    size,
-    took,
-    zone,
 )
 
 _A = {"automaton": "an"}

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from narval.surfaces import render
-from narval.surfaces.columns import SNIPPET
-from narval.surfaces.simulation.rehearsal import Found, Report
-from narval.surfaces.simulation.scenario import Scenario, Wish
-from narval.surfaces.simulation.story import Line
-from narval.surfaces.text import clean, counted, duration, shortened
+from narval.operations.text import clean, counted, duration, shortened
+from narval.simulation.scenario import Scenario, Wish
+from narval.simulation.simulation import Found, Report
+from narval.simulation.trace import Line
+from narval.surfaces.cli import render
+from narval.surfaces.cli.tables import SNIPPET
 
 MOST_TOLD = 20
 """So many runs are told of that wait at the end, or failed."""

@@ -6,12 +6,12 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.surfaces import render
+from narval.operations.text import xml_text
+from narval.surfaces.cli import render
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.documents import documents_of, naming
 from narval.surfaces.cli.session import Session, asking
-from narval.surfaces.columns import RUNS, table
-from narval.surfaces.text import xml_text
+from narval.surfaces.cli.tables import RUNS, table
 
 SLICE = 3600.0
 """Seconds for which a daemon is asked at a time to wait for something to happen: nothing is polled."""
@@ -67,7 +67,7 @@ def show(
         answer = session.ask("graph", run=run, at=at)
         session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     elif svg is not None:
-        from narval.surfaces.drawing import svg as drawn
+        from narval.surfaces.cli.svg import svg as drawn
 
         svg.write(drawn(session.ask("graph", run=run, at=at)["dot"]))
     else:

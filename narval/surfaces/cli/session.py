@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from narval.errors import HomeHeldError, NarvalError
-from narval.surfaces import client
-from narval.surfaces.lasting import lasting
-from narval.surfaces.text import json_bytes
+from narval.operations.text import json_bytes
+from narval.surfaces.cli.startup_gc import lasting
+from narval.surfaces.control import client
 
 if TYPE_CHECKING:
-    from narval.runtime.home import Home
-    from narval.surfaces.cli.alone import Alone, Working
+    from narval.runtime.home.home import Home
+    from narval.surfaces.cli.without_daemon import Alone, Working
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Session:
     @cached_property
     def home(self) -> Home:
         """The home. Raises NoHomeError."""
-        from narval.runtime.home import Home
+        from narval.runtime.home.home import Home
 
         return Home.find(self.directory, os.environ)
 
@@ -99,7 +99,7 @@ def asking(home: Home, *, working: bool = False) -> Iterator[Asked]:
 
 def _opened(home: Home, *, working: bool) -> Alone | Working:
     with lasting():
-        from narval.surfaces.cli.alone import Alone, Working
+        from narval.surfaces.cli.without_daemon import Alone, Working
 
         return Working(home) if working else Alone(home)
 

@@ -11,26 +11,26 @@ import click
 import msgspec
 
 from narval.errors import RequestError
+from narval.operations.text import clean
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
-from narval.surfaces.text import clean
 
 if TYPE_CHECKING:
-    from narval.runtime.home import Home
-    from narval.surfaces.simulation.scenario import Scenario, When
-    from narval.surfaces.simulation.stage import Stage
-    from narval.surfaces.simulation.story import Line
-    from narval.surfaces.simulation.telling import Told
+    from narval.runtime.home.home import Home
+    from narval.simulation.scenario import Scenario, When
+    from narval.simulation.simulated_home import Stage
+    from narval.simulation.trace import Line
+    from narval.surfaces.cli.render_simulation import Told
 
 
 def _read_date(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
-    from narval.surfaces.simulation.scenario_parser import read_date
+    from narval.simulation.parser import read_date
 
     return _read(read_date, given)
 
 
 def _read_when(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
-    from narval.surfaces.simulation.scenario_parser import read_when
+    from narval.simulation.parser import read_when
 
     return _read(read_when, given)
 
@@ -79,7 +79,7 @@ def simulate(
     called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
     or something expected is not so.
     """
-    from narval.surfaces.simulation.stage import stage
+    from narval.simulation.simulated_home import stage
 
     home = session.home
     here = stage(home)
@@ -102,9 +102,9 @@ def simulate(
 
 def _scenarios(home: Home, here: Stage, names: tuple[str, ...]) -> list[Scenario]:
     """What is to be played. Raises RequestError for what is neither a definition nor a scenario."""
-    from narval.engines import runnable
-    from narval.surfaces.simulation import finding
-    from narval.surfaces.simulation.scenario import of_definition
+    from narval.engines.registry import runnable
+    from narval.simulation import files as finding
+    from narval.simulation.scenario import of_definition
 
     if not names:
         files = finding.scenario_files(home)
@@ -121,10 +121,10 @@ def _scenarios(home: Home, here: Stage, names: tuple[str, ...]) -> list[Scenario
 
 
 def _unknown(home: Home, here: Stage, name: str) -> str:
-    from narval.definitions.hint import closest
-    from narval.engines import runnable
-    from narval.surfaces.simulation import finding
-    from narval.surfaces.simulation.scenario_parser import name_of
+    from narval.definitions.suggestions import closest
+    from narval.engines.registry import runnable
+    from narval.simulation import files as finding
+    from narval.simulation.parser import name_of
 
     library = here.loaded.library
     known = [each.full_name for each in library if runnable(library, each.full_name) is not None]
@@ -136,13 +136,13 @@ def _play(here: Stage, scenario: Scenario, *, told: bool, brief: bool) -> dict[s
     """Play one, telling of it as it goes on."""
     import asyncio
 
-    from narval.surfaces.simulation import telling
-    from narval.surfaces.simulation.rehearsal import rehearse, start_of
+    from narval.simulation.simulation import rehearse, start_of
+    from narval.surfaces.cli import render_simulation
 
     start = start_of(here, scenario)
-    teller = telling.Teller(here.zone)
+    teller = render_simulation.Teller(here.zone)
     if told:
-        click.echo(telling.heading(scenario, start, here.zone))
+        click.echo(render_simulation.heading(scenario, start, here.zone))
 
     def tell(lines: list[Line]) -> None:
         if told and not brief:
@@ -150,8 +150,8 @@ def _play(here: Stage, scenario: Scenario, *, told: bool, brief: bool) -> dict[s
 
     report = asyncio.run(rehearse(here, scenario, start, tell))
     if told:
-        _write(telling.ending(report))
-    return {"plain": telling.plain(report), "well": report.well}
+        _write(render_simulation.ending(report))
+    return {"plain": render_simulation.plain(report), "well": report.well}
 
 
 def _write(lines: Iterable[Told]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from narval.runtime.home import Home, shipped
+from narval.runtime.home.home import Home, shipped
 
 
 def unit(home: Home, program: str = sys.executable) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import click
 
-from narval.surfaces.text import Row, clean, counted, duration, moment, shortened, took, zone
+from narval.operations.text import Row, clean, counted, duration, moment, shortened, took, zone
 
 SNIPPET = 100
 """So much of an element's XML is shown in a table."""

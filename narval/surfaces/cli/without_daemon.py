@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
-from narval.runtime.daemon import Daemon
-from narval.runtime.home import Home
-from narval.surfaces import client
-from narval.surfaces.control import ControlServer
-from narval.surfaces.operations import Operations
+from narval.operations.operations import Operations
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.surfaces.control import client
+from narval.surfaces.control.server import ControlServer
 
 READING = frozenset(
     {

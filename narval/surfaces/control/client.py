@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from narval.errors import DaemonGoneError
-from narval.surfaces import wire
+from narval.surfaces.control import wire
 
 PATIENCE = 5.0
 """Seconds within which a daemon that is alive greets who connects."""

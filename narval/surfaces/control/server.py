@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from narval import __version__
 from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
-from narval.surfaces import wire
+from narval.surfaces.control import wire
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,13 @@ from typing import Any
 from lxml import etree
 
 from narval.errors import RequestError
-from narval.memory.element import Element, canonical, elements_of
-from narval.runtime.clock import Clock
-from narval.runtime.daemon import Daemon
-from narval.runtime.home import Home
-from narval.surfaces.operations import Operations
-from narval.surfaces.runner import Runner
+from narval.memory.elements.canonical import canonical, elements_of
+from narval.memory.elements.element import Element
+from narval.operations.operations import Operations
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.runtime.system.clock import Clock
+from narval.surfaces.python.runner import Runner
 
 Given = str | bytes | Element | etree._Element
 
@@ -140,7 +141,7 @@ class Agent:
         `what` is the name of a definition, or a scenario: its file, or its text. The others take the place of
         what the scenario says. Raises DefinitionError, RequestError.
         """
-        from narval.surfaces.simulation import embedding
+        from narval.surfaces.python import simulate as embedding
 
         return embedding.simulate(self.daemon, self._runner, what, at=at, until=until, memory=memory)
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from narval.surfaces.embedded import Agent
-    from narval.surfaces.simulation.rehearsal import Report
-    from narval.surfaces.simulation.stage import Stage
+    from narval.simulation.simulated_home import Stage
+    from narval.simulation.simulation import Report
+    from narval.surfaces.python.agent import Agent
 
 HOME = "narval_home"
 LONGEST_STORY = 300
@@ -45,7 +45,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     if not file_path.name.endswith(".scenario.xml") and "scenarios" not in file_path.parent.parts:
         return None
-    from narval.surfaces.simulation.finding import is_scenario_file
+    from narval.simulation.files import is_scenario_file
 
     if not is_scenario_file(file_path):
         return None
@@ -58,7 +58,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """The one test it is."""
-        from narval.surfaces.simulation.scenario_parser import name_of
+        from narval.simulation.parser import name_of
 
         yield ScenarioItem.from_parent(self, name=name_of(str(self.path)))
 
@@ -74,11 +74,11 @@ class ScenarioItem(pytest.Item):
         """Play it. Raises NotAsExpected with its story."""
         import asyncio
 
-        from narval.surfaces.simulation import finding
-        from narval.surfaces.simulation.rehearsal import rehearse, start_of
+        from narval.simulation import files
+        from narval.simulation.simulation import rehearse, start_of
 
         stage = self._stage()
-        scenario = finding.read(stage, self.path)
+        scenario = files.read(stage, self.path)
         report = asyncio.run(rehearse(stage, scenario, start_of(stage, scenario)))
         if not report.well:
             raise NotAsExpected("\n".join(_told(report)))
@@ -97,8 +97,8 @@ class ScenarioItem(pytest.Item):
 
     def _stage(self) -> Stage:
         """The stage of the home; its definitions are read once."""
-        from narval.runtime.home import Home
-        from narval.surfaces.simulation.stage import stage
+        from narval.runtime.home.home import Home
+        from narval.simulation.simulated_home import stage
 
         stages = self.config.stash.setdefault(_STAGES, {})
         path = self._home()
@@ -118,10 +118,10 @@ class ScenarioItem(pytest.Item):
 
 def _told(report: Report) -> Iterator[str]:
     """The story of a scenario, then what it came to."""
-    from narval.surfaces.simulation import telling
+    from narval.surfaces.cli import render_simulation
 
-    story = [text for text, _ in telling.Teller(report.zone).told(report.lines)]
+    story = [text for text, _ in render_simulation.Teller(report.zone).told(report.lines)]
     if len(story) > LONGEST_STORY:
         yield f"… {len(story) - LONGEST_STORY} lines before"
     yield from story[-LONGEST_STORY:]
-    yield from (text for text, _ in telling.ending(report))
+    yield from (text for text, _ in render_simulation.ending(report))

@@ -12,16 +12,17 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from narval.errors import RequestError
-from narval.runtime.daemon import Daemon
-from narval.runtime.store import KeptElement
-from narval.source import Source
-from narval.surfaces.runner import Runner
-from narval.surfaces.simulation import finding, telling
-from narval.surfaces.simulation.memory_copy import Remembered
-from narval.surfaces.simulation.rehearsal import rehearse, start_of
-from narval.surfaces.simulation.scenario import Scenario, of_definition
-from narval.surfaces.simulation.scenario_parser import read_date, read_scenario, read_when
-from narval.surfaces.simulation.stage import Stage
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import KeptElement
+from narval.simulation import files
+from narval.simulation.memory_copy import Remembered
+from narval.simulation.parser import read_date, read_scenario, read_when
+from narval.simulation.scenario import Scenario, of_definition
+from narval.simulation.simulated_home import Stage
+from narval.simulation.simulation import rehearse, start_of
+from narval.source.text import Source
+from narval.surfaces.cli import render_simulation
+from narval.surfaces.python.runner import Runner
 
 MEMORIES = ("new", "now", "empty")
 
@@ -53,15 +54,15 @@ def simulate(
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
     start = daemon.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
-        return telling.plain(runner.run(rehearse(here, scenario, start)))
+        return render_simulation.plain(runner.run(rehearse(here, scenario, start)))
 
 
 def _scenario(here: Stage, what: str | Path) -> Scenario:
     if isinstance(what, str) and what.lstrip().startswith("<"):
         return read_scenario(Source.of_text("scenario", what), here.loaded.library, here.schemas)
-    path = finding.named(here.home, str(what))
+    path = files.named(here.home, str(what))
     if path is not None:
-        return finding.read(here, path)
+        return files.read(here, path)
     if isinstance(what, Path):
         raise RequestError(f"there is no scenario {what}")
     return of_definition(what)

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from narval.definitions.action import Action, Input, Output, action
-from narval.definitions.action_parser import actions_of
+from narval.definitions.action.definition import Action, Input, Output, action
+from narval.definitions.action.parser import actions_of
 from narval.errors import Fault
-from narval.source import Source
+from narval.source.text import Source
 
 
 def read(text: str, path: str = "modules/mail.py") -> tuple[list[Action], list[Fault]]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from narval.definitions import parse
-from narval.definitions.automaton import Automaton
-from narval.definitions.automaton_checks import warnings
-from narval.source import Source
+from narval.definitions.automaton.checks import warnings
+from narval.definitions.automaton.definition import Automaton
+from narval.definitions.kinds import parse
+from narval.source.text import Source
 
 GOOD = '<state name="start" command="a"/>'
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from narval.definitions import parse
-from narval.definitions.code import Code
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process import Process
-from narval.definitions.process_checks import doubts, names_asked
-from narval.definitions.process_composition import compose_all
-from narval.definitions.rubric import parse as parse_rubric
-from narval.source import Source
+from narval.definitions.process.checks import doubts, names_asked
+from narval.definitions.process.code import Code
+from narval.definitions.process.composition import compose_all
+from narval.definitions.process.definition import Process
+from narval.definitions.process.rubric import parse as parse_rubric
+from narval.source.text import Source
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from narval.definitions.code import ALL_EVENTS, EVENTS, Code, Place, made, mask_of
-from narval.definitions.converters import from_text, to_text
+from narval.definitions.process.attribute_types import from_text, to_text
+from narval.definitions.process.code import ALL_EVENTS, EVENTS, Code, Place, made, mask_of
 from narval.errors import ActionError
-from narval.runtime.modules import Imported, import_modules, key_of
-from narval.source import Source
+from narval.runtime.home.modules import Imported, import_modules, key_of
+from narval.source.text import Source
 
 HEAD = "from narval import *\nfrom narval import join, listener, predicate, node_type\n"
 

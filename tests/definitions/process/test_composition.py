@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from narval.definitions import parse
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process import Process
-from narval.definitions.process_composition import compose_all, pinned
+from narval.definitions.process.composition import compose_all, pinned
+from narval.definitions.process.definition import Process
 from narval.errors import Fault
-from narval.source import Source
+from narval.source.text import Source
 
 
 def read(name: str, within: str, group: str = "g", path: str = "") -> Process:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from narval.definitions import parse
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
 from narval.errors import Fault
-from narval.source import Source
+from narval.source.text import Source
 
 
 def faults_in(text: str) -> list[Fault]:

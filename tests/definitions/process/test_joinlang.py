@@ -5,19 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from narval.definitions.joinlang import parse, text_of
-from narval.definitions.lexemes import MOST_CHARACTERS, MOST_SLIPS
-from narval.definitions.statements import (
-    And,
-    ArcsRequired,
-    Join,
-    NodeRequired,
-    Not,
-    Or,
-    Predicate,
-    SetRequired,
-)
-from tests.definitions.process_texts import JOINLANG_WORDS, JOINS, placeless, texts
+from narval.definitions.process.joinlang import parse, text_of
+from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, SetRequired
+from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_SLIPS
+from narval.definitions.reading.syntax_tree import And, Not, Or, Predicate
+from tests.definitions.process.texts import JOINLANG_WORDS, JOINS, placeless, texts
 
 A, B = Predicate("a"), Predicate("b")
 

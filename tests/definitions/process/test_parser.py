@@ -7,19 +7,12 @@ import re
 
 import pytest
 
-from narval.definitions import parse
-from narval.definitions.process import External, Listening, MemoryGuard, Process
-from narval.definitions.statements import (
-    Accept,
-    ArcsRequired,
-    Discard,
-    If,
-    Not,
-    Predicate,
-    Skip,
-)
-from narval.memory.element import parse as parse_element
-from narval.source import Source
+from narval.definitions.kinds import parse
+from narval.definitions.process.definition import External, Listening, MemoryGuard, Process
+from narval.definitions.process.statements import Accept, ArcsRequired, Discard, If, Skip
+from narval.definitions.reading.syntax_tree import Not, Predicate
+from narval.memory.elements.element import parse as parse_element
+from narval.source.text import Source
 
 NAMESPACE = "http://sarasvati.googlecode.com/ProcessDefinition"
 

@@ -8,11 +8,11 @@ from xml.sax.saxutils import escape, quoteattr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.definitions import parse
+from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process import Process
-from narval.definitions.process_composition import compose_all
-from narval.source import Source
+from narval.definitions.process.composition import compose_all
+from narval.definitions.process.definition import Process
+from narval.source.text import Source
 
 NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6)
 ARC_NAMES = st.sampled_from(["", "", "reject", "Ünder", "𝒳"])

@@ -5,28 +5,25 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from narval.definitions import rubric
-from narval.definitions.lexemes import MOST_CHARACTERS, MOST_DEPTH, MOST_SLIPS, MOST_TERMS
-from narval.definitions.rubric import inward, parse, skipped_arcs, text_of
-from narval.definitions.statements import (
+from narval.definitions.process import rubric
+from narval.definitions.process.rubric import inward, parse, skipped_arcs, text_of
+from narval.definitions.process.statements import (
     Accept,
-    And,
     DateValue,
     DelayUntil,
     Discard,
     If,
     NamedDate,
-    Not,
     Number,
-    Or,
-    Predicate,
     RelativeDate,
     Skip,
     Statement,
     StringValue,
     Text,
 )
-from tests.definitions.process_texts import ALL_RESULTS, RUBRIC_WORDS, STATEMENTS, placeless, texts
+from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_DEPTH, MOST_SLIPS, MOST_TERMS
+from narval.definitions.reading.syntax_tree import And, Not, Or, Predicate
+from tests.definitions.process.texts import ALL_RESULTS, RUBRIC_WORDS, STATEMENTS, placeless, texts
 
 
 def read(text: str) -> Statement:

@@ -7,11 +7,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from narval.definitions import joinlang, rubric
-from narval.definitions.lexemes import is_name
-from narval.definitions.statements import (
+from narval.definitions.process import joinlang, rubric
+from narval.definitions.process.statements import (
     Accept,
-    And,
     ArcsRequired,
     DateValue,
     DelayUntil,
@@ -19,16 +17,15 @@ from narval.definitions.statements import (
     If,
     NamedDate,
     NodeRequired,
-    Not,
     Number,
-    Or,
-    Predicate,
     RelativeDate,
     SetRequired,
     Skip,
     StringValue,
     Text,
 )
+from narval.definitions.reading.lexer import is_name
+from narval.definitions.reading.syntax_tree import And, Not, Or, Predicate
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9._]{0,8}", fullmatch=True).filter(
     lambda name: is_name(name, rubric.word) and is_name(name, joinlang.word)

@@ -9,12 +9,12 @@ import re
 
 import pytest
 
-from narval.definitions import parse
-from narval.definitions.action import Action
+from narval.definitions.action.definition import Action
+from narval.definitions.kinds import parse
 from narval.definitions.library import Definition, Library, check_targets
 from narval.definitions.prototype import Input, Output, Prototype
 from narval.errors import DefinitionError, Fault
-from narval.source import Source
+from narval.source.text import Source
 
 PATH = "recipes/mail.xml"
 

@@ -9,10 +9,11 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from narval.definitions import parse
-from narval.definitions.recipe import Recipe, Time
-from narval.memory.element import CONTROL
-from narval.source import Source
+from narval.definitions.kinds import parse
+from narval.definitions.recipe.definition import Recipe
+from narval.definitions.schedule import Time
+from narval.memory.elements.element import CONTROL
+from narval.source.text import Source
 
 MAIL = f"""<?xml version="1.0" encoding="latin-1"?>
 <!-- triage -->
@@ -241,8 +242,12 @@ def test_steps_and_transitions_are_equal_to_themselves_only() -> None:
 
 def test_a_recipe_holds_nothing_of_how_it_was_read(mail: Recipe) -> None:
     read = Counter(type(each).__module__ for each in _held_by(mail))
-    assert read["narval.definitions.recipe"] > len(mail.steps)
-    assert not {"narval.definitions.reading", "narval.definitions.recipe_parser", "narval.source"} & set(read)
+    assert read["narval.definitions.recipe.definition"] > len(mail.steps)
+    assert not {
+        "narval.definitions.reading.xml",
+        "narval.definitions.recipe.parser",
+        "narval.source.text",
+    } & set(read)
 
 
 def _held_by(definition: object) -> Iterable[object]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from narval.definitions import parse
-from narval.definitions.transform import Transform
-from narval.memory.element import CONTROL
-from narval.source import Source
+from narval.definitions.kinds import parse
+from narval.definitions.transform.definition import Transform
+from narval.memory.elements.element import CONTROL
+from narval.source.text import Source
 
 XSLT = 'xmlns:xsl="http://www.w3.org/1999/XSL/Transform"'
 PROTOTYPE = """<prototype{}>

@@ -8,7 +8,7 @@ import pytest
 
 from narval.engines.commands import Abandon, Answer, Call
 from narval.engines.events import Problem, Raw, Returned, Signalled
-from tests.dialogue import Dialogue, action, recipe, step
+from tests.engines.dialogue import Dialogue, action, recipe, step
 
 DIAMOND = """
   <state name="start" command="a"/><state name="q1" command="b"/><state name="q2" command="c"/>

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from narval.errors import ActionError
-from tests.dialogue import Dialogue, Refusal
+from tests.engines.dialogue import Dialogue, Refusal
 
 
 def guarded(guard: str, answers: dict[str, Any] | None = None, kind: str = "wait", zone: str = "UTC") -> Any:

@@ -8,11 +8,12 @@ import pytest
 from lxml import etree
 
 from narval.engines.events import Raw
-from narval.engines.process import portrait, traversal
+from narval.engines.process import traversal
 from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
+from narval.engines.process.engine import portrait
 from narval.engines.process.environment import Environment, full, of_member
 from narval.engines.process.tokens import NodeToken
-from tests.dialogue import Dialogue, Refusal
+from tests.engines.dialogue import Dialogue, Refusal
 
 DIAMOND = """<process-definition name="p">
   <node name="a" type="wait" isStart="true"><arc to="b"/><arc to="c"/></node>

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.definitions import parse
-from narval.engines import process as engine
+from narval.definitions.kinds import parse
 from narval.engines.events import Event, Returned, Signalled, Started, Woken
-from narval.engines.process.moving import LAPS, MOVED_AT_ONCE
+from narval.engines.process import engine
+from narval.engines.process.flow import LAPS, MOVED_AT_ONCE
 from narval.engines.process.tokens import Line
-from narval.source import Source
+from narval.source.text import Source
 
 
 class Nobody:

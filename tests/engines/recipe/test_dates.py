@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from narval.engines.commands import Unwake, Unwatch, Wake
-from narval.engines.plan.changes import DateCome, DateSet
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.engines.recipe.changes import DateCome, DateSet
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 SEVEN = '<time hours="7" minutes="0" seconds="0"/>'
 EIGHT = '<time hours="8" minutes="0" seconds="0"/>'

@@ -4,8 +4,7 @@ import copy
 
 import pytest
 
-from narval.definitions.action import Input, Output
-from narval.engines import plan
+from narval.definitions.action.definition import Input, Output
 from narval.engines.commands import Abandon, Call, Finish, Forget, Release, Start, Unwatch
 from narval.engines.events import (
     Cancelled,
@@ -18,10 +17,11 @@ from narval.engines.events import (
     Started,
     Woken,
 )
-from narval.engines.plan.changes import PlanMoved, PlanStarted, StepDone, StepReady
-from narval.engines.plan.state import PLAN_MOVES, STEP_MOVES, TRANSITION_MOVES
+from narval.engines.recipe import engine
+from narval.engines.recipe.changes import PlanMoved, PlanStarted, StepDone, StepReady
+from narval.engines.recipe.state import PLAN_MOVES, STEP_MOVES, TRANSITION_MOVES
 from narval.errors import InternalError
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 ONE = recipe("g.r", step("a"), end="a")
 
@@ -47,11 +47,11 @@ def test_N21_a_move_that_no_table_lists_raises_with_the_plans_story() -> None:
     run = said.start("g.r")
     said.returned("a")
     with pytest.raises(InternalError, match=r"step a cannot go from done to ready; so far: a done"):
-        plan.apply(copy.deepcopy(said.states[run]), StepReady("a"))
+        engine.apply(copy.deepcopy(said.states[run]), StepReady("a"))
     with pytest.raises(InternalError, match=r"plan 1 cannot go from done to end"):
-        plan.apply(copy.deepcopy(said.states[run]), PlanMoved("end", 1.0))
+        engine.apply(copy.deepcopy(said.states[run]), PlanMoved("end", 1.0))
     with pytest.raises(InternalError, match=r"cannot go from done to running"):
-        plan.apply(copy.deepcopy(said.states[run]), PlanStarted(1.0))
+        engine.apply(copy.deepcopy(said.states[run]), PlanStarted(1.0))
 
 
 def test_N21_the_end_step_that_is_done_ends_the_plan() -> None:
@@ -247,12 +247,12 @@ def test_cancelling_a_plan_that_ends_or_fails_is_over_at_once() -> None:
 
 def test_cancelling_before_the_plan_has_started() -> None:
     said = one()
-    state = plan.begin(7, said.library.get("recipe", "g.r"))
-    changes, commands = plan.advance(
+    state = engine.begin(7, said.library.get("recipe", "g.r"))
+    changes, commands = engine.advance(
         said.library.get("recipe", "g.r"), state, Cancelled(1, 5.0, "enough"), said
     )
     assert (changes, commands) == ([PlanMoved("cancelled", 5.0)], [Finish("cancelled", "cancelled")])
-    changes, commands = plan.advance(said.library.get("recipe", "g.r"), state, Started(2, 6.0), said)
+    changes, commands = engine.advance(said.library.get("recipe", "g.r"), state, Started(2, 6.0), said)
     assert (changes, commands) == ([], [])
 
 
@@ -323,17 +323,17 @@ def test_a_plan_that_broke_down_fails_where_it_stands() -> None:
     for prepare in (lambda: None, lambda: said.returned("a")):
         prepare()
         state = copy.deepcopy(said.states[run])
-        _, commands = plan.broken(said.definitions[run], state, Woken(90, 9.0, "any"), said, 77)
+        _, commands = engine.broken(said.definitions[run], state, Woken(90, 9.0, "any"), said, 77)
         assert (state.state, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
         assert commands == [Finish("failed", "failed", (77,), 77)]
-    once_more = plan.broken(said.definitions[run], state, Woken(91, 10.0, "any"), said, 78)
+    once_more = engine.broken(said.definitions[run], state, Woken(91, 10.0, "any"), said, 78)
     assert once_more == ([], []), "once is enough"
 
 
 def test_N28_a_plan_that_broke_down_starts_again_and_is_forgotten_as_any_other() -> None:
     said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes", decay="60"), action("m.a"))
     run = said.start("g.r")
-    _, commands = plan.broken(said.definitions[run], said.states[run], Woken(90, 9.0, "any"), said, 77)
+    _, commands = engine.broken(said.definitions[run], said.states[run], Woken(90, 9.0, "any"), said, 77)
     assert commands[1:] == [Forget(69.0), Start("g.r", (), 10.0, 1)]
 
 

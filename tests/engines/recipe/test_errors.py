@@ -2,9 +2,9 @@
 
 import pytest
 
-from narval.definitions.action import Input, Output
+from narval.definitions.action.definition import Input, Output
 from narval.engines.commands import Call
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 
 def plan(*transitions: str, **targets: str) -> tuple[Dialogue, int]:

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 from lxml import etree
 
-from narval.definitions.action import Input, Output
-from narval.engines import plan
+from narval.definitions.action.definition import Input, Output
 from narval.engines.engine import Wait
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.engines.recipe import engine
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 TEXT = recipe(
     "g.r",
@@ -34,11 +34,11 @@ def waiting() -> tuple[Dialogue, int]:
 
 def waits(said: Dialogue, run: int) -> list[Wait]:
     watches = {watch: command for watch, (of, command) in said.watches.items() if of == run}
-    return list(plan.waits(said.definitions[run], said.states[run], watches))
+    return list(engine.waits(said.definitions[run], said.states[run], watches))
 
 
 def reason(said: Dialogue, run: int, part: str) -> str | None:
-    return plan.reason(said.definitions[run], said.states[run], part)
+    return engine.reason(said.definitions[run], said.states[run], part)
 
 
 # --- N2: the plan element ---------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_N2_a_pattern_can_match_a_plan_by_its_state() -> None:
 def test_N2_it_is_well_formed_whatever_its_state() -> None:
     said = Dialogue(TEXT, *ACTIONS)
     definition = said.library.get("recipe", "g.r")
-    root = etree.fromstring(plan.render(definition, plan.begin(1, definition), ()))
+    root = etree.fromstring(engine.render(definition, engine.begin(1, definition), ()))
     assert (root.get("state"), {each.get("state") for each in root.iter("step")}) == ("ready", {"todo"})
 
 
@@ -167,7 +167,7 @@ def test_a_plan_in_end_waits_for_calls_alone() -> None:
 
 def test_parts_are_steps_with_their_calls_and_transitions() -> None:
     said, run = waiting()
-    parts = plan.parts(said.definitions[run], said.states[run])
+    parts = engine.parts(said.definitions[run], said.states[run])
     assert parts["steps"][2] == {
         "id": "c",
         "state": "running",
@@ -264,7 +264,7 @@ def chosen(page: str) -> tuple[Dialogue, int]:
 
 def judged(said: Dialogue, run: int, part: str | None) -> list[Wait]:
     view = (said.memory.element, said.definition)
-    return list(plan.judged(said.definitions[run], said.states[run], part, *view))
+    return list(engine.judged(said.definitions[run], said.states[run], part, *view))
 
 
 def test_N22_what_was_not_taken_names_the_rival_that_was() -> None:
@@ -312,20 +312,20 @@ def test_of_what_was_taken_or_does_not_exist_nothing_is_judged() -> None:
 
 def test_N27_a_plan_tells_that_its_end_was_reached() -> None:
     said, run = chosen("<page k='spam'/>")
-    assert plan.reason(said.definitions[run], said.states[run], None) is None
+    assert engine.reason(said.definitions[run], said.states[run], None) is None
     said.returned("b")
     said.returned("z")
-    assert plan.reason(said.definitions[run], said.states[run], None) == "step z was reached"
+    assert engine.reason(said.definitions[run], said.states[run], None) == "step z was reached"
 
 
 def test_N26_a_plan_tells_that_no_error_link_took_an_error() -> None:
     said, run = chosen("<page k='spam'/>")
     said.erred("b")
-    assert plan.reason(said.definitions[run], said.states[run], None) == "no error link leaves step b"
+    assert engine.reason(said.definitions[run], said.states[run], None) == "no error link leaves step b"
     said = Dialogue(recipe("g.r", step("a"), step("z"), transition("ill", "a!", "z", "mail")), *ACTIONS)
     run = said.start("g.r")
     said.erred("a")
-    told = plan.reason(said.definitions[run], said.states[run], None)
+    told = engine.reason(said.definitions[run], said.states[run], None)
     assert told == "no error link of step a took the error: ill (fail)"
     (wait,) = judged(said, run, None)
     assert wait.text.startswith("nothing any more (it is fail, and the plan failed)")

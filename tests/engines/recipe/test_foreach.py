@@ -1,8 +1,8 @@
 """One call for each of several elements (N19, §1.3.2)."""
 
-from narval.definitions.action import Input, Output
+from narval.definitions.action.definition import Input, Output
 from narval.engines.commands import Call
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 GREETS = action("m.a", [Input("to", "address")], [Output("mail", "mail")])
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.definitions.action import Input, Output
-from narval.engines.plan.taking import Taking
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.definitions.action.definition import Input, Output
+from narval.engines.recipe.inputs import Taking
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 NAMES = ("red", "green", "blue")
 GIVES = action("m.a", (), [Output("any", "*", list=True, optional=True)])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from narval.definitions.action import Input, Output
-from narval.memory.element import Origin
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.definitions.action.definition import Input, Output
+from narval.memory.elements.element import Origin
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 MAIL = Input("mail", "mail")
 TAKES_MAIL = action("m.z", [MAIL])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from narval.definitions.action import Input, Output
+from narval.definitions.action.definition import Input, Output
 from narval.engines.commands import Abandon, Add, Hold, Key
-from narval.memory.change import Forgotten
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.memory.elements.changes import Forgotten
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 ONE = recipe("g.r", step("a"), end="a")
 

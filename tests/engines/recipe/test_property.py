@@ -11,10 +11,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.definitions.action import Input, Output
-from narval.engines.plan.changes import CallMade, StepRunning, TransitionFired
-from narval.engines.plan.state import NOT_ENDED
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.definitions.action.definition import Input, Output
+from narval.engines.recipe.changes import CallMade, StepRunning, TransitionFired
+from narval.engines.recipe.state import NOT_ENDED
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 NAMES = ("red", "green", "blue")
 CONDITIONS = [*NAMES, *(f"use {name}" for name in NAMES), "*[@n > 2]", "red[@n = $s0/@n]", "never"]

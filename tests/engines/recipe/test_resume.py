@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from narval.definitions.action import Input, Output
-from narval.engines import plan
+from narval.definitions.action.definition import Input, Output
 from narval.engines.commands import Call, Mark
 from narval.engines.events import Again, Resume
+from narval.engines.recipe import engine
 from narval.errors import RequestError
-from narval.memory import change as facts
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.memory.elements import changes as facts
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 LINE = recipe(
     "g.r",
@@ -42,7 +42,7 @@ class Retrying(Dialogue):
     def resumption(self, run: int, part: str | None = None) -> Resume:
         recipe = self.library.get("recipe", self.definitions[run].full_name)
         assert recipe is not None
-        return plan.resumption(recipe, self.states[run], part, self.given.get(run, ()), self.element)
+        return engine.resumption(recipe, self.states[run], part, self.given.get(run, ()), self.element)
 
     def retry(self, run: int, part: str | None = None) -> int:
         return self.start(self.definitions[run].full_name, resume=self.resumption(run, part))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from narval.definitions.action import Input, Output
-from narval.engines import ENGINES
+from narval.definitions.action.definition import Input, Output
+from narval.engines.backoff import LONGEST_BACKOFF, wait
 from narval.engines.commands import Abandon, Call, Finish, Release, Reserve, Unwake, Wake
 from narval.engines.engine import Wait
 from narval.engines.events import Problem
-from narval.engines.plan.changes import SourceWell, TriedAgain, TryErred
-from narval.engines.waiting import LONGEST_BACKOFF, wait
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.engines.recipe.changes import SourceWell, TriedAgain, TryErred
+from narval.engines.registry import engine_of
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 PLAIN = action("m.a", (), [Output("given", "thing", optional=True)])
 
@@ -24,7 +24,7 @@ def once(**attributes: str) -> tuple[Dialogue, int]:
 
 def waits(said: Dialogue, run: int) -> list[Wait]:
     watches = {watch: command for watch, (of, command) in said.watches.items() if of == run}
-    return list(ENGINES["recipe"].waits(said.definitions[run], said.states[run], watches))
+    return list(engine_of("recipe").waits(said.definitions[run], said.states[run], watches))
 
 
 # --- when, and how often ----------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def test_N29_of_many_calls_that_wait_why_tells_the_first_and_how_many() -> None:
     under_way, resting = waits(said, run)
     assert len(under_way.calls) == 1
     assert resting.text.endswith("(the first of 2 calls to be tried again)")
-    reason = ENGINES["recipe"].reason(said.definitions[run], said.states[run], "a")
+    reason = engine_of("recipe").reason(said.definitions[run], said.states[run], "a")
     assert reason is not None
     assert "3 of its calls" in reason
     assert "2 of them will be tried again" in reason

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from narval.engines import plan
 from narval.engines.commands import Answer
 from narval.engines.events import Raw, Signalled
-from narval.memory.element import MAX_DEPTH
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from narval.engines.recipe import engine
+from narval.memory.elements.canonical import MAX_DEPTH
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 TEXT = recipe(
     "g.r", step("a"), step("z"), transition("go", "a", "z", "use signal[@name='approve'][sum(order/@n) < 10]")
@@ -111,6 +111,6 @@ def test_N11_what_waits_for_signals_alone_says_so() -> None:
     said = Dialogue(TEXT, *ACTIONS)
     run = waiting(said)
     watches = {watch: command for watch, (_, command) in said.watches.items()}
-    (wait,) = plan.waits(said.definitions[run], said.states[run], watches)
+    (wait,) = engine.waits(said.definitions[run], said.states[run], watches)
     assert (wait.id, wait.what) == ("go", "signal")
     assert wait.text.startswith("signal[@name='approve']")

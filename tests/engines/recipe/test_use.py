@@ -2,10 +2,10 @@
 
 import pytest
 
-from narval.definitions.action import Input, Output
+from narval.definitions.action.definition import Input, Output
 from narval.engines import commands
 from narval.engines.commands import Mark
-from tests.dialogue import Dialogue, action, recipe, step, transition
+from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 USES = action("m.a", [Input("mail", "mail", use=True)])
 CONSULTS = action("m.a", [Input("mail", "mail")])

@@ -10,21 +10,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.errors import ElementError
-from narval.memory.element import (
-    CONTROL,
-    MAX_BYTES,
-    MAX_DEPTH,
-    Element,
-    Origin,
-    Tree,
-    Trees,
-    canonical,
-    children,
-    elements_of,
-    local_name,
-    parse,
-)
-from tests.memory.expressions import elements
+from narval.memory.elements.canonical import MAX_BYTES, MAX_DEPTH, canonical, elements_of
+from narval.memory.elements.element import CONTROL, Element, Origin, Tree, children, local_name, parse
+from narval.memory.elements.tree_cache import Trees
+from tests.memory.patterns.expressions import elements
 
 
 def refused(source: Any) -> ElementError:

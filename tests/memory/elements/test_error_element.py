@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.memory.element import Element, canonical, parse
-from narval.memory.trouble import make_error, read_error, xml_safe
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element, parse
+from narval.memory.elements.error_element import make_error, read_error, xml_safe
 
 
 def test_N17_an_error_names_what_it_concerns_and_leaves_out_the_rest() -> None:

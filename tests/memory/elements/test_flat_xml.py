@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.errors import ElementError
-from narval.memory import flat
-from narval.memory.element import Element, Tree, canonical, elements_of, parse
-from narval.memory.flat import canonical_flat, flat_attributes
-from narval.memory.match import condition
+from narval.memory.elements import flat_xml
+from narval.memory.elements.canonical import canonical, elements_of
+from narval.memory.elements.element import Element, Tree, parse
+from narval.memory.elements.flat_xml import canonical_flat, flat_attributes
+from narval.memory.patterns.pattern import condition
 
 NAMES = st.sampled_from(["a", "b-c", "_x", "A.1", "xmlns", "eid", "memory", "é", "x:y", "1", "-", ""])
 VALUES = st.text(st.sampled_from(list("ab =/'\"<>&;\t\n\r\x00\x7f\x80é€\U0001f600[]!-?")), max_size=6)
@@ -30,7 +31,7 @@ def written(draw: st.DrawFn) -> str:
 def by_the_parser(text: str) -> bytes | str:
     """What is kept of a text, or how it is refused, if the parser has to say."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("narval.memory.element.canonical_flat", lambda data: None)
+        patch.setattr("narval.memory.elements.canonical.canonical_flat", lambda data: None)
         try:
             return canonical(text)
         except ElementError as error:
@@ -67,10 +68,10 @@ def test_what_is_written_plainly_is_not_parsed(text: str) -> None:
 
 
 def test_what_is_long_is_for_the_parser() -> None:
-    long = b"<a b='" + b"x" * flat.LONGEST + b"'/>"
+    long = b"<a b='" + b"x" * flat_xml.LONGEST + b"'/>"
     assert canonical_flat(long) is None
     assert flat_attributes(canonical(long)) is None
-    assert Tree(Element(1, canonical(long))).get("b") == "x" * flat.LONGEST
+    assert Tree(Element(1, canonical(long))).get("b") == "x" * flat_xml.LONGEST
 
 
 def test_N1_an_eid_that_was_sent_along_is_not_kept() -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.errors import ElementError
-from narval.memory import attributes
-from narval.memory.attributes import Values, reader
-from narval.memory.element import Element, canonical
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element
+from narval.memory.index import attribute_values
+from narval.memory.index.attribute_values import Values, reader
 
 NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "a.b", "a-b")
 ASKED = (*NAMES, "{http://www.w3.org/XML/1998/namespace}lang", "{urn:p}a", "c")
@@ -70,7 +71,7 @@ def test_every_value_comes_back(given_attributes):
 
 
 def test_what_stands_plainly_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(attributes, "parse", None)
+    monkeypatch.setattr(attribute_values, "parse", None)
     xml = canonical('<mail from="anna@example.org" subject="é &gt;" to=""><mail cc="x"/></mail>')
     assert reader("from")(1, xml) == b"anna@example.org"
     assert reader("to")(1, xml) == b""

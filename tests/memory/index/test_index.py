@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from narval.memory.element import Element, Tree
-from narval.memory.index import Index
-from narval.memory.match import Bound, condition
-from tests.memory.expressions import NAMESPACES, Oracle, elements, modern_patterns, patterns
+from narval.memory.elements.element import Element, Tree
+from narval.memory.index.index import Index
+from narval.memory.patterns.pattern import Bound, condition
+from tests.memory.patterns.expressions import NAMESPACES, Oracle, elements, modern_patterns, patterns
 
 
 def tree(xml: str, eid: int = 0) -> Tree:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.memory import change as changes
-from narval.memory.element import Element, canonical
-from narval.memory.extent import ASKED, MOST
-from narval.memory.match import condition
-from narval.memory.tree import Memory
+from narval.memory.elements import changes
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element
+from narval.memory.index.result_sets import ASKED, MOST
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import condition
 
 MAIL = condition("mail[@to and not(@kind)]").bind()
 ANY_MAIL = condition("mail").bind()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from narval.memory import numbers
-from narval.memory.numbers import Numbers
+from narval.memory.index import sorted_ints
+from narval.memory.index.sorted_ints import Numbers
 
 SMALL = st.integers(0, 60)
 STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)
@@ -18,7 +18,7 @@ STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)
 @pytest.fixture(autouse=True, scope="module")
 def _chunks_of_four():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers, "MOST", 4)
+        patch.setattr(sorted_ints, "MOST", 4)
         yield
 
 
@@ -52,7 +52,7 @@ def test_all_of_64_bits_is_a_number():
 
 
 def test_a_number_takes_little_more_than_eight_bytes(monkeypatch):
-    monkeypatch.setattr(numbers, "MOST", 1024)
+    monkeypatch.setattr(sorted_ints, "MOST", 1024)
     ours = Numbers()
     for number in range(100_000):
         ours.add(number)

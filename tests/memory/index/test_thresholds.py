@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.memory import thresholds
-from narval.memory.thresholds import Thresholds
+from narval.memory.index import thresholds
+from narval.memory.index.thresholds import Thresholds
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from lxml import etree
 
-from narval.memory.element import Element, Tree
+from narval.memory.elements.element import Element, Tree
 
 NAMESPACES = {"p": "urn:p"}
 TAGS = ("email", "note", "p:email")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from narval.errors import PatternError
-from narval.memory.element import Element, Tree
-from narval.memory.match import condition
-from narval.memory.xpath.effort import degree
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.cost import degree
+from narval.memory.patterns.pattern import condition
 
 ONCE = [
     "mail",

@@ -7,9 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from narval.memory.element import Element, Tree
-from narval.memory.xpath.lexer import MOST_DEPTH, ExpressionError, check_depth, lift, tokens
-from tests.memory.expressions import NAMESPACES, elements, patterns
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.lexer import MOST_DEPTH, ExpressionError, check_depth, lift, tokens
+from tests.memory.patterns.expressions import NAMESPACES, elements, patterns
 
 _WORDS = (
     *(

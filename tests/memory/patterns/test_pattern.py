@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.errors import PatternError
-from narval.memory.element import Element, Tree, canonical
-from narval.memory.match import Bound, Condition, Mismatch, compile_pattern, condition
-from tests.memory.expressions import NAMESPACES, Oracle, elements, patterns
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.pattern import Bound, Condition, Mismatch, compile_pattern, condition
+from tests.memory.patterns.expressions import NAMESPACES, Oracle, elements, patterns
+from tests.places import ROOT
 
 MAIL = (
     "<email subject='Ho' size='5' from='a@example.org'>"
@@ -168,7 +169,7 @@ def test_N10_a_pattern_that_cannot_be_evaluated_does_not_match_and_says_why() ->
 
 def test_N10_xpath_3_is_imported_only_for_patterns_that_need_it() -> None:
     code = (
-        "import sys; from narval.memory.match import condition; condition('email[@a > 3]').bind();"
+        "import sys; from narval.memory.patterns.pattern import condition; condition('email[@a > 3]').bind();"
         "assert 'elementpath' not in sys.modules; condition('email[matches(@a, \"x\")]');"
         "assert 'elementpath' in sys.modules"
     )
@@ -498,7 +499,7 @@ def test_a_condition_is_made_of_patterns_from_anywhere() -> None:
 
 # --- the page -------------------------------------------------------------------------------------------
 
-PAGE = (Path(__file__).parents[2] / "docs" / "patterns.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "patterns.md").read_text(encoding="utf-8")
 EXAMPLE = Tree(Element(7, canonical(PAGE.split("```xml\n")[1].split("```")[0])))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.memory.xpath.regex import hazard
+from narval.memory.patterns.regex import hazard
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from lxml import etree
 
-from narval.memory.xpath.lexer import ExpressionError
-from narval.memory.xpath.signatures import check, type_of
-from narval.memory.xpath.syntax import (
+from narval.memory.patterns.functions import check, type_of
+from narval.memory.patterns.lexer import ExpressionError
+from narval.memory.patterns.syntax import (
     Call,
     Expression,
     Filter,
@@ -19,8 +19,8 @@ from narval.memory.xpath.syntax import (
     parse,
     variables,
 )
-from tests.memory.expressions import NAMESPACES, patterns
-from tests.memory.xpath.test_lexer import garbage
+from tests.memory.patterns.expressions import NAMESPACES, patterns
+from tests.memory.patterns.test_lexer import garbage
 
 
 def shown(node: Expression) -> str:

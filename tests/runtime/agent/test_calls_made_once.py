@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Cancelled
-from narval.runtime.daemon import Daemon
-from narval.runtime.loop import Delivery
-from narval.surfaces import journal_lines
+from narval.operations import history
+from narval.runtime.agent.loop import Delivery
+from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Killed, Scene, watched_commits
 
 MODULE = """
@@ -76,7 +76,7 @@ def made(scene: Scene) -> int:
 
 
 def begun(daemon: Daemon, run: int) -> int:
-    return [line["what"] for line in journal_lines.lines(daemon.store, run)].count("Begun")
+    return [line["what"] for line in history.lines(daemon.store, run)].count("Begun")
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from narval.memory.trouble import read_error
-from narval.runtime.agents import Run
-from narval.runtime.daemon import Daemon
-from narval.surfaces.operations import Operations
+from narval.memory.elements.error_element import read_error
+from narval.operations.operations import Operations
+from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Scene, in_a_loop
 
 MODULE = """

@@ -12,9 +12,9 @@ import pytest
 
 import narval
 from narval import SimulatedClock
-from narval.runtime.agents import Agent
-from narval.runtime.turn import Turn
-from narval.surfaces.embedded import Agent as Embedded
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.turn import Turn
+from narval.surfaces.python.agent import Agent as Embedded
 from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
 
 MODULE = """

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.runtime.clock import SimulatedClock
-from narval.runtime.daemon import Daemon
-from narval.surfaces.embedded import Agent
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.system.clock import SimulatedClock
+from narval.surfaces.python.agent import Agent
 from tests.runtime.at_work import Scene
 
 MODULE = """

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from narval.memory import change as changes
-from narval.memory.element import Origin
-from narval.runtime import loop
-from narval.runtime.daemon import Daemon
-from narval.runtime.deeds import Forgetting
-from narval.runtime.effects import FORGOTTEN_AT_ONCE
-from narval.runtime.store import Batch
-from narval.runtime.turn import Turn
-from narval.surfaces.operations import Operations
+from narval.memory.elements import changes
+from narval.memory.elements.element import Origin
+from narval.operations.operations import Operations
+from narval.runtime.agent import loop
+from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE
+from narval.runtime.agent.jobs import Forgetting
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import Batch
 from tests.runtime.at_work import Scene, in_a_loop, portrait, watched_commits
 
 MODULE = """

@@ -10,11 +10,11 @@ import pytest
 
 import narval
 from narval.errors import RequestError
-from narval.runtime import codec
-from narval.runtime.past import past
-from narval.runtime.recovery import in_force
-from narval.runtime.store import Batch, SnapshotRow
-from narval.surfaces.embedded import Agent
+from narval.runtime.agent.history import past
+from narval.runtime.agent.replay import in_force
+from narval.runtime.store import codec
+from narval.runtime.store.batch import Batch, SnapshotRow
+from narval.surfaces.python.agent import Agent
 
 MODULE = """
 from narval import Input, Output, action

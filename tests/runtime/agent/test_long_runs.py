@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime import agents
-from narval.surfaces.operations import Operations
+from narval.operations.operations import Operations
+from narval.runtime.agent import run as runs
+from tests.runtime.agent.test_forgetting import rows
 from tests.runtime.at_work import Scene, in_a_loop, portrait
-from tests.runtime.test_forgetting import rows
 
 MODULE = """
 from narval import Output, action
@@ -37,7 +37,7 @@ def scene_in(folder: Path, count: int, keep: int) -> Scene:
 async def test_N35_the_journal_of_a_long_run_is_bounded_and_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "SNAPSHOT_AFTER", 10)
+    monkeypatch.setattr(runs, "SNAPSHOT_AFTER", 10)
     scene = scene_in(tmp_path, 300, 40)
     daemon = await scene.open()
     run = (await Operations(daemon).start("w.tells"))["eid"]

@@ -11,9 +11,9 @@ import pytest
 
 from narval.engines.events import Cancelled
 from narval.errors import InternalError, RequestError, StoreError
-from narval.runtime import loop as loops
-from narval.runtime.loop import Delivery, Request
-from narval.runtime.store import Batch
+from narval.runtime.agent import loop as loops
+from narval.runtime.agent.loop import Delivery, Request
+from narval.runtime.store.batch import Batch
 from tests.runtime.at_work import Killed, Scene, watched_commits
 
 MODULE = """
@@ -159,7 +159,7 @@ def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_
 
 
 def _forget(turn: Any, eid: int, run: int) -> None:
-    from narval.memory.change import Forgotten
+    from narval.memory.elements.changes import Forgotten
 
     turn.forget(Forgotten(eids=(eid,), runs=(run,)))
 

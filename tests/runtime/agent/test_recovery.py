@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from narval.memory.element import elements_of
-from narval.runtime import executor
-from narval.runtime.calling import CurrentCall
-from narval.runtime.daemon import Daemon
-from narval.runtime.executors.contract import Outcome, Task
+from narval.memory.elements.canonical import elements_of
+from narval.runtime.calls import executor
+from narval.runtime.calls.backend import Outcome, Task
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Killed, Scene, outcome, portrait, watched_commits
 from tests.simulator.world import LEAF, MODULE
 

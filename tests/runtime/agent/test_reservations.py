@@ -25,7 +25,7 @@ RECIPES = """<cookbook>
 </cookbook>"""
 
 
-def opened(tmp_path: Path) -> narval.surfaces.embedded.Agent:
+def opened(tmp_path: Path) -> narval.surfaces.python.agent.Agent:
     module = tmp_path / "lamps.py"
     module.write_text(MODULE)
     agent = narval.open()

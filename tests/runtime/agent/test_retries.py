@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Cancelled
-from narval.memory.element import Element
-from narval.runtime.daemon import Daemon
-from narval.runtime.loop import Delivery
+from narval.memory.elements.element import Element
+from narval.runtime.agent.loop import Delivery
+from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
 
 MODULE = """

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.runtime.moments import Moments
+from narval.runtime.agent.timers import Moments
 
 
 def due(moments: Moments[Any, Any], now: float) -> list[tuple[float, Hashable, Any]]:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import narval
-from narval.engines import plan
 from narval.engines.commands import Watch
 from narval.engines.events import Returned, Started
+from narval.engines.recipe import engine
 from narval.errors import ElementError
-from narval.memory.match import condition
+from narval.memory.patterns.pattern import condition
 from tests.runtime.at_work import Scene, portrait, watched_commits
 
 MODULE = """
@@ -86,7 +86,7 @@ def live(scene: Scene, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> N
 
 def breaks_on(monkeypatch: pytest.MonkeyPatch, recipe: str, event_type: type) -> None:
     """The plan engine does all it would do for an event, and then raises."""
-    advance = plan.advance
+    advance = engine.advance
 
     def broken(definition: Any, state: Any, event: Any, view: Any) -> Any:
         decided = advance(definition, state, event, view)
@@ -95,7 +95,7 @@ def breaks_on(monkeypatch: pytest.MonkeyPatch, recipe: str, event_type: type) ->
             raise ZeroDivisionError("a bug")
         return decided
 
-    monkeypatch.setattr(plan, "advance", broken)
+    monkeypatch.setattr(engine, "advance", broken)
 
 
 @pytest.mark.parametrize("event_type", [Started, Returned])

@@ -16,14 +16,15 @@ import pytest
 import narval
 from bench.conditions import Hits, arriving, flat, indexed, wanted
 from bench.steps import MODULE, recipe
-from narval.memory.change import Added
-from narval.memory.element import Element, canonical
-from narval.memory.index import Index
-from narval.memory.match import condition
-from narval.memory.tree import Memory
-from narval.runtime import loop
-from narval.runtime.store import SLOTS, Batch
-from narval.surfaces.embedded import Agent
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.changes import Added
+from narval.memory.elements.element import Element
+from narval.memory.index.index import Index
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import condition
+from narval.runtime.agent import loop
+from narval.runtime.store.batch import SLOTS, Batch
+from narval.surfaces.python.agent import Agent
 
 RUNS, STEPS = 20, 10
 

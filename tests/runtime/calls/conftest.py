@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Raw
-from narval.memory.element import Element
-from narval.runtime.executor import Executor, Limits, Outcome, Task
+from narval.memory.elements.element import Element
+from narval.runtime.calls.executor import Executor, Limits, Outcome, Task
 
 Given = Element | list[Element] | None
 

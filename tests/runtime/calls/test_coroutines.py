@@ -7,7 +7,7 @@ from typing import Any
 
 import narval
 from narval.engines.events import Problem, Raw
-from narval.runtime.executor import Executor, Limits, Task
+from narval.runtime.calls.executor import Executor, Limits, Task
 
 
 async def stubborn(ended: asyncio.Event) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Cancelled
-from narval.runtime.agents import Agent
-from narval.runtime.daemon import Daemon
-from narval.runtime.executor import Executor
-from narval.runtime.loop import Delivery
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.loop import Delivery
+from narval.runtime.calls.executor import Executor
+from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Killed, Scene, watched_commits
 
 MODULE = """

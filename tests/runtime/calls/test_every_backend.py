@@ -10,9 +10,9 @@ import pytest
 
 from narval.engines.events import Raw
 from narval.errors import InternalError, RequestError
-from narval.memory.element import Element
-from narval.runtime.calling import call
-from narval.runtime.executors.printing import capture_output
+from narval.memory.elements.element import Element
+from narval.runtime.calls.context import call
+from narval.runtime.calls.output_capture import capture_output
 
 MAIL = Element(3, b"<email subject='Hi'/>", 1.5)
 OTHER = Element(4, b"<email subject='Ho'/>", 2.5)

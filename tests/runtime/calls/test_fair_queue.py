@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.runtime.calling import CurrentCall
-from narval.runtime.executors.contract import Task, Work
-from narval.runtime.executors.waiting import Waiting
+from narval.runtime.calls.backend import Task, Work
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.fair_queue import Waiting
 
 
 async def _dropped(raws: Any) -> None:

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from narval.runtime.calling import CurrentCall
-from narval.runtime.executors.printing import capture_output, end_prints
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.output_capture import capture_output, end_prints
 
 
 def within(call: str) -> contextvars.Context:

@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval.errors import RequestError
-from narval.surfaces.embedded import Agent
+from narval.surfaces.python.agent import Agent
 
 MODULE = """
 from narval import Output, action, sleep

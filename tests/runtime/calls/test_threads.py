@@ -159,7 +159,7 @@ def test_N34_closing_begins_nothing_that_still_waits(make_calls: Callable[..., A
 def test_N33_a_thread_that_hangs_does_not_keep_the_program_from_ending() -> None:
     program = (
         "import asyncio, threading\n"
-        "from narval.runtime.executor import Executor, Task\n"
+        "from narval.runtime.calls.executor import Executor, Task\n"
         "async def main():\n"
         "    task = Task(call='c', run=1, step='s', action='a', where='thread',\n"
         "                function=threading.Event().wait, timeout=0.02)\n"

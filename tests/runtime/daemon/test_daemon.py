@@ -14,11 +14,11 @@ import pytest
 import narval
 from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError, StoreError
-from narval.memory.change import Forgotten
-from narval.runtime.daemon import Daemon
-from narval.runtime.home import Home
-from narval.runtime.loop import Delivery
-from narval.runtime.store import Batch
+from narval.memory.elements.changes import Forgotten
+from narval.runtime.agent.loop import Delivery
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.runtime.store.batch import Batch
 from tests.runtime.at_work import Scene, portrait, watched_commits
 
 MODULE = """

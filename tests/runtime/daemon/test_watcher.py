@@ -12,10 +12,10 @@ from types import ModuleType
 
 import pytest
 
-from narval.runtime import hot
-from narval.runtime.daemon import Daemon
-from narval.runtime.home import Home
-from narval.runtime.notices import Notices, Settling
+from narval.runtime.daemon import watcher
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.runtime.system.file_events import Notices, Settling
 
 MODULE = """\
 from narval import Output, action
@@ -154,7 +154,7 @@ def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
     monkeypatch.setattr(Notices, "_listen", no_room)
-    monkeypatch.setattr(hot, "RESCAN", 0.05)
+    monkeypatch.setattr(watcher, "RESCAN", 0.05)
 
     async def works() -> str:
         put(tmp_path, 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from narval.errors import Fault
-from narval.runtime.check import check_home
-from narval.runtime.home import Home
+from narval.runtime.home.check import check_home
+from narval.runtime.home.home import Home
 
 MODULE = """
 from pathlib import Path

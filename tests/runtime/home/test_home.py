@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+import narval
 from narval.errors import HomeHeldError, NoHomeError, OperatorError, RequestError, SurroundingsError
-from narval.runtime import home as homes
-from narval.runtime.home import Holder, Home, shipped
+from narval.runtime.home.home import Holder, Home, shipped
+from tests.places import ROOT
 
 
 @pytest.fixture
@@ -179,7 +180,7 @@ def test_a_home_that_cannot_be_made_is_said(tmp_path: Path, sample: Path) -> Non
 
 
 def test_what_is_shipped_makes_a_home_in_this_checkout(tmp_path: Path) -> None:
-    assert shipped() == Path(homes.__file__).parents[2]
+    assert shipped() == ROOT
     home = Home.create(tmp_path / "new")
     assert {each.name for each in home.modules.glob("*.py")} == {
         each.name for each in shipped().glob("modules/*.py")
@@ -193,8 +194,8 @@ def test_an_installed_package_has_its_sample_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "site-packages" / "narval"
-    (package / "runtime").mkdir(parents=True)
-    monkeypatch.setattr(homes, "__file__", str(package / "runtime" / "home.py"))
+    package.mkdir(parents=True)
+    monkeypatch.setattr(narval, "__file__", str(package / "__init__.py"))
     with pytest.raises(SurroundingsError, match="expected a sample home in"):
         shipped()
     for part in ("recipes", "modules"):
@@ -242,7 +243,7 @@ def test_an_id_that_was_lost_is_made_anew(home: Home) -> None:
 
 HOLDER = """
 import sys, time
-from narval.runtime.home import Home
+from narval.runtime.home.home import Home
 with Home(sys.argv[1]).lock():
     print("held", flush=True)
     sys.stdin.read()

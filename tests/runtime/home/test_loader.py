@@ -10,10 +10,11 @@ from types import ModuleType
 
 import pytest
 
-from narval.definitions.action import Action
-from narval.definitions.recipe import Recipe
+from narval.definitions.action.definition import Action
+from narval.definitions.kinds import read_definition
+from narval.definitions.recipe.definition import Recipe
 from narval.errors import DefinitionError
-from narval.runtime.loader import Loaded, Loader, read_definition
+from narval.runtime.home.loader import Loaded, Loader
 
 ACTION = "from narval import Input, Output, action\n"
 MAIL = ACTION + '@action(inputs=[Input("mail", "email")])\ndef send(mail):\n    return "<sent/>"\n'

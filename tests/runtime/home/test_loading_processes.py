@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from narval.definitions.process import Process
+from narval.definitions.kinds import read_definition
+from narval.definitions.process.definition import Process
 from narval.errors import DefinitionError
-from narval.runtime.loader import Loaded, Loader, read_definition
+from narval.runtime.home.loader import Loaded, Loader
 
 EXT = '<process-definition name="ext"><node name="A"/></process-definition>'
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.schemas import Schemas
+from narval.runtime.home.schemas import Schemas
 
 TYPED = """<element name="mail" xmlns="http://relaxng.org/ns/structure/1.0"
     datatypeLibrary="http://www.w3.org/2001/XMLSchema-datatypes">

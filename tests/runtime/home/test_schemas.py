@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.schemas import Schemas
+from narval.runtime.home.schemas import Schemas
 
 EMAIL = """<?xml version="1.0"?>
 <element name="email" xmlns="http://relaxng.org/ns/structure/1.0"

@@ -13,10 +13,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from narval.errors import Fault, SettingsError
-from narval.runtime.settings import FILE, READERS, Settings, parse_settings, read_settings
-from narval.source import Source
-
-ROOT = Path(__file__).parents[2]
+from narval.runtime.home.settings import FILE, READERS, Settings, parse_settings, read_settings
+from narval.source.text import Source
+from tests.places import ROOT
 
 
 def parsed(text: str | bytes) -> Settings:

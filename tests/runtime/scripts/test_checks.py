@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.loader import Loader
-from narval.runtime.scripts.syntax import slip_of
+from narval.runtime.home.loader import Loader
+from narval.runtime.scripts.checks import slip_of
 
 TEXT = """<process-definition name="p">
   <node name="a" isStart="true" type="script">

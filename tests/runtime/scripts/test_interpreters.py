@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from narval.errors import ActionError
-from narval.runtime.scripts.running import MOST_EFFECTS, Script, run
+from narval.runtime.scripts.interpreters import MOST_EFFECTS, Script, run
 
 PROCESS = {"run": 9, "name": "shop.order", "state": "executing", "environment": {"customer": "Pat"}}
 START = {

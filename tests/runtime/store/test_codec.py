@@ -41,10 +41,10 @@ from narval.engines.events import (
     Woken,
 )
 from narval.errors import StoreError
-from narval.memory.element import Element, Origin
-from narval.memory.match import Bound, condition
-from narval.runtime import codec
-from narval.runtime.codec import Entry
+from narval.memory.elements.element import Element, Origin
+from narval.memory.patterns.pattern import Bound, condition
+from narval.runtime.store import codec
+from narval.runtime.store.codec import Entry
 
 
 class Moved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

@@ -24,11 +24,10 @@ from hypothesis import strategies as st
 from narval.engines.commands import Unwake, Wake
 from narval.engines.events import Woken
 from narval.errors import NarvalError, SettingsError, StoreError
-from narval.memory import change as changes
-from narval.memory.element import Element, Origin
-from narval.runtime import sqlite
-from narval.runtime.codec import decode_entry, encode_entry
-from narval.runtime.store import (
+from narval.memory.elements import changes
+from narval.memory.elements.element import Element, Origin
+from narval.runtime.store import sqlite
+from narval.runtime.store.batch import (
     SLOTS,
     Advance,
     Batch,
@@ -39,10 +38,11 @@ from narval.runtime.store import (
     QueuedRow,
     RunRow,
     SnapshotRow,
-    Store,
-    VolatileStore,
 )
-from narval.runtime.stores import open_store
+from narval.runtime.store.codec import decode_entry, encode_entry
+from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.open import open_store
+from narval.runtime.store.store import Store
 
 
 class Moved(msgspec.Struct, frozen=True, tag=True):
@@ -556,10 +556,10 @@ import os, random, resource, signal, sys
 from pathlib import Path
 from narval.engines.events import Woken
 from narval.errors import StoreError
-from narval.memory.change import Added
-from narval.memory.element import Element, Origin
-from narval.runtime.store import Advance, Batch, RunRow
-from narval.runtime.stores import open_store
+from narval.memory.elements.changes import Added
+from narval.memory.elements.element import Element, Origin
+from narval.runtime.store.batch import Advance, Batch, RunRow
+from narval.runtime.store.open import open_store
 
 def turn(number, size=1):
     '''A turn that touches many tables, and can be checked to be whole.'''
@@ -710,7 +710,7 @@ def test_N35_a_torn_end_of_the_log_loses_only_what_was_being_written(path: Path,
 def test_the_file_is_looked_through_after_a_stop_that_was_not_clean(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from narval.runtime import sqlite
+    from narval.runtime.store import sqlite
 
     looked: list[Path] = []
     monkeypatch.setattr(sqlite, "quick_check", lambda connection, file: looked.append(file))
@@ -960,11 +960,11 @@ def schema(path: Path) -> set[str]:
 
 
 def test_migrating_from_nothing_gives_the_schema_of_a_new_store(path: Path, tmp_path: Path) -> None:
-    from narval.runtime import migrating
+    from narval.runtime.store import migrate
 
     open_store(path).close()
     migrated = tmp_path / "migrated.db"
-    migrating.migrate(sqlite.File(migrated, "crash", 1.0).engine(), "migrated")
+    migrate.migrate(sqlite.File(migrated, "crash", 1.0).engine(), "migrated")
     assert schema(migrated) == schema(path)
     assert len(schema(path)) > 10
     connection = sqlite3.connect(migrated)
@@ -976,7 +976,7 @@ def test_alembic_finds_nothing_to_add_to_the_tables(path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from narval.runtime import tables
+    from narval.runtime.store import tables
 
     open_store(path).close()
     with sqlite.File(path, "crash", 1.0).engine().connect() as connection:
@@ -987,10 +987,10 @@ def test_the_last_migration_is_the_version_of_the_tables() -> None:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-    from narval.runtime import migrating, statements
+    from narval.runtime.store import migrate, statements
 
     config = Config()
-    config.set_main_option("script_location", str(migrating.MIGRATIONS))
+    config.set_main_option("script_location", str(migrate.MIGRATIONS))
     assert ScriptDirectory.from_config(config).get_heads() == [statements.HEAD]
 
 
@@ -1014,11 +1014,11 @@ def test_sqlalchemy_is_not_imported_for_a_store_in_memory_or_a_file(path: Path) 
 def test_what_is_written_down_for_sqlite_are_the_statements_of_the_tables() -> None:
     from sqlalchemy.dialects.sqlite import dialect
 
-    from narval.runtime import statements, tables
+    from narval.runtime.store import statements, tables
 
     of_tables = {name: " ".join(text.split()) for name, text in tables.statements(dialect()).items()}
     written = {name: " ".join(text.split()) for name, text in statements.of_sqlite().items()}
-    assert written == of_tables, "python -m narval.runtime.tables writes them anew"
+    assert written == of_tables, "python -m narval.runtime.store.tables writes them anew"
     assert {name for _, name, _ in statements.WRITES} <= set(written)
 
 
@@ -1036,14 +1036,14 @@ def upgrade():
 @pytest.fixture
 def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A narval that has one migration more, which ends with the given statement."""
-    from narval.runtime import migrating, statements
+    from narval.runtime.store import migrate, statements
 
     def become(then: str) -> None:
         folder = tmp_path / "migrations"
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(Path(migrating.__file__).parent / "migrations", folder)
+        shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
         (folder / "versions" / "v0002.py").write_text(SECOND.format(then=then))
-        monkeypatch.setattr(migrating, "MIGRATIONS", folder)
+        monkeypatch.setattr(migrate, "MIGRATIONS", folder)
         monkeypatch.setattr(statements, "HEAD", "0002")
 
     return become
@@ -1068,7 +1068,7 @@ def test_a_migration_that_fails_changes_nothing(path: Path, next_version: Callab
     with pytest.raises(StoreError, match="nowhere"):
         open_store(path)
     assert schema(path) == before
-    from narval.runtime import statements
+    from narval.runtime.store import statements
 
     statements.HEAD = "0001"  # restored by the fixture
     assert read_all(path)["elements"] == kept["elements"]
@@ -1167,7 +1167,7 @@ def test_tables_and_statements_can_be_written_for_postgresql() -> None:
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateTable
 
-    from narval.runtime import statements, tables
+    from narval.runtime.store import statements, tables
 
     dialect = postgresql.dialect(paramstyle="format")
     for table in tables.metadata.sorted_tables:
@@ -1182,7 +1182,7 @@ def test_tables_and_statements_can_be_written_for_postgresql() -> None:
 def test_a_database_that_is_not_known_is_refused() -> None:
     from sqlalchemy.dialects import mysql
 
-    from narval.runtime import tables
+    from narval.runtime.store import tables
 
     with pytest.raises(NarvalError, match="expected a store on sqlite or postgresql, got: mysql"):
         tables.statements(mysql.dialect())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from narval.errors import RequestError
-from narval.runtime.clock import SET, Jump, SimulatedClock, SystemClock
+from narval.runtime.system.clock import SET, Jump, SimulatedClock, SystemClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import logging
 import threading
 from pathlib import Path
 
-from narval.runtime.logbook import Logbook
+from narval.runtime.system.log import Logbook
 
 
 def _logged(path: Path | None, *messages: str, level: str = "info") -> Logbook:

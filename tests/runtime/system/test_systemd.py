@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from narval.errors import DaemonGoneError
-from narval.runtime.service import JournalFormatter, ServiceManager, is_journal, journal_command
+from narval.runtime.system.systemd import JournalFormatter, ServiceManager, is_journal, journal_command
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.alarm import Alarm, LoopAlarm, WallAlarm, alarm
+from narval.runtime.system.wall_timer import Alarm, LoopAlarm, WallAlarm, alarm
 
 Making = Callable[[asyncio.AbstractEventLoop, Callable[[], object]], Alarm]
 
@@ -86,6 +86,6 @@ def test_N25_a_clock_that_was_set_rings_as_well(monkeypatch: pytest.MonkeyPatch)
 def test_N25_where_there_is_no_such_timer_the_clock_is_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("narval.runtime.alarm.sys.platform", "darwin")
-    monkeypatch.setattr("narval.runtime.alarm.LOOK_AGAIN", 0.02)
+    monkeypatch.setattr("narval.runtime.system.wall_timer.sys.platform", "darwin")
+    monkeypatch.setattr("narval.runtime.system.wall_timer.LOOK_AGAIN", 0.02)
     assert len(heard(alarm, 86400.0)) == 1

@@ -17,13 +17,13 @@ import pytest
 from click.testing import CliRunner
 from lxml import etree
 
-from narval.engines.plan.state import PLAN_MOVES
-from narval.runtime.home import Home
+from narval.engines.recipe.state import PLAN_MOVES
+from narval.operations.operations import OPERATIONS
+from narval.operations.text import zone
+from narval.runtime.home.home import Home
 from narval.surfaces.cli import COMMANDS, main
 from narval.surfaces.cli.runs import STATES
-from narval.surfaces.operations import OPERATIONS
-from narval.surfaces.text import zone
-from tests.surfaces.command_line import (
+from tests.surfaces.cli.command_line import (
     NAME,
     RECIPES,
     daemon,
@@ -675,7 +675,8 @@ _WATCHED = """
 import sys
 from narval.surfaces.cli import main
 main(["--home", sys.argv[1], "runs", "--json"], standalone_mode=False)
-heavy = {"asyncio", "lxml", "sqlalchemy", "elementpath", "rich", "alembic", "psutil", "narval.runtime.daemon"}
+heavy = {"asyncio", "lxml", "sqlalchemy", "elementpath", "rich", "alembic", "psutil"}
+heavy |= {"narval.runtime.daemon.daemon"}
 print(sorted(heavy & set(sys.modules)), file=sys.stderr)
 """
 

@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from narval.surfaces import client
-from tests.surfaces.command_line import NAME, begun, daemon, data, ended, line_of, narval, run_of, until, well
+from narval.surfaces.control import client
+from tests.surfaces.cli.command_line import (
+    NAME,
+    begun,
+    daemon,
+    data,
+    ended,
+    line_of,
+    narval,
+    run_of,
+    until,
+    well,
+)
 
 # --- start --wait, run ----------------------------------------------------------------------------------
 
@@ -182,7 +193,7 @@ def test_a_daemon_that_does_not_answer_is_exit_status_3(home: Path, monkeypatch:
 
 
 def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from narval.runtime.home import Home
+    from narval.runtime.home.home import Home
 
     monkeypatch.setattr(client, "PATIENCE", 0.2)
     with Home(home).lock():

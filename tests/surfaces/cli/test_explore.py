@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.command_line import narval
+from tests.places import ROOT
+from tests.surfaces.cli.command_line import narval
 
-ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/explore.md").read_text(encoding="utf-8")
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from narval.errors import OperatorError
-from narval.runtime.home import Home
-from tests.surfaces.command_line import data, make_home, narval, well
+from narval.runtime.home.home import Home
+from tests.surfaces.cli.command_line import data, make_home, narval, well
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from narval.surfaces import render
-from narval.surfaces.columns import ACTIONS, DEFINITIONS, ELEMENTS, Column, fields, table
-from narval.surfaces.text import (
+from narval.operations.text import (
     clean,
     clean_lines,
     counted,
@@ -27,6 +25,8 @@ from narval.surfaces.text import (
     took,
     xml_text,
 )
+from narval.surfaces.cli import render
+from narval.surfaces.cli.tables import ACTIONS, DEFINITIONS, ELEMENTS, Column, fields, table
 
 HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b", "\r"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.home import Home
-from tests.surfaces.command_line import narval, well
+from narval.runtime.home.home import Home
+from tests.surfaces.cli.command_line import narval, well
 
 GOOD = """<scenario at="2026-11-20T23:30" until="1h">
   <description>Two in one night.</description>

@@ -31,9 +31,9 @@ from narval.errors import (
     PatternError,
     RequestError,
 )
-from narval.surfaces import wire
-from narval.surfaces.client import Client
-from narval.surfaces.control import ControlServer, Limits
+from narval.surfaces.control import wire
+from narval.surfaces.control.client import Client
+from narval.surfaces.control.server import ControlServer, Limits
 
 
 class Fake:
@@ -366,7 +366,7 @@ def test_root_is_let_in(folder: Path) -> None:
 
 
 def test_the_system_tells_whose_program_it_is(folder: Path) -> None:
-    from narval.surfaces.control import peer_uid
+    from narval.surfaces.control.server import peer_uid
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:

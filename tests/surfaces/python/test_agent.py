@@ -10,7 +10,7 @@ from lxml import etree
 
 import narval
 from narval.errors import ElementError, NoHomeError, RequestError
-from narval.memory.element import CONTROL
+from narval.memory.elements.element import CONTROL
 
 MODULE = """
 from narval import Input, Output, action

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.surfaces.simulation.stages import make_shop
+from tests.places import ROOT
+from tests.simulation.homes import make_shop
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parents[3]
 GOOD = '<scenario><arrive><order id="1"/></arrive><expect><element match="receipt"/></expect></scenario>'
 
 

@@ -8,11 +8,11 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narval.surfaces.embedded import Agent
+    from narval.surfaces.python.agent import Agent
 
 _WATCHED = """
 import sys
-import narval.surfaces.pytest_plugin
+import narval.surfaces.python.pytest_plugin
 print({"lxml", "sqlalchemy", "click"} & set(sys.modules))
 """
 
@@ -30,6 +30,6 @@ def test_each_test_has_an_agent_of_its_own(agent: Agent) -> None:
 
 def test_pytest_finds_the_plugin_and_it_costs_those_who_do_not_use_it_nothing() -> None:
     (found,) = entry_points(group="pytest11", name="narval")
-    assert found.value == "narval.surfaces.pytest_plugin"
+    assert found.value == "narval.surfaces.python.pytest_plugin"
     done = subprocess.run([sys.executable, "-c", _WATCHED], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from narval.surfaces.runner import Runner
+from narval.surfaces.python.runner import Runner
 
 
 @pytest.fixture

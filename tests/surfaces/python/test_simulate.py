@@ -8,10 +8,10 @@ import pytest
 
 import narval
 from narval.errors import DefinitionError, RequestError
-from narval.runtime.home import Home
-from narval.surfaces.embedded import Agent
-from tests.surfaces.simulation.stages import MODULE, RECIPES, really_called
-from tests.surfaces.simulation.test_memory_copy import prints
+from narval.runtime.home.home import Home
+from narval.surfaces.python.agent import Agent
+from tests.simulation.homes import MODULE, RECIPES, really_called
+from tests.simulation.test_memory_copy import prints
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from narval.definitions.code import made
+from narval.definitions.process.code import made
 from narval.errors import ActionError
-from narval.runtime.executors import conversion
-from narval.runtime.executors.contract import Outcome, Task
-from narval.runtime.tokens import Token
+from narval.runtime.calls import conversion
+from narval.runtime.calls.backend import Outcome, Task
+from narval.runtime.calls.process_code.token import Token
 
 _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 
@@ -53,7 +53,7 @@ def answer(task: Task, load: Callable[[], type]) -> Outcome:
 
 def _script(about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The effects of a script; one that executes and does not complete its token, is done (section 10)."""
-    from narval.runtime.scripts.running import Script, run
+    from narval.runtime.scripts.interpreters import Script, run
 
     effects = run(Script(**about["script"]), print).effects
     if about["hook"] == "execute" and not any(each["do"] in _COMPLETES for each in effects):

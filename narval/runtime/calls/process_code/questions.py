@@ -23,16 +23,17 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 import narval
-from narval.definitions.code import Code, made
 from narval.definitions.library import Definition
-from narval.definitions.statements import Accept, Discard, Skip
+from narval.definitions.process.code import Code, made
+from narval.definitions.process.statements import Accept, Discard, Skip
 from narval.engines.events import Plain
 from narval.errors import ActionError
-from narval.runtime.agents import Agent, Run
-from narval.runtime.executors.conversion import problem
-from narval.runtime.nodes import SCRIPT, script_of
-from narval.runtime.scripts.running import Script
-from narval.runtime.tokens import Arrival, Delay, ProcessEvent, Token
+from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.run import Run
+from narval.runtime.calls.conversion import problem
+from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
+from narval.runtime.calls.process_code.token import Arrival, Delay, ProcessEvent, Token
+from narval.runtime.scripts.interpreters import Script
 
 LONGEST = 1.0
 """Seconds that a question may take: for so long nothing else goes on."""
@@ -201,11 +202,11 @@ def _answer(manner: Callable[[Question], Plain], question: Question) -> Plain:
 
 def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
     """What the `allowBacktrack` of a script says, in a program of its own: it must be a boolean."""
-    from narval.runtime.scripts.once import Said
+    from narval.runtime.scripts.one_shot import Said
 
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
-    line = [sys.executable, "-m", "narval.runtime.scripts.once"]
+    line = [sys.executable, "-m", "narval.runtime.scripts.one_shot"]
     given = msgspec.msgpack.encode(script)
     try:
         done = subprocess.run(

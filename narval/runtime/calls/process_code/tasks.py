@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from narval.definitions.code import Code
+from narval.definitions.process.code import Code
 from narval.engines.commands import Call
 from narval.errors import ActionError
-from narval.runtime.agents import Run
-from narval.runtime.executors.contract import Outcome, Where
-from narval.runtime.executors.nodes import Acting
+from narval.runtime.agent.run import Run
+from narval.runtime.calls.backend import Outcome, Where
+from narval.runtime.calls.process_code.execution import Acting
 
 SCRIPT = "script"
 """The type of nodes whose code is in their definition."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from narval.definitions.converters import from_text, kept
+from narval.definitions.process.attribute_types import from_text, kept
 from narval.errors import ActionError, RequestError
 
 MOST_EFFECTS = 10_000

@@ -14,15 +14,15 @@ from lxml import etree
 
 from narval.engines.commands import Program
 from narval.engines.events import Problem
-from narval.memory.element import Element, parse
-from narval.runtime.executors.contract import ABANDONED, Outcome, Task, Work
-from narval.runtime.home import Home
-from narval.runtime.programs import keeper
-from narval.runtime.programs.files import is_up_to_date
-from narval.runtime.programs.group import Group
-from narval.runtime.programs.keeping import Keeping
-from narval.runtime.programs.output import Listen, Output, logged
-from narval.runtime.programs.spawning import CannotStartError, limited
+from narval.memory.elements.element import Element, parse
+from narval.runtime.calls.backend import ABANDONED, Outcome, Task, Work
+from narval.runtime.calls.programs import reaper
+from narval.runtime.calls.programs.output import Listen, Output, logged
+from narval.runtime.calls.programs.process_group import Group
+from narval.runtime.calls.programs.reaper_client import Keeping
+from narval.runtime.calls.programs.spawn import CannotStartError, limited
+from narval.runtime.calls.programs.up_to_date import is_up_to_date
+from narval.runtime.home.home import Home
 
 SWEEP_EVERY = 3600.0
 """Seconds between two looks for what is kept of forgotten runs."""
@@ -58,7 +58,7 @@ class Programs:
         """Whether a run is not forgotten: what its programs printed goes with it."""
         self._swept = 0.0
         self.keeping = keeping or Keeping()
-        self._environment = {**os.environ, keeper.OWNER: self.keeping.owner}
+        self._environment = {**os.environ, reaper.OWNER: self.keeping.owner}
         self._at_work: dict[Work, Group] = {}
         self._reasons: dict[Work, Outcome | None] = {}
         """Of those that are being ended: how their call ends, None for a time limit."""
@@ -160,7 +160,7 @@ class Programs:
         found = {
             **self._environment,
             **dict(program.environment),
-            keeper.OWNER: self.keeping.owner,
+            reaper.OWNER: self.keeping.owner,
             "NARVAL_RUN": str(task.run),
             "NARVAL_STATE": task.step,
             "NARVAL_CALL": task.call,
@@ -221,7 +221,7 @@ class Programs:
         if work in self._reasons:
             work.answer(self._reasons.pop(work) or _late(output.last))
             return
-        ended = {"status": status} if status >= 0 else {"signal": keeper.signal_name(-status)}
+        ended = {"status": status} if status >= 0 else {"signal": reaper.signal_name(-status)}
         work.answer(Outcome(value={**ended, "output": output.last}))
 
 

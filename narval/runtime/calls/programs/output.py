@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from narval.runtime.executors.contract import Task
-from narval.runtime.executors.printing import Lines
+from narval.runtime.calls.backend import Task
+from narval.runtime.calls.output_capture import Lines
 
 logger = logging.getLogger("narval.program")
 

@@ -15,9 +15,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from narval.runtime.programs import keeper, spawning
-from narval.runtime.programs.keeping import Keeping
-from narval.runtime.programs.output import Output
+from narval.runtime.calls.programs import reaper, spawn
+from narval.runtime.calls.programs.output import Output
+from narval.runtime.calls.programs.reaper_client import Keeping
 
 log = logging.getLogger("narval.programs")
 
@@ -68,10 +68,8 @@ class Group:
             given = self._input(text, theirs)
             output, error = self._pipe(theirs, is_error=False), self._pipe(theirs, is_error=True)
             try:
-                self._program = spawning.start(
-                    words, environment, directory, spawning.Pipes(given, output, error)
-                )
-            except spawning.CannotStartError:
+                self._program = spawn.start(words, environment, directory, spawn.Pipes(given, output, error))
+            except spawn.CannotStartError:
                 self._close()
                 raise
         self.pid = self._program.pid
@@ -176,7 +174,7 @@ class Group:
             for _ in range(_MOST_CHUNKS):
                 if not self._read(pipe):
                     break
-        if not self._is_ending and not keeper.is_gone(self.pid):
+        if not self._is_ending and not reaper.is_gone(self.pid):
             self._end()
         self._look()
 
@@ -194,13 +192,13 @@ class Group:
 
     def _left(self) -> bool:
         """Whether something is left of it; what has left the group is ended at once where that was asked."""
-        if not keeper.is_gone(self.pid):
+        if not reaper.is_gone(self.pid):
             return True
         if not self._is_asked:
             return False
-        found = list(keeper.carriers(self._mark.__eq__))
+        found = list(reaper.carriers(self._mark.__eq__))
         for program in found:
-            keeper.send(program, signal.SIGKILL)
+            reaper.send(program, signal.SIGKILL)
         if found and not self._killed_at:
             self._killed_at = self._loop.time()
         return bool(found)

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from narval.runtime.programs import keeper
+from narval.runtime.calls.programs import reaper
 
 _SOON = 0.2
 """Seconds."""
@@ -46,8 +46,8 @@ class Keeping:
         """End what the last daemon of this home has left, if it was killed and its keeper as well."""
         if self._lock is None or not self._lock.exists():
             return
-        home, own = f"{keeper.OWNER}={self._home}.".encode(), f"{keeper.OWNER}={self.owner}".encode()
-        keeper.end_carriers(lambda variable: variable.startswith(home) and variable != own)
+        home, own = f"{reaper.OWNER}={self._home}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
+        reaper.end_carriers(lambda variable: variable.startswith(home) and variable != own)
         _wait_for(self._lock)
         with contextlib.suppress(OSError):
             self._lock.unlink()
@@ -88,7 +88,7 @@ class Keeping:
         if self._lock is not None:
             self._lock.touch(mode=0o600)  # not left to the keeper: it might be killed before it does
         self._program = subprocess.Popen(
-            [sys.executable, "-I", "-S", keeper.__file__, self.owner, str(self._lock or "")],
+            [sys.executable, "-I", "-S", reaper.__file__, self.owner, str(self._lock or "")],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

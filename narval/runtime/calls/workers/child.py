@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Protocol
 
 import narval
-from narval.runtime.executors.frames import Answered, FrameError, FrameReader, Said, read_said
-from narval.runtime.executors.printing import Lines
+from narval.runtime.calls.output_capture import Lines
+from narval.runtime.calls.workers.frames import Answered, FrameError, FrameReader, Said, read_said
 
 _CHUNK = 256 * 1024
 _MOST_CHUNKS = 64
@@ -66,7 +66,7 @@ class Child:
         # started in the folder that holds narval, to import the same narval; then it comes where we are
         self._program = subprocess.Popen(
             [
-                *(sys.executable, "-m", "narval.runtime.executors.worker"),
+                *(sys.executable, "-m", "narval.runtime.calls.workers.worker"),
                 *(str(os.getpid()), os.getcwd(), str(memory or 0)),
             ],
             stdin=subprocess.PIPE,

@@ -12,7 +12,7 @@ import msgspec
 
 from narval.engines.events import Problem, Raw
 from narval.errors import ActionError
-from narval.memory.element import Element
+from narval.memory.elements.element import Element
 
 MOST = 128 * 1024 * 1024
 """The most bytes that one frame may have."""

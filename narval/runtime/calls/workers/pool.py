@@ -10,19 +10,12 @@ import asyncio
 from functools import partial
 
 from narval.engines.events import Problem
-from narval.runtime.executors.child import Child
-from narval.runtime.executors.contract import ABANDONED, Limits, Outcome, Work
-from narval.runtime.executors.frames import (
-    Asked,
-    FrameError,
-    Progressed,
-    Ready,
-    Said,
-    pack,
-    packed_input,
-)
-from narval.runtime.executors.printing import log_print
-from narval.runtime.executors.waiting import Waiting
+from narval.runtime.calls.backend import ABANDONED, Outcome, Work
+from narval.runtime.calls.fair_queue import Waiting
+from narval.runtime.calls.output_capture import log_print
+from narval.runtime.calls.workers.child import Child
+from narval.runtime.calls.workers.frames import Asked, FrameError, Progressed, Ready, Said, pack, packed_input
+from narval.runtime.home.settings import Limits
 
 
 class Workers:

@@ -21,10 +21,11 @@ from lxml import etree
 
 from narval.engines.events import Raw
 from narval.errors import ActionError, ElementError
-from narval.memory.element import MAX_BYTES, children, local_name, parse_untrusted
-from narval.runtime.executors import conversion
-from narval.runtime.executors.allowance import bounded
-from narval.runtime.executors.contract import Inputs, Outcome, Task
+from narval.memory.elements.canonical import MAX_BYTES, parse_untrusted
+from narval.memory.elements.element import children, local_name
+from narval.runtime.calls import conversion
+from narval.runtime.calls.backend import Inputs, Outcome, Task
+from narval.runtime.system.memory_limit import bounded
 
 _MOST_SHEETS = 32
 _NAMELESS = "the stylesheet"

@@ -1,6 +1,6 @@
 """The program that workers are: it answers one call after another, asked through a pipe (N33).
 
-    python -m narval.runtime.executors.worker PARENT FOLDER MEMORY
+    python -m narval.runtime.calls.workers.worker PARENT FOLDER MEMORY
 
 It takes the pipes away from where actions could reach them, so that whatever an action prints ends in the
 log, and dies with the daemon: by signal where the system has one for that, else when its requests end.
@@ -28,11 +28,11 @@ from typing import Any
 
 from narval.engines.events import Problem
 from narval.errors import ActionError
-from narval.runtime.calling import CurrentCall
-from narval.runtime.executors import conversion, transforms
-from narval.runtime.executors.allowance import bound_memory
-from narval.runtime.executors.contract import Outcome, Task
-from narval.runtime.executors.frames import (
+from narval.runtime.calls import conversion
+from narval.runtime.calls.backend import Outcome, Task
+from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.workers import transforms
+from narval.runtime.calls.workers.frames import (
     Answered,
     Asked,
     FrameError,
@@ -44,6 +44,7 @@ from narval.runtime.executors.frames import (
     read_asked,
     unpacked_input,
 )
+from narval.runtime.system.memory_limit import bound_memory
 
 _PR_SET_PDEATHSIG = 1
 _MOST_MODULES = 32
@@ -154,9 +155,9 @@ def _answer(asked: Asked, modules: Modules, pipe: Pipe) -> Outcome:
         about=asked.about,
     )
     if asked.about is not None:
-        from narval.runtime.executors import nodes
+        from narval.runtime.calls.process_code import execution
 
-        return current.context().run(nodes.answer, task, partial(_function, task, modules))
+        return current.context().run(execution.answer, task, partial(_function, task, modules))
     if asked.is_transform:
         return current.context().run(transforms.answer, task, asked.folders, asked.memory)
     return current.context().run(_call, task, modules)

@@ -12,10 +12,10 @@ import pytest
 
 from narval.definitions.library import Library
 from narval.errors import ActionError
-from narval.runtime.agents import Agent
-from narval.runtime.asking import MOST_GIVEN_UP, Asking
-from narval.runtime.modules import import_modules, key_of
-from narval.source import Source
+from narval.runtime.agent.agent import Agent
+from narval.runtime.calls.process_code.questions import MOST_GIVEN_UP, Asking
+from narval.runtime.home.modules import import_modules, key_of
+from narval.source.text import Source
 
 TOKEN = {
     "id": 5, "complete": False, "guard_action": None, "execution_type": "Forward",

@@ -15,11 +15,12 @@ from typing import Any
 import psutil
 
 from narval.engines.commands import Program
-from narval.memory.element import Element
-from narval.runtime.executor import Executor, Outcome, Task
-from narval.runtime.programs.keeping import Keeping
-from narval.runtime.programs.output import AT_HAND, FILE_BYTES
-from narval.runtime.programs.place import Programs
+from narval.memory.elements.element import Element
+from narval.runtime.calls.executor import Executor, Outcome, Task
+from narval.runtime.calls.programs.backend import Programs
+from narval.runtime.calls.programs.output import AT_HAND, FILE_BYTES
+from narval.runtime.calls.programs.reaper_client import Keeping
+from tests.places import ROOT
 from tests.runtime.at_work import in_a_loop
 
 
@@ -336,9 +337,10 @@ DAEMON = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from narval.runtime.executor import Executor, Task
-from narval.runtime.programs.keeping import Keeping
-from narval.runtime.programs.place import Programs
+from narval.runtime.calls.backend import Task
+from narval.runtime.calls.executor import Executor
+from narval.runtime.calls.programs.reaper_client import Keeping
+from narval.runtime.calls.programs.backend import Programs
 from narval.engines.commands import Program
 
 async def main():
@@ -356,7 +358,7 @@ asyncio.run(main())
 
 
 def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> None:
-    root = str(Path(__file__).parent.parent.parent)
+    root = str(ROOT)
     daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
     while not (tmp_path / "ready").exists():
         assert daemon.poll() is None
@@ -372,7 +374,7 @@ def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> 
 
 
 def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_well(tmp_path: Path) -> None:
-    root = str(Path(__file__).parent.parent.parent)
+    root = str(ROOT)
     daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
     while not (tmp_path / "ready").exists():
         assert daemon.poll() is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Problem, Raw
-from narval.memory.element import Element
+from narval.memory.elements.element import Element
 
 MAIL = Element(3, b"<email subject='Hi'/>")
 OTHER = Element(4, b"<email subject='Ho'/>")

@@ -14,8 +14,8 @@ import pytest
 
 from narval.engines.events import Problem, Raw
 from narval.errors import ActionError
-from narval.memory.element import Element
-from narval.runtime.executors import child, frames
+from narval.memory.elements.element import Element
+from narval.runtime.calls.workers import child, frames
 
 GOOD = "def act(): return '<a/>'"
 
@@ -165,7 +165,7 @@ def test_N33_a_worker_dies_with_the_daemon(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(text)
     program = (
         "import asyncio, logging, sys\n"
-        "from narval.runtime.executor import Executor, Task\n"
+        "from narval.runtime.calls.executor import Executor, Task\n"
         "logging.basicConfig(level='INFO', format='%(message)s', stream=sys.stdout)\n"
         "async def main():\n"
         "    task = Task(call='c', run=1, step='s', action='a', where='worker',\n"
@@ -186,7 +186,7 @@ def test_N33_a_worker_dies_with_the_daemon(tmp_path: Path) -> None:
 
 def test_a_worker_whose_requests_end_ends_too(tmp_path: Path) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "narval.runtime.executors.worker", str(os.getpid()), str(tmp_path), "0"],
+        [sys.executable, "-m", "narval.runtime.calls.workers.worker", str(os.getpid()), str(tmp_path), "0"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,

@@ -11,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# Spelled out and never altered: the tables of `narval.runtime.tables` move on, this step does not.
+# Spelled out and never altered: the tables of `narval.runtime.store.tables` move on, this step does not.
 
 
 def upgrade() -> None:

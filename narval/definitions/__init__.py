@@ -1,0 +1,1 @@
+"""Definitions of every kind: parsed once, checked, never altered."""

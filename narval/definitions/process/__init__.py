@@ -1,0 +1,1 @@
+"""Processes as written, with their code, joins and guards."""

@@ -1,0 +1,1 @@
+"""Reading of definitions: XML with places, grammars, expressions, declarations in modules."""

@@ -1,0 +1,1 @@
+"""Stylesheets that are actions."""

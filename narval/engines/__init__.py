@@ -1,0 +1,1 @@
+"""How each kind runs: pure functions from events to changes and commands."""

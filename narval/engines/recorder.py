@@ -1,0 +1,51 @@
+"""What one advance decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from narval.engines.commands import Command, Outer
+from narval.engines.events import Event
+from narval.engines.view import View
+
+State = TypeVar("State")
+
+
+Change = TypeVar("Change")
+
+
+class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
+    """What one advance decided so far: `changes` and `commands`, in order.
+
+    `apply` is the engine's table of what each type of change does to a state.
+    """
+
+    state: State
+    apply: Mapping[type, Callable[[State, Any], None]]
+    event: Event
+    view: View
+    ordinal: int = 0
+    changes: list[Change] = []
+    commands: list[Command] = []
+
+    def change(self, change: Change) -> None:
+        """A fact decided: applied at once."""
+        self.apply[type(change)](self.state, change)
+        self.changes.append(change)
+
+    def command(self, command: Command) -> None:
+        """A wish: an inner one takes effect at once."""
+        self.view.take(command)
+        self.commands.append(command)
+
+    def ask(self, command: Outer) -> None:
+        """A wish that somebody outside performs, once the turn is recorded."""
+        self.commands.append(command)
+
+    def identifier(self) -> str:
+        """A new identifier, unique in the home, derived from the event's id and an ordinal."""
+        self.ordinal += 1
+        return f"{self.event.id}.{self.ordinal}"

@@ -1,0 +1,1 @@
+"""Elements: immutable values, and what can happen to them."""

@@ -1,0 +1,1 @@
+"""Who waits for what, by the values that could satisfy it."""

@@ -1,0 +1,1 @@
+"""All one may ask of a daemon, each once."""

@@ -1,0 +1,1 @@
+"""A home at work: assembled, opened, watched, reloaded, closed."""

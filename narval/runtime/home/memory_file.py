@@ -1,0 +1,43 @@
+"""`data/memory.xml`: what a home declares to be always in memory (N4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from narval.errors import DefinitionError, ElementError, Fault
+from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.element import local_name
+from narval.runtime.home.schemas import Schemas
+from narval.source.text import Source
+from narval.source.xml import Node, read_xml
+
+SHOWN = "data/memory.xml"
+"""How faults name the file of declarations."""
+
+
+def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[Fault]]:
+    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands."""
+    try:
+        source = Source(SHOWN, path.read_bytes())
+        faults = list(refused(read_xml(source), source, schemas))
+        return (None, faults) if faults else (elements_of(source.data), [])
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return None, [Fault(SHOWN, 1, 1, f"cannot be read: {error.strerror}")]
+    except DefinitionError as error:
+        return None, list(error.faults)
+    except ElementError as error:
+        return None, [Fault(SHOWN, error.line, error.column, error.message)]
+
+
+def refused(root: Node, source: Source, schemas: Schemas) -> Iterator[Fault]:
+    """The declarations that cannot be in memory, and why: the root is `memory`, schemas are kept (N7)."""
+    if local_name(root.tag) != "memory":
+        yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
+        return
+    for child in root.children:
+        refusal = schemas.refusal(child.xml())
+        if refusal is not None:
+            yield source.fault(f"refused by its schema: {refusal}", child.line, child.column)

@@ -1,0 +1,188 @@
+"""What one turn records: a batch of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from narval.engines.commands import Command
+from narval.engines.events import Event
+from narval.memory.elements import changes
+from narval.memory.elements.changes import Added, Change
+from narval.memory.elements.element import Element
+
+
+class Advance(msgspec.Struct, frozen=True, gc=False):
+    """One advance of a run for the journal: the event, the changes and the commands that followed.
+
+    `seq` numbers the lines of the whole home: an advance takes one for its event, and one for each change and
+    command. A store that writes it down encodes it; a store in memory need not. The collector of garbage
+    never looks at one, for what is in it refers to nothing.
+    """
+
+    run: int
+    seq: int
+    event: Event
+    changes: tuple[Any, ...]
+    commands: tuple[Command, ...]
+
+
+class KeptElement(NamedTuple):
+    """An element as the store has it; `fault` says why its origin is not known, though it has one."""
+
+    element: Element
+    declared: str
+    outdated: bool
+    fault: str = ""
+
+
+class RunRow(NamedTuple):
+    """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
+
+    `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
+    why it failed. When it is to be forgotten stands among the moments.
+    """
+
+    eid: int
+    kind: str
+    name: str
+    digest: str
+    state: str
+    phase: str
+    started: float
+    ended: float | None = None
+    parent_run: int | None = None
+    parent_step: str = ""
+    parent_call: str = ""
+    attempt: int = 0
+    error: int | None = None
+
+
+class JournalRow(NamedTuple):
+    """An advance as the journal has it; `codec.decode_entry` and `codec.describe_entry` read `data`."""
+
+    run: int
+    seq: int
+    at: float
+    data: bytes
+
+
+class SnapshotRow(NamedTuple):
+    """The state of a run after all its entries up to `seq`."""
+
+    run: int
+    seq: int
+    data: bytes
+
+
+class QueuedRow(NamedTuple):
+    """An event that still waited at the end of a turn."""
+
+    id: int
+    run: int
+    data: bytes
+
+
+class MomentRow(NamedTuple):
+    """Something to be done at a moment."""
+
+    id: str
+    at: float
+    data: bytes
+
+
+class DefinitionRow(NamedTuple):
+    """A version of a definition; a new current one takes the place of the one before."""
+
+    digest: str
+    kind: str
+    name: str
+    path: str
+    source: bytes
+    loaded: float
+    current: bool = True
+
+
+def _rows() -> Any:
+    return msgspec.field(default_factory=list)
+
+
+class Batch(msgspec.Struct, eq=False):
+    """What one turn leaves to record. Each slot is a list of rows; they are written slot by slot in this
+    order, first all that comes and then what goes, whatever the order of filling.
+    """
+
+    definitions: list[DefinitionRow] = _rows()
+    elements: list[Added] = _rows()
+    outdated: list[int] = _rows()
+    undeclared: list[int] = _rows()
+    held: list[tuple[int, int]] = _rows()
+    """Run, eid."""
+    marks: list[tuple[str, str, str, int]] = _rows()
+    """Definition, place, slot, eid."""
+    keys: list[tuple[str, str, str]] = _rows()
+    """Name, expression, value."""
+    runs: list[RunRow] = _rows()
+    """New runs, and runs of which something changed."""
+    journal: list[Advance] = _rows()
+    snapshots: list[SnapshotRow] = _rows()
+    queued: list[QueuedRow] = _rows()
+    moments: list[MomentRow] = _rows()
+    meta: list[tuple[str, str]] = _rows()
+    trimmed: list[tuple[int, int, int]] = _rows()
+    """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
+    dequeued: list[int] = _rows()
+    moments_done: list[str] = _rows()
+    unheld: list[tuple[int, int]] = _rows()
+    """Run, eid."""
+    forgotten_elements: list[int] = _rows()
+    """Their marks go with them; their keys stay (N37)."""
+    forgotten_runs: list[int] = _rows()
+    """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
+
+    def __bool__(self) -> bool:
+        return bool(self.journal) or any(slots_of(self))
+
+    def take(self, change: Change) -> None:
+        """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""
+        put = _PUT.get(type(change))
+        if put is not None:
+            put(self, change)
+
+
+SLOTS = Batch.__struct_fields__
+
+
+slots_of: Callable[[Batch], tuple[list[Any], ...]] = attrgetter(*SLOTS)
+"""All rows of a batch, slot by slot in the order in which they are written."""
+
+
+def _put_added(batch: Batch, change: changes.Added) -> None:
+    batch.elements.append(change)
+    if change.held:
+        batch.held.append((change.held, change.element.eid))
+
+
+def _put_held(batch: Batch, change: changes.Held) -> None:
+    for eid in change.eids:
+        batch.held.append((change.run, eid))
+
+
+def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
+    batch.forgotten_elements.extend(change.eids)
+    batch.forgotten_runs.extend(change.runs)
+
+
+_PUT: dict[type, Callable[[Batch, Any], None]] = {
+    changes.Added: _put_added,
+    changes.Held: _put_held,
+    changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
+    changes.Used: lambda batch, change: batch.marks.extend((*change.scope, eid) for eid in change.eids),
+    changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
+    changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
+    changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
+    changes.Forgotten: _put_forgotten,
+}

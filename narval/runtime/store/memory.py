@@ -1,0 +1,157 @@
+"""A store that is gone when it is closed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+from narval.runtime.store.batch import (
+    Advance,
+    Batch,
+    DefinitionRow,
+    JournalRow,
+    KeptElement,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+    SnapshotRow,
+)
+from narval.runtime.store.codec import encode_entry
+from narval.runtime.store.store import Store
+
+
+class VolatileStore(Store):
+    """A store in memory, for a home that has no disk: quick, and gone when it is closed.
+
+    It keeps what is asked for during a life (runs, journal, snapshots, definitions) and not what is only read
+    at a start, when it is always empty.
+    """
+
+    is_volatile = True
+
+    def __init__(self) -> None:
+        self._runs: dict[int, tuple[Any, ...]] = {}
+        """Rows as bare tuples, which the collector of garbage lets go of."""
+        self._journals: dict[int, list[Advance]] = {}
+        self._snapshots: dict[int, SnapshotRow] = {}
+        self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
+        self._meta: dict[str, str] = {}
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep what is asked for later."""
+        journals = self._journals
+        for batch in batches:
+            for advance in batch.journal:
+                entries = journals.get(advance.run)
+                if entries is None:
+                    entries = journals[advance.run] = []
+                entries.append(advance)
+            if batch.runs:
+                self._runs.update((row.eid, tuple(row)) for row in batch.runs)
+            if batch.snapshots:
+                self._snapshots.update((row.run, row) for row in batch.snapshots)
+            if batch.meta:
+                self._meta.update(batch.meta)
+            for each in batch.definitions:
+                self._define(each)
+            for run, seq, keep in batch.trimmed:
+                kept_entries = self._journals.get(run, [])
+                behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
+                del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
+            for run in batch.forgotten_runs:
+                self._runs.pop(run, None)
+                self._journals.pop(run, None)
+                self._snapshots.pop(run, None)
+
+    def _define(self, new: DefinitionRow) -> None:
+        if new.current:
+            for key, old in self._definitions.items():
+                if (old.kind, old.name) == (new.kind, new.name):
+                    self._definitions[key] = old._replace(current=False)
+        self._definitions[new.digest, new.kind, new.name] = new
+
+    def make_room(self) -> None:
+        """Nothing to have ready."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def elements(self) -> Iterator[KeptElement]:
+        """None: a start is always empty; so with all readers for the start."""
+        return iter(())
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """None."""
+        return iter(())
+
+    def marks(self) -> Iterator[tuple[str, str, str, int]]:
+        """None."""
+        return iter(())
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """None."""
+        return iter(())
+
+    def queue(self) -> list[QueuedRow]:
+        """None."""
+        return []
+
+    def moments(self) -> list[MomentRow]:
+        """None."""
+        return []
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the home."""
+        return self._meta
+
+    def runs(
+        self,
+        *,
+        phase: str | None = None,
+        state: str | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+    ) -> list[RunRow]:
+        """The runs of that phase, state, kind and name."""
+        wanted = {"phase": phase, "state": state, "kind": kind, "name": name}
+        given = [(field, value) for field, value in wanted.items() if value is not None]
+        found = (
+            row
+            for row in map(RunRow._make, self._runs.values())
+            if all(getattr(row, field) == value for field, value in given)
+        )
+        return sorted(found, key=attrgetter("eid"))
+
+    def run(self, eid: int) -> RunRow | None:
+        """One run."""
+        row = self._runs.get(eid)
+        return RunRow._make(row) if row is not None else None
+
+    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        advances = self._journals.get(run, [])
+        for each in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
+            data = encode_entry(each.event, each.changes, each.commands)
+            yield JournalRow(run, each.seq, each.event.at, data)
+
+    def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
+        """The entries of all runs."""
+        entries = merge(*(self.journal(run, after) for run in self._journals), key=attrgetter("seq"))
+        return list(islice(entries, limit))
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+        return self._snapshots.get(run)
+
+    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+        """The versions of definitions."""
+        return [each for each in self._definitions.values() if current is None or each.current == current]
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        return next((each for each in self._definitions.values() if each.digest == digest), None)

@@ -1,0 +1,1 @@
+"""The machine: clock, timers, files, the log, systemd."""

@@ -1,0 +1,1 @@
+"""Texts and XML as they stand in files, with the place of every fault."""

@@ -1,0 +1,1 @@
+"""narval in a program or a test."""
