@@ -19,8 +19,8 @@ from typing import Any
 import narval
 from bench.measure import argument, emit, home, now, percentile, scratch, us
 from narval.definitions.schedule import Time, schedule_of
-from narval.runtime.agent.jobs import Starting
-from narval.runtime.agent.timers import Moments
+from narval.runtime.agent.jobs import StartRun
+from narval.runtime.agent.timers import TimerQueue
 from narval.runtime.agent.turn import Turn
 
 PENDING, DUE, TEXTS = 100_000, 10_000, 3_000
@@ -55,7 +55,7 @@ def daily() -> list[tuple[Time, ...]]:
 
 def moments() -> dict[str, Any]:
     """Moments that are the end of a length of time, and dates that are due together."""
-    chance, waiting = random.Random(3), Moments[int, tuple[Time, ...]]()
+    chance, waiting = random.Random(3), TimerQueue[int, tuple[Time, ...]]()
     base, [text, *_] = time.time(), daily()
     schedule_of(text, ZONE).next(base)
 
@@ -78,7 +78,7 @@ def moments() -> dict[str, Any]:
 
 def dates() -> dict[str, Any]:
     """Dates of many texts: a text that is new, and one seen before."""
-    texts, waiting, at = daily(), Moments[tuple[str, int], int](), time.time()
+    texts, waiting, at = daily(), TimerQueue[tuple[str, int], int](), time.time()
 
     def wait(number: int, kind: str) -> None:
         waiting.push(schedule_of(texts[number % TEXTS], ZONE).next(at) or 0.0, (kind, number), number)
@@ -99,7 +99,7 @@ def store() -> dict[str, Any]:
 
             def arm(some: range, turn: Turn) -> None:
                 for number in some:
-                    turn.later(at + number * 1e-7, Starting("w.nothing-there"))
+                    turn.later(at + number * 1e-7, StartRun("w.nothing-there"))
 
             began = now()
             for first in range(0, DUE, 1000):

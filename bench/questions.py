@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from narval.definitions.library import Library
-from narval.runtime.agent.agent import Agent
-from narval.runtime.calls.process_code.questions import Asking
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.calls.process_code.questions import Questions
 from narval.runtime.home.modules import import_modules, key_of
 from narval.runtime.scripts.interpreters import Script, run
 from narval.source.text import Source
@@ -29,10 +29,10 @@ def main() -> None:
     source = Source.of_text("modules/w.py", MODULE)
     imported = import_modules(["w"], lambda stem: iter([source]) if stem == "w" else None)
     functions = imported.modules["w"].functions
-    asking = Asking(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
+    asking = Questions(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
     engine = SimpleNamespace(portrait=lambda definition, state, token: TOKEN)
     asker: Any = SimpleNamespace(library=None, engine=engine, definition=None, state=None)
-    agent = Agent(Library(imported.modules["w"].found))
+    agent = AgentState(Library(imported.modules["w"].found))
     paid = partial(asking.ask, agent, asker, "predicate:paid", {"token": 5}, 0.0)
     tell("a question", paid, 2000)
     for language, text in (("js", "token.id == 5"), ("python", "token.id == 5")):

@@ -17,7 +17,7 @@ from narval.memory.patterns.pattern import Bound
 Bindings = Mapping[str, Sequence[Element]]
 
 
-class Surroundings:
+class CandidateSearch:
     """What lies around one step or transition of a run.
 
     `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narval.engines.events import Plain, Problem
+from narval.engines.events import Failure, Plain
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound
@@ -24,13 +24,13 @@ class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     held: bool = True
 
 
-class Hold(msgspec.Struct, frozen=True, tag=True, gc=False):
+class AddToContext(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Elements join the run's context: it was given them, or they triggered it."""
 
     eids: tuple[int, ...]
 
 
-class Mark(msgspec.Struct, frozen=True, tag=True, gc=False):
+class MarkUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Elements are used by one input or condition."""
 
     scope: MarkScope
@@ -55,7 +55,7 @@ class Outdate(msgspec.Struct, frozen=True, tag=True, gc=False):
     eids: tuple[int, ...]
 
 
-class Key(msgspec.Struct, frozen=True, tag=True, gc=False):
+class RecordUnique(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A unique output gave this value."""
 
     name: str
@@ -63,7 +63,7 @@ class Key(msgspec.Struct, frozen=True, tag=True, gc=False):
     value: str
 
 
-class Forget(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ScheduleForget(msgspec.Struct, frozen=True, tag=True, gc=False):
     """This run, and what it alone holds, is to be forgotten at that moment (seconds since 1970, UTC)."""
 
     at: float
@@ -89,8 +89,8 @@ class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
     watch: str
 
 
-class Wake(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Tell me (`Woken`) at that moment (seconds since 1970, UTC).
+class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Tell me (`TimerFired`) at that moment (seconds since 1970, UTC).
 
     `dated`: it is a date of the calendar, and I want to be told early, to work it out anew, when the clock
     was set back or the zone is another. What is not dated is the end of a length of time: setting the clock
@@ -103,7 +103,7 @@ class Wake(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     lent: tuple[int, ...] = ()
 
 
-class Unwake(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The moment is not needed any more."""
 
     wake: str
@@ -186,7 +186,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     about: dict[str, Plain] | None = None
 
 
-class Abandon(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call is given up: its `Returned` will say `abandoned`."""
 
     call: str
@@ -197,10 +197,10 @@ class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
 
     signal: str
     value: dict[str, Plain] | None = None
-    problem: Problem | None = None
+    problem: Failure | None = None
 
 
-_OfMemory = Add | Hold | Mark | Reserve | Release | Outdate | Key | Forget
-Inner = _OfMemory | Watch | Unwatch | Wake | Unwake | Start | Finish
-Outer = Call | Abandon | Answer
+_OfMemory = Add | AddToContext | MarkUsed | Reserve | Release | Outdate | RecordUnique | ScheduleForget
+Inner = _OfMemory | Watch | Unwatch | SetTimer | CancelTimer | Start | Finish
+Outer = Call | CancelCall | Answer
 Command = Inner | Outer

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from narval.engines.commands import Command, Watch
-from narval.engines.events import Again, Event, Resume
+from narval.engines.events import Event, Resume, Reusable
 from narval.engines.view import View
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
@@ -106,7 +106,7 @@ class Engine(Protocol):
         """
 
     def resumption(
-        self, definition: Any, before: Any, part: str | None, given: Iterable[Again], element: Lookup, /
+        self, definition: Any, before: Any, part: str | None, given: Iterable[Reusable], element: Lookup, /
     ) -> Resume:
         """What a new run takes over from the state of an earlier one, to begin again from a part of it.
 

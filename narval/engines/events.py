@@ -12,14 +12,14 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 """What goes in and out as plain data: of lists and tables, whatever is in them is plain too."""
 
 
-class Raw(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that a call gave back, not yet in memory: its bytes, and the output it was given for."""
 
     xml: bytes
     output: str | None = None
 
 
-class Problem(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`.
 
     `final` says that trying again cannot help (N29).
@@ -40,7 +40,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     near: tuple[tuple[int, ...], ...] = ()
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A part of an earlier run that a new one takes over: its state, what it produced or took, its errors."""
 
     id: str
@@ -49,7 +49,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     errors: tuple[int, ...] = ()
 
 
-class Again(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What one input or condition of a part was given by an earlier run: it may be given it again (N18)."""
 
     id: str
@@ -67,8 +67,8 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     part: str
     elements: tuple[int, ...] = ()
     context: tuple[int, ...] = ()
-    kept: tuple[Kept, ...] = ()
-    again: tuple[Again, ...] = ()
+    kept: tuple[CarriedOver, ...] = ()
+    again: tuple[Reusable, ...] = ()
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -96,14 +96,14 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     id: int
     at: float
     call: str
-    elements: tuple[Raw, ...] = ()
+    elements: tuple[OutputElement, ...] = ()
     eids: tuple[int, ...] = ()
-    problem: Problem | None = None
+    problem: Failure | None = None
     abandoned: bool = False
     value: dict[str, Plain] | None = None
 
 
-class Begun(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call that must not be made twice is about to be begun: recorded first, so that the next daemon knows.
 
     Of other calls nobody is told: they are made again if the daemon stops meanwhile (N29, N35).
@@ -120,7 +120,7 @@ class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     id: int
     at: float
     call: str
-    elements: tuple[Raw, ...] = ()
+    elements: tuple[OutputElement, ...] = ()
 
 
 class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -132,8 +132,8 @@ class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
     eid: int
 
 
-class Woken(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A moment came that was asked for by `Wake`; of a dated one, it may be early."""
+class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A moment came that was asked for by `SetTimer`; of a dated one, it may be early."""
 
     id: int
     at: float
@@ -147,7 +147,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     at: float
     signal: str
     name: str
-    elements: tuple[Raw, ...] = ()
+    elements: tuple[OutputElement, ...] = ()
     arguments: dict[str, Plain] = {}
 
 
@@ -159,4 +159,4 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     reason: str = ""
 
 
-Event = Started | Begun | Returned | Produced | Matched | Woken | Signalled | Cancelled
+Event = Started | CallStarting | Returned | Produced | Matched | TimerFired | Signalled | Cancelled

@@ -10,7 +10,7 @@ from lxml import etree
 
 from narval.definitions.prototype import Output, Prototype
 from narval.engines.candidates import Bindings
-from narval.engines.events import Raw
+from narval.engines.events import OutputElement
 from narval.engines.view import View
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import Bound
@@ -40,7 +40,7 @@ NOTHING = Verdict()
 
 def judge(
     prototype: Prototype,
-    raws: tuple[Raw, ...],
+    raws: tuple[OutputElement, ...],
     view: View,
     bindings: Bindings = MappingProxyType({}),
     *,
@@ -109,7 +109,7 @@ def _fitting(
     return found, tree
 
 
-def _misfit(prototype: Prototype, raw: Raw, element: Element, fitting: list[Output]) -> str:
+def _misfit(prototype: Prototype, raw: OutputElement, element: Element, fitting: list[Output]) -> str:
     if not fitting:
         wanted = ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
         return f"a {element.name} element fits no output; declared: {wanted}"

@@ -17,9 +17,9 @@ from narval.engines.commands import Watch
 from narval.engines.events import Returned
 from narval.engines.registry import engine_of
 from narval.exploration.outcomes import ERRS, LATE, in_vain
-from narval.exploration.search import Explored, Place
+from narval.exploration.search import Explored, SearchNode
 from narval.exploration.state import RUN
-from narval.exploration.structure import ANATOMIES, Anatomy, Key, Part
+from narval.exploration.structure import ANATOMIES, Key, Part, Structure
 from narval.exploration.trace import tell
 
 STUCK = "stuck"
@@ -58,7 +58,7 @@ class _Telling:
     def __init__(self, explored: Explored) -> None:
         self.explored = explored
         self.definition = explored.definition
-        self.anatomy: Anatomy = ANATOMIES[self.definition.kind](self.definition)
+        self.anatomy: Structure = ANATOMIES[self.definition.kind](self.definition)
         parts = self.anatomy.parts.values()
         self.idle = {
             each.key
@@ -90,7 +90,7 @@ class _Telling:
         place = self._not_doing(part)
         return self._error(part, part.cannot + self._reason(part, place), place)
 
-    def _not_doing(self, part: Part) -> Place | None:
+    def _not_doing(self, part: Part) -> SearchNode | None:
         """Where a part that never does anything comes nearest to it; best where nothing went wrong before."""
         for well in (True, False):
             for words in (part.lost, part.ended, part.waits):
@@ -99,7 +99,7 @@ class _Telling:
                     return place
         return None
 
-    def _reason(self, part: Part, place: Place | None) -> str:
+    def _reason(self, part: Part, place: SearchNode | None) -> str:
         """Why, in the words in which the engine tells it of such a run."""
         if place is None:
             return ""
@@ -133,13 +133,13 @@ class _Telling:
             yield self._note(message, self.explored.stuck)
         yield from self._unhandled()
 
-    def _stuck(self) -> Place | None:
+    def _stuck(self) -> SearchNode | None:
         """Where a run fails since nothing of it could go on."""
         return _nearest(place for (_, kind, _), place in self.explored.ends.items() if kind == STUCK)
 
     def _unhandled(self) -> Iterator[Finding]:
         """Errors of calls that end a run, told together: what nothing handles, what is handled at times."""
-        unhandled: dict[str, Place] = {}
+        unhandled: dict[str, SearchNode] = {}
         for (phase, kind, part), place in self.explored.ends.items():
             if phase == "failed" and kind in ERRORS:
                 unhandled.setdefault(part, place)
@@ -164,16 +164,16 @@ class _Telling:
     def _rank(self, step: str) -> int:
         return list(self.anatomy.parts).index((self.anatomy.calling, step))
 
-    def _note(self, message: str, place: Place) -> Finding:
+    def _note(self, message: str, place: SearchNode) -> Finding:
         story = tuple(tell(place))
         return Finding(self.definition.path, self.definition.line, 1, "note", "", message, story)
 
-    def _error(self, part: Part, message: str, place: Place | None = None) -> Finding:
+    def _error(self, part: Part, message: str, place: SearchNode | None = None) -> Finding:
         story = tuple(tell(place, part.key)) if place is not None else ()
         return Finding(self.definition.path, part.line, 1, "error", part.key[1], message, story)
 
 
-def _nearest(places: Iterable[Place]) -> Place | None:
+def _nearest(places: Iterable[SearchNode]) -> SearchNode | None:
     return min(places, key=lambda place: place.situation.depth, default=None)
 
 
@@ -181,7 +181,7 @@ def _text(watch: Watch) -> str:
     return " or ".join(each.text for each in watch.conditions)
 
 
-def _erring(place: Place, anatomy: Anatomy) -> Iterator[Key]:
+def _erring(place: SearchNode, anatomy: Structure) -> Iterator[Key]:
     """The parts that were in error until then, or whose call has just ended in an error."""
     if place.before is None:
         return

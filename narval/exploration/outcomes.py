@@ -10,18 +10,18 @@ from narval.engines.commands import Call, Watch
 from narval.engines.events import (
     Cancelled,
     Event,
+    Failure,
     Matched,
-    Problem,
+    OutputElement,
     Produced,
-    Raw,
     Returned,
     Signalled,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.engines.registry import is_runnable
 from narval.exploration.contradictions import contradictory, demands
-from narval.exploration.state import FIRST_EVENT, LAST_MOMENT, Situation, Trouble
+from narval.exploration.state import FIRST_EVENT, LAST_MOMENT, ErrorSeen, ExplorationState
 from narval.exploration.unknown_memory import MISFIT, Targets
 
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
@@ -35,16 +35,16 @@ class Happening(msgspec.Struct, frozen=True):
 
     event: Event
     outcome: str = ""
-    troubles: dict[int, Trouble] = {}
+    troubles: dict[int, ErrorSeen] = {}
     next_eid: int = 0
 
 
 def beginning() -> Happening:
     """A run begins."""
-    return Happening(Started(FIRST_EVENT, Situation(b"").now))
+    return Happening(Started(FIRST_EVENT, ExplorationState(b"").now))
 
 
-def happenings(situation: Situation, targets: Targets) -> Iterator[Happening]:
+def happenings(situation: ExplorationState, targets: Targets) -> Iterator[Happening]:
     """All that may happen next; what goes well first."""
     identifier, now = FIRST_EVENT + situation.depth, situation.now
     for call in situation.calls.values():
@@ -54,12 +54,12 @@ def happenings(situation: Situation, targets: Targets) -> Iterator[Happening]:
             event = Matched(identifier, now, watch.watch, situation.next_eid)
             yield Happening(event, next_eid=situation.next_eid + 1)
     for wake in sorted(situation.wakes.values(), key=lambda wake: wake.at):
-        yield Happening(Woken(identifier, max(now, wake.at), wake.wake))
+        yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.dated and wake.at > now:
-            yield Happening(Woken(identifier, now, wake.wake))
+            yield Happening(TimerFired(identifier, now, wake.wake))
 
 
-def at_any_time(situation: Situation) -> Iterator[Happening]:
+def at_any_time(situation: ExplorationState) -> Iterator[Happening]:
     """What anyone may do at any moment: say something to the run, or ask it to end."""
     identifier, now = FIRST_EVENT + situation.depth, situation.now
     yield Happening(Signalled(identifier, now, f"{identifier}.0", "any"))
@@ -76,7 +76,9 @@ def in_vain(watch: Watch) -> bool:
     return all(contradictory(demands(bound)) for bound in watch.conditions)
 
 
-def _returns(call: Call, situation: Situation, identifier: int, targets: Targets) -> Iterator[Happening]:
+def _returns(
+    call: Call, situation: ExplorationState, identifier: int, targets: Targets
+) -> Iterator[Happening]:
     """The ways in which a call may come back."""
     now, eid = situation.now, situation.next_eid
     if is_runnable(call.kind):
@@ -95,7 +97,9 @@ def _returns(call: Call, situation: Situation, identifier: int, targets: Targets
         yield Happening(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
 
 
-def _yields(call: Call, identifier: int, now: float, outputs: tuple[Raw, ...]) -> Iterator[Happening]:
+def _yields(
+    call: Call, identifier: int, now: float, outputs: tuple[OutputElement, ...]
+) -> Iterator[Happening]:
     """What a source may give meanwhile (N36)."""
     if outputs:
         yield Happening(Produced(identifier, now, call.call, outputs), WELL)
@@ -103,11 +107,11 @@ def _yields(call: Call, identifier: int, now: float, outputs: tuple[Raw, ...]) -
 
 
 def _erring(
-    call: Call, situation: Situation, identifier: int, outcome: str, *, final: bool = False
+    call: Call, situation: ExplorationState, identifier: int, outcome: str, *, final: bool = False
 ) -> Happening:
     """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
-    problem, eid = Problem(outcome, _MESSAGES[outcome], final=final), situation.next_eid
+    problem, eid = Failure(outcome, _MESSAGES[outcome], final=final), situation.next_eid
     if not is_runnable(call.kind):
         return Happening(Returned(identifier, situation.now, call.call, problem=problem), outcome)
     event = Returned(identifier, situation.now, call.call, eids=(eid,), problem=problem)
-    return Happening(event, outcome, {eid: Trouble(problem.kind, problem.message, call.step)}, eid + 1)
+    return Happening(event, outcome, {eid: ErrorSeen(problem.kind, problem.message, call.step)}, eid + 1)

@@ -13,7 +13,7 @@ from narval.engines.engine import Engine
 from narval.engines.registry import engine_of
 from narval.exploration.choices import Choices, TooManyWays, each_way
 from narval.exploration.outcomes import WELL, Happening, at_any_time, beginning, happenings, much_later
-from narval.exploration.state import LAST_MOMENT, RUN, UNTROUBLED, Situation
+from narval.exploration.state import LAST_MOMENT, RUN, UNTROUBLED, ExplorationState
 from narval.exploration.structure import ANATOMIES
 from narval.exploration.unknown_memory import AnyMemory, Targets
 
@@ -24,23 +24,23 @@ Words = dict[tuple[str, str], str]
 """The state of each part of a run, by the list in which its engine shows it and its id there."""
 
 
-class Place(msgspec.Struct, frozen=True, eq=False):
+class SearchNode(msgspec.Struct, frozen=True, eq=False):
     """A situation that a run can come to, and how: what happened, what memory had, where it was before.
 
     `well` says that no call has come back but well.
     """
 
-    situation: Situation
+    situation: ExplorationState
     words: Words
     happening: Happening
     memory: Mapping[str, bool]
-    before: Place | None = None
+    before: SearchNode | None = None
     well: bool = True
 
-    def way(self) -> Iterator[Place]:
+    def way(self) -> Iterator[SearchNode]:
         """From the beginning to here."""
-        places: list[Place] = []
-        place: Place | None = self
+        places: list[SearchNode] = []
+        place: SearchNode | None = self
         while place is not None:
             places.append(place)
             place = place.before
@@ -59,17 +59,17 @@ class Explored(msgspec.Struct):
     definition: Definition
     complete: bool = True
     cut: str = ""
-    seen: dict[tuple[tuple[str, str], str, bool], Place] = {}
-    ends: dict[tuple[str, str, str], Place] = {}
-    places: list[Place] = []
-    stuck: Place | None = None
+    seen: dict[tuple[tuple[str, str], str, bool], SearchNode] = {}
+    ends: dict[tuple[str, str, str], SearchNode] = {}
+    places: list[SearchNode] = []
+    stuck: SearchNode | None = None
 
     @property
     def states(self) -> int:
         """How many places were found."""
         return len(self.places)
 
-    def at(self, part: tuple[str, str], words: Iterable[str], well: bool) -> Place | None:
+    def at(self, part: tuple[str, str], words: Iterable[str], well: bool) -> SearchNode | None:
         """The nearest place where a part is in one of these states, while all goes well or not."""
         found = [place for word in words if (place := self.seen.get((part, word, well))) is not None]
         return min(found, key=lambda place: place.situation.depth, default=None)
@@ -99,12 +99,12 @@ class _Walk:
         self._outlived = ANATOMIES[definition.kind](definition).outlived
         self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
         self._known: set[bytes] = set()
-        self._ahead: deque[Place] = deque()
+        self._ahead: deque[SearchNode] = deque()
 
     def go(self, most: int, enough: Callable[[int], bool]) -> None:
         """Walk until there is nothing new, or enough."""
         blank = self._engine.begin(RUN, self._definition)
-        self._happens(Situation(msgspec.msgpack.encode(blank)), beginning(), None)
+        self._happens(ExplorationState(msgspec.msgpack.encode(blank)), beginning(), None)
         while self._ahead:
             if self.found.states >= most or enough(self.found.states):
                 self.found.complete = False
@@ -112,7 +112,7 @@ class _Walk:
                 return
             self._expand(self._ahead.popleft())
 
-    def _expand(self, place: Place) -> None:
+    def _expand(self, place: SearchNode) -> None:
         situation, moved = place.situation, False
         for happening in happenings(situation, self._targets):
             moved = True
@@ -122,16 +122,16 @@ class _Walk:
         for happening in at_any_time(situation):
             self._follow(situation, happening, place)
 
-    def _happens(self, situation: Situation, happening: Happening, before: Place | None) -> None:
+    def _happens(self, situation: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
         """Something happens, now, or after the last date that comes, if that makes a difference."""
         self._follow(situation, happening, before)
         if self._outlived and situation.now < LAST_MOMENT:
             self._follow(situation, much_later(happening), before)
 
-    def _follow(self, situation: Situation, happening: Happening, before: Place | None) -> None:
+    def _follow(self, situation: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
         """Every consequence of what happens."""
 
-        def decide(choices: Choices) -> tuple[Situation, Mapping[str, bool]]:
+        def decide(choices: Choices) -> tuple[ExplorationState, Mapping[str, bool]]:
             return self._told(situation, happening, choices)
 
         for after, memory in each_way(decide):
@@ -143,8 +143,8 @@ class _Walk:
             self._arrive(after, happening, memory, before)
 
     def _told(
-        self, situation: Situation, happening: Happening, choices: Choices
-    ) -> tuple[Situation, Mapping[str, bool]]:
+        self, situation: ExplorationState, happening: Happening, choices: Choices
+    ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(situation.state), happening.event
         view = AnyMemory(self._targets, choices, situation.calls, max(situation.next_eid, happening.next_eid))
         _, wished = self._engine.advance(self._definition, state, event, view)
@@ -152,14 +152,14 @@ class _Walk:
 
     def _arrive(
         self,
-        situation: Situation,
+        situation: ExplorationState,
         happening: Happening,
         memory: Mapping[str, bool],
-        before: Place | None,
+        before: SearchNode | None,
     ) -> None:
         state = self._decode(situation.state)
         well = happening.outcome in ("", WELL) and (before is None or before.well)
-        place = Place(situation, self.words(state), happening, memory, before, well)
+        place = SearchNode(situation, self.words(state), happening, memory, before, well)
         found = self.found
         for part, word in place.words.items():
             found.seen.setdefault((part, word, well), place)

@@ -15,7 +15,7 @@ import msgspec
 
 from narval.engines import commands
 from narval.engines.commands import Call, Command, Finish, Watch
-from narval.engines.events import Event, Returned, Woken
+from narval.engines.events import Event, Returned, TimerFired
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 
@@ -31,7 +31,7 @@ LAST_MOMENT = 2.5e11
 _IDENTIFIER = re.compile(r"\d{16}\.\d+")
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class ErrorSeen(msgspec.Struct, frozen=True):
     """An error element that a run met: its type, its message, the step it is of."""
 
     kind: str
@@ -39,10 +39,10 @@ class Trouble(msgspec.Struct, frozen=True):
     step: str
 
 
-UNTROUBLED = Trouble("", "", "")
+UNTROUBLED = ErrorSeen("", "", "")
 
 
-class Situation(msgspec.Struct, frozen=True):
+class ExplorationState(msgspec.Struct, frozen=True):
     """How far a run has come: its state, encoded, and what it has asked for.
 
     `now` is the moment it has reached, `depth` the number of events before; `troubles` are by the eid of the
@@ -53,21 +53,26 @@ class Situation(msgspec.Struct, frozen=True):
     calls: Mapping[str, Call] = {}
     abandoned: frozenset[str] = frozenset()
     watches: Mapping[str, Watch] = {}
-    wakes: Mapping[str, commands.Wake] = {}
-    troubles: Mapping[int, Trouble] = {}
+    wakes: Mapping[str, commands.SetTimer] = {}
+    troubles: Mapping[int, ErrorSeen] = {}
     now: float = FIRST_MOMENT
     next_eid: int = FIRST_EID
     depth: int = 0
     finish: Finish | None = None
 
     def after(
-        self, event: Event, state: Any, wished: Iterable[Command], next_eid: int, troubles: dict[int, Trouble]
-    ) -> Situation:
+        self,
+        event: Event,
+        state: Any,
+        wished: Iterable[Command],
+        next_eid: int,
+        troubles: dict[int, ErrorSeen],
+    ) -> ExplorationState:
         """What follows when an event was told and this was asked for."""
         asked = _Asked(self, event, troubles)
         for command in wished:
             asked.take(command)
-        return Situation(
+        return ExplorationState(
             state=msgspec.msgpack.encode(state),
             calls=asked.calls,
             abandoned=frozenset(asked.abandoned),
@@ -102,7 +107,7 @@ def _texts(watch: Watch) -> Iterator[str]:
 class _Asked:
     """What a run has asked for, while an event is followed."""
 
-    def __init__(self, before: Situation, event: Event, troubles: dict[int, Trouble]) -> None:
+    def __init__(self, before: ExplorationState, event: Event, troubles: dict[int, ErrorSeen]) -> None:
         self.calls, self.watches = dict(before.calls), dict(before.watches)
         self.wakes, self.abandoned = dict(before.wakes), set(before.abandoned)
         self.troubles = {**before.troubles, **troubles}
@@ -110,22 +115,22 @@ class _Asked:
         if isinstance(event, Returned):
             self.calls.pop(event.call, None)
             self.abandoned.discard(event.call)
-        elif isinstance(event, Woken):
+        elif isinstance(event, TimerFired):
             self.wakes.pop(event.wake, None)
 
     def take(self, command: Command) -> None:
         match command:
             case Call():
                 self.calls[command.call] = command
-            case commands.Abandon():
+            case commands.CancelCall():
                 self.abandoned.add(command.call)
             case Watch():
                 self.watches[command.watch] = command
             case commands.Unwatch():
                 self.watches.pop(command.watch, None)
-            case commands.Wake():
+            case commands.SetTimer():
                 self.wakes[command.wake] = command
-            case commands.Unwake():
+            case commands.CancelTimer():
                 self.wakes.pop(command.wake, None)
             case Finish():
                 self.finish = command
@@ -135,7 +140,7 @@ class _Asked:
     def _note(self, element: Element) -> None:
         if element.name == "error":
             kind, message, step = read_error(element)
-            self.troubles[element.eid] = Trouble(kind, message, step)
+            self.troubles[element.eid] = ErrorSeen(kind, message, step)
 
 
 class _Naming:

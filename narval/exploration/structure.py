@@ -33,7 +33,7 @@ class Part(msgspec.Struct, frozen=True):
     needs_all: bool = False
 
 
-class Anatomy(msgspec.Struct, frozen=True):
+class Structure(msgspec.Struct, frozen=True):
     """The parts of a definition; `end` ends its runs well, those of the list `calling` make calls.
 
     An error of a part is handled when the part goes from the state `in_error` to `handled`. `outlived`: there
@@ -56,10 +56,10 @@ RAN = frozenset({"running", "end", "done", "error", "history"})
 STEPS, TRANSITIONS = "steps", "transitions"
 
 
-def _recipe(recipe: Recipe) -> Anatomy:
+def _recipe(recipe: Recipe) -> Structure:
     parts = [_step(each) for each in recipe.steps.values()]
     parts += [_transition(each) for each in recipe.transitions.values()]
-    return Anatomy(
+    return Structure(
         parts={each.key: each for each in parts},
         end=(STEPS, recipe.end.id),
         calling=STEPS,
@@ -86,5 +86,5 @@ def _transition(transition: Transition) -> Part:
     return Part(key, transition.line, name, cannot, frozenset({"fired"}), after=after, needs_all=True)
 
 
-ANATOMIES: Mapping[str, Callable[[Any], Anatomy]] = {"recipe": _recipe}
+ANATOMIES: Mapping[str, Callable[[Any], Structure]] = {"recipe": _recipe}
 """The anatomy of a definition, by its kind. A kind without a row is not explored."""

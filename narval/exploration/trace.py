@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from narval.engines.events import Cancelled, Matched, Produced, Returned, Signalled, Started, Woken
+from narval.engines.events import Cancelled, Matched, Produced, Returned, Signalled, Started, TimerFired
 from narval.exploration.outcomes import ERRS, GIVEN_UP, LATE, WELL, WRONG
-from narval.exploration.search import Place
-from narval.exploration.state import Situation
+from narval.exploration.search import SearchNode
+from narval.exploration.state import ExplorationState
 
 _BACK = {
     WELL: "comes back well",
@@ -24,12 +24,12 @@ NOTHING = ("", "")
 """No part."""
 
 
-def tell(place: Place, about: tuple[str, str] = NOTHING) -> list[str]:
+def tell(place: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
     """One line for each thing that happens on the way to a place; what is lost is told of one part only."""
     return [_line(each, about) for each in place.way()]
 
 
-def _line(place: Place, about: tuple[str, str]) -> str:
+def _line(place: SearchNode, about: tuple[str, str]) -> str:
     before = place.before
     known = before.words if before is not None else dict.fromkeys(place.words, "")
     moved = [
@@ -45,7 +45,7 @@ def _line(place: Place, about: tuple[str, str]) -> str:
     return f"{happened}: {', '.join(followed)}" if followed else happened
 
 
-def _ended(situation: Situation) -> list[str]:
+def _ended(situation: ExplorationState) -> list[str]:
     finish = situation.finish
     if finish is None:
         return []
@@ -56,7 +56,7 @@ def _ended(situation: Situation) -> list[str]:
     return [f"the run {finish.state}{why}"]
 
 
-def _happened(place: Place, before: Situation | None) -> str:
+def _happened(place: SearchNode, before: ExplorationState | None) -> str:
     event, outcome = place.happening.event, place.happening.outcome
     match event:
         case Started():
@@ -71,7 +71,7 @@ def _happened(place: Place, before: Situation | None) -> str:
         case Matched() if before is not None:
             texts = dict.fromkeys(each.text for each in before.watches[event.watch].conditions)
             return f"an element comes that fits {' or '.join(texts)}"
-        case Woken() if before is not None:
+        case TimerFired() if before is not None:
             early = event.at < before.wakes[event.wake].at
             return "the moment comes" if not early else "the clock is set back"
         case Signalled():

@@ -19,7 +19,7 @@ from narval.definitions.library import Library
 from narval.definitions.prototype import Output, Prototype
 from narval.engines import commands
 from narval.engines.commands import Call, Command
-from narval.engines.events import Caller, Plain, Raw
+from narval.engines.events import Caller, OutputElement, Plain
 from narval.exploration.choices import Choices, TooManyWays
 from narval.exploration.contradictions import Demands, contradictory, demands
 from narval.memory.elements.changes import MarkScope
@@ -49,12 +49,12 @@ class Targets:
             self._made[identity] = _Target(found) if has_prototype else found
         return self._made[identity]
 
-    def outputs(self, kind: str, name: str) -> tuple[Raw, ...]:
+    def outputs(self, kind: str, name: str) -> tuple[OutputElement, ...]:
         """What a call gives back when all goes well: an element for each output that can be had."""
         real = getattr(self._library.get(kind, name), "prototype", None)
         outputs = real.outputs if real is not None else ()
         possible = (each for each in outputs if not contradictory(demands(each.condition.bind())))
-        return tuple(Raw(_given_for(each.id), each.id) for each in possible)
+        return tuple(OutputElement(_given_for(each.id), each.id) for each in possible)
 
     def is_source(self, kind: str, name: str) -> bool:
         """Whether its calls go on and give elements meanwhile (N36)."""
@@ -92,7 +92,7 @@ def _given_for(output: str) -> bytes:
     return f"<{_ANY} of='{output.encode().hex()}'/>".encode()
 
 
-MISFIT = Raw(_UNKNOWN)
+MISFIT = OutputElement(_UNKNOWN)
 """An element that is none of the outputs (N20)."""
 
 
@@ -216,7 +216,7 @@ class AnyMemory:
         elif isinstance(command, commands.Release):
             self._gone.difference_update(command.eids)
             self._none.clear()
-        elif isinstance(command, commands.Mark):
+        elif isinstance(command, commands.MarkUsed):
             self._used.update((eid, command.scope) for eid in command.eids)
         elif isinstance(command, commands.Reserve | commands.Outdate):
             self._gone.update(command.eids)

@@ -18,7 +18,7 @@ from narval.memory.elements.changes import Change, MarkScope
 from narval.memory.elements.element import SIGNAL, Element, Tree
 from narval.memory.elements.tree_cache import Trees
 from narval.memory.index.attribute_values import Values
-from narval.memory.index.result_sets import Extent, Extents
+from narval.memory.index.result_sets import ResultSet, ResultSets
 from narval.memory.index.sorted_ints import Numbers, Span
 from narval.memory.packed import Elements
 from narval.memory.patterns.pattern import Bound
@@ -50,7 +50,7 @@ class Memory:
         """By root name and attribute: of attributes that a pattern has asked for."""
         self._addressed: set[int] = set()
         """What was said to one run: found in its context alone."""
-        self._extents = Extents()
+        self._extents = ResultSets()
         self._trees = Trees()
 
     # --- reading --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Memory:
             buckets.append(self._bucket(key.tag, key.eq))
         return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
 
-    def _extent(self, bound: Bound, candidates: Iterable[int]) -> Extent | None:
+    def _extent(self, bound: Bound, candidates: Iterable[int]) -> ResultSet | None:
         """What satisfies a condition, where so many elements may that it is worth keeping."""
         if bound.variables:
             return None

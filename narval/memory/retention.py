@@ -17,7 +17,7 @@ from narval.memory.memory import Memory
 _WORTH_CUTTING = 1024
 
 
-class Portion(NamedTuple):
+class ForgetChunk(NamedTuple):
     """A part of the context of a run that is over: what goes with the run, and what stays without it."""
 
     going: tuple[int, ...]
@@ -26,7 +26,7 @@ class Portion(NamedTuple):
     """Whether nothing is left behind it, so that the run itself may go."""
 
 
-def portion_of(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> Portion:
+def portion_of(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> ForgetChunk:
     """The oldest part of what a run holds.
 
     An element goes when only runs hold it that go too; what memory.xml or the library declares stays, and so
@@ -40,10 +40,10 @@ def portion_of(memory: Memory, run: int, goes_too: Callable[[int], bool], most: 
             going.append(eid)
         else:
             staying.append(eid)
-    return Portion(tuple(going), tuple(staying), len(held) <= most)
+    return ForgetChunk(tuple(going), tuple(staying), len(held) <= most)
 
 
-class Idle:
+class IdleTracker:
     """Since when nobody has used each element, for a home that forgets what is idle (`forget_after`, N5).
 
     `after` is in seconds. Elements come in order of time, so they stand in a queue; only what was used since,

@@ -12,9 +12,9 @@ from narval.errors import Fault
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
-from narval.runtime.agent.agent import Agent
-from narval.runtime.agent.history import Past
-from narval.runtime.agent.jobs import Deed, Forgetting, Starting
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.history import RunAt
+from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
 
 
@@ -31,7 +31,7 @@ def fault(each: Fault) -> dict[str, Any]:
     return {"path": each.path, "line": each.line, "column": each.column, "message": each.message}
 
 
-def run(agent: Agent, each: Run) -> dict[str, Any]:
+def run(agent: AgentState, each: Run) -> dict[str, Any]:
     """A run."""
     caller = each.caller
     return {
@@ -48,7 +48,9 @@ def run(agent: Agent, each: Run) -> dict[str, Any]:
     }
 
 
-def shown(agent: Agent, each: Run, definition: Any, state: Any, context: Iterable[int]) -> dict[str, Any]:
+def shown(
+    agent: AgentState, each: Run, definition: Any, state: Any, context: Iterable[int]
+) -> dict[str, Any]:
     """A run with its parts and what it holds; and from which run it was begun again, or null."""
     again = each.engine.resumed(state)
     return {
@@ -59,7 +61,7 @@ def shown(agent: Agent, each: Run, definition: Any, state: Any, context: Iterabl
     }
 
 
-def past(agent: Agent, each: Run, then: Past) -> dict[str, Any]:
+def past(agent: AgentState, each: Run, then: RunAt) -> dict[str, Any]:
     """A run as it was, in the form of `show`; and after which line of its history, and when that was."""
     finish = then.finish or {}
     return {
@@ -73,7 +75,7 @@ def past(agent: Agent, each: Run, then: Past) -> dict[str, Any]:
     }
 
 
-def _error(agent: Agent, each: Run) -> dict[str, Any] | None:
+def _error(agent: AgentState, each: Run) -> dict[str, Any] | None:
     if each.error is None:
         return None
     element = agent.memory.element(each.error)
@@ -86,7 +88,7 @@ def _error(agent: Agent, each: Run) -> dict[str, Any] | None:
     return {"type": kind, "message": message, "step": step, "eid": each.error}
 
 
-def element(agent: Agent, each: Element) -> dict[str, Any]:
+def element(agent: AgentState, each: Element) -> dict[str, Any]:
     """An element of memory."""
     origin = each.origin
     return {
@@ -107,11 +109,11 @@ def _use(scope: MarkScope) -> dict[str, str]:
     return {"definition": definition, "step": place, "input": slot}
 
 
-def deed(agent: Agent, run: int, identifier: str, what: Deed | None) -> str:
+def deed(agent: AgentState, run: int, identifier: str, what: Job | None) -> str:
     """What is to be done at a moment, for people."""
-    if isinstance(what, Starting):
+    if isinstance(what, StartRun):
         return f"start {what.name} again"
-    if isinstance(what, Forgetting):
+    if isinstance(what, ForgetRun):
         return f"forget run {what.run}"
     return f"wake run {run} of {agent.runs[run].name}"
 

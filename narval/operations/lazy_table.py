@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Lazily(Mapping[str, T]):
+class LazyTable(Mapping[str, T]):
     """The names, in their order, and to each what `make` makes of it, once."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:

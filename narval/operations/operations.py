@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
 from narval.engines.commands import Answer
-from narval.engines.events import Cancelled, Raw
+from narval.engines.events import Cancelled, OutputElement
 from narval.engines.registry import is_runnable, runnable
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import dot, history, json_forms, status, why
-from narval.operations.lazy_table import Lazily
+from narval.operations.lazy_table import LazyTable
 from narval.operations.processes import OfProcesses, texts
 from narval.operations.registry import Operation, check, described
 from narval.operations.signals import attributes_of, say
@@ -33,7 +33,7 @@ from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.system.time_slice import Breath
+from narval.runtime.system.time_slice import TimeSlice
 
 LONG = 64 * 1024
 """Bytes of a document that is taken apart in a thread."""
@@ -108,7 +108,7 @@ class Operations(OfProcesses):
     async def add(self, elements: list[bytes]) -> dict[str, Any]:
         """Add elements: of each document the root, or each child of a root `memory`."""
         found = [each for document in elements for each in await _taken_apart(document)]
-        schemas, breath = self.daemon.schemas, Breath()
+        schemas, breath = self.daemon.schemas, TimeSlice()
         for each in found:
             _admit(schemas.refusal(each))
             await breath.take()
@@ -124,7 +124,7 @@ class Operations(OfProcesses):
         self, xpath: str | None = None, context: int | None = None, current: bool = False
     ) -> list[dict[str, Any]]:
         """The elements that match a pattern (N9): all of memory, or the context of a run."""
-        breath, found = Breath(), []
+        breath, found = TimeSlice(), []
         for each in self._looked_through(xpath, context, current):
             await breath.take()
             if each is not None:
@@ -136,7 +136,7 @@ class Operations(OfProcesses):
         self, xpath: str | None = None, context: int | None = None, current: bool = False
     ) -> dict[str, Any]:
         """How many elements match a pattern."""
-        breath, count = Breath(), 0
+        breath, count = TimeSlice(), 0
         for each in self._looked_through(xpath, context, current):
             await breath.take()
             count += each is not None
@@ -308,7 +308,7 @@ class Operations(OfProcesses):
         if not (name.strip() and name.isprintable()):
             raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
         attributes = attributes_of(arguments or {})
-        raws = tuple(Raw(each) for document in elements or [] for each in _elements(document))
+        raws = tuple(OutputElement(each) for document in elements or [] for each in _elements(document))
         answer: list[Answer] = []
         await self.daemon.submit(lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes)))
         if not answer:
@@ -446,6 +446,6 @@ _NAMES = (
 )  # fmt: skip
 
 
-OPERATIONS: Mapping[str, Operation] = Lazily(_NAMES, lambda name: described(getattr(Operations, name)))
+OPERATIONS: Mapping[str, Operation] = LazyTable(_NAMES, lambda name: described(getattr(Operations, name)))
 
 __all__ = ["OPERATIONS", "Operation", "Operations", "PatternError"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from lxml import etree
 
 from narval.engines.commands import Answer
-from narval.engines.events import Plain, Raw, Signalled
+from narval.engines.events import OutputElement, Plain, Signalled
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 
@@ -35,7 +35,7 @@ def say(
     turn: Turn,
     run: int,
     name: str,
-    elements: tuple[Raw, ...],
+    elements: tuple[OutputElement, ...],
     arguments: dict[str, Plain],
 ) -> Iterator[Answer]:
     """Tell a run a signal; its answer, recorded with the turn."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from narval import __version__
 from narval.operations import json_forms
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 
 PHASES = ("active", "done", "failed", "cancelled")
@@ -60,13 +60,13 @@ def status(daemon: Daemon) -> dict[str, Any]:
     }
 
 
-def _kinds(agent: Agent) -> dict[str, dict[str, int]]:
+def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:
     """How many runs of each kind are in each phase."""
     kinds = sorted({kind for (kind, _), number in agent.counts.items() if number})
     return {kind: {phase: agent.counts[kind, phase] for phase in PHASES} for kind in kinds}
 
 
-def _waits(agent: Agent) -> dict[str, int]:
+def _waits(agent: AgentState) -> dict[str, int]:
     """How many active runs wait for what: for a call to come back, an element, a moment. Some for several."""
     found = {"call": 0, "condition": 0, "time": 0}
     for run in agent.active.values():

@@ -14,8 +14,8 @@ from narval.memory.elements.error_element import read_error
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.operations.json_forms import moment
-from narval.runtime.agent.agent import Agent
-from narval.runtime.agent.jobs import Starting
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import Run
 
 STUCK = "stuck"
@@ -24,7 +24,9 @@ LOOKED_AT = 500
 """The newest elements of the right name that are looked at to find the nearest."""
 
 
-def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str | None) -> dict[str, Any]:
+def explain(
+    agent: AgentState, run: Run, definition: Any, state: Any, identifier: str | None
+) -> dict[str, Any]:
     """What a run waits for; with an identifier, that part alone, and the reason it did not go on.
 
     What a part does not wait for any more is judged as if it did: that tells why it was not done.
@@ -51,12 +53,12 @@ def explain(agent: Agent, run: Run, definition: Any, state: Any, identifier: str
     return answer
 
 
-def _again(agent: Agent, run: Run) -> str:
+def _again(agent: AgentState, run: Run) -> str:
     """When what failed begins again, while that is still to come (N28)."""
     if run.phase != "failed":
         return ""
     for at, _, deed in agent.moments.waiting():
-        if isinstance(deed, Starting) and (deed.name, deed.attempt) == (run.name, run.attempt + 1):
+        if isinstance(deed, StartRun) and (deed.name, deed.attempt) == (run.name, run.attempt + 1):
             failures = f"{deed.attempt} failures in a row" if deed.attempt > 1 else "a failure"
             return f"{run.name} begins again at {moment(at)}, after {failures}"
     return ""
@@ -89,7 +91,7 @@ def _error(memory: Memory, eid: int) -> str:
     return "; ".join([text, *(detail or "").splitlines()])
 
 
-def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
+def _waiting(agent: AgentState, run: Run, wait: Wait) -> dict[str, Any]:
     conditions = [
         _condition(agent, run, bound, scope)
         for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
@@ -110,7 +112,7 @@ def _waiting(agent: Agent, run: Run, wait: Wait) -> dict[str, Any]:
     return line
 
 
-def _condition(agent: Agent, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
     line: dict[str, Any] = {
         "pattern": bound.text,
         "met": False,
@@ -124,7 +126,7 @@ def _condition(agent: Agent, run: Run, bound: Bound, scope: MarkScope | None) ->
     return {**line, **_nearest(agent.memory, run.eid, bound, scope)}
 
 
-def _satisfying(agent: Agent, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
     """What satisfies a condition, nearest first: what the run and its callers hold, then all of memory."""
     memory = agent.memory
     each: Run | None = run

@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 
 from narval.definitions.prototype import Prototype
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import Condition
 from narval.runtime.calls.backend import ABANDONED, Announce, Inputs, Outcome, Produced, Task
 from narval.runtime.calls.context import CurrentCall
 from narval.runtime.calls.executor import Done, Executor
-from narval.runtime.home.settings import Limits
+from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock
 from narval.simulation.default_answers import Refusal, made_up
-from narval.simulation.scenario import Reply
+from narval.simulation.scenario import CannedAnswer
 
 HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
 """How a call came by its answer: `noted`, it need give nothing; a source would give what arrives."""
@@ -32,7 +32,7 @@ HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
 NO_ANSWER = "no-answer"
 
 
-class Met(msgspec.Struct):
+class RecordedCall(msgspec.Struct):
     """A call as it was met: who made it, what it was given, and how it came by its answer."""
 
     call: str
@@ -49,7 +49,7 @@ class Met(msgspec.Struct):
     error: str = ""
 
 
-class Play(msgspec.Struct, frozen=True):
+class SimulationHooks(msgspec.Struct, frozen=True):
     """What an understudy asks of the simulation it plays in."""
 
     is_pure: Callable[[str], bool]
@@ -58,14 +58,16 @@ class Play(msgspec.Struct, frozen=True):
     refusal: Refusal
 
 
-class Understudy(Executor):
+class SimulatedExecutor(Executor):
     """Answers calls in the place of the world."""
 
-    def __init__(self, limits: Limits, clock: Clock, replies: tuple[Reply, ...], play: Play) -> None:
+    def __init__(
+        self, limits: CallLimits, clock: Clock, replies: tuple[CannedAnswer, ...], play: SimulationHooks
+    ) -> None:
         super().__init__(limits, clock=clock)
-        self.met: list[Met] = []
+        self.met: list[RecordedCall] = []
         self._play = play
-        self._left: list[tuple[Reply, float]] = [
+        self._left: list[tuple[CannedAnswer, float]] = [
             (each, math.inf if each.times is None else each.times) for each in replies
         ]
         self._held: dict[str, tuple[Done, Outcome]] = {}
@@ -77,7 +79,7 @@ class Understudy(Executor):
 
     def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
         """Answer a call: as the scenario says, by running it where that is safe, or by what is made up."""
-        met = Met(
+        met = RecordedCall(
             task.call,
             self._clock.now(),
             task.run,
@@ -144,7 +146,7 @@ class Understudy(Executor):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
 
-    def _reply(self, met: Met) -> Reply | None:
+    def _reply(self, met: RecordedCall) -> CannedAnswer | None:
         """The first answer of the scenario that is for such a call, and not used up."""
         for at, (reply, left) in enumerate(self._left):
             if (
@@ -156,14 +158,17 @@ class Understudy(Executor):
                 return reply
         return None
 
-    def _answer(self, met: Met, task: Task, done: Done, reply: Reply) -> None:
+    def _answer(self, met: RecordedCall, task: Task, done: Done, reply: CannedAnswer) -> None:
         met.how, met.after, met.error = "answered", reply.after, reply.error
-        outcome, after = Outcome([Raw(xml) for xml in reply.elements], value=_done(task)), reply.after
+        outcome, after = (
+            Outcome([OutputElement(xml) for xml in reply.elements], value=_done(task)),
+            reply.after,
+        )
         if reply.error:
-            outcome = Outcome(problem=Problem(reply.error, reply.message or f"{task.action} failed"))
+            outcome = Outcome(problem=Failure(reply.error, reply.message or f"{task.action} failed"))
         if task.timeout is not None and after > task.timeout:
             message = f"{task.action} did not come back within {task.timeout:g} s"
-            outcome, after, met.error = Outcome(problem=Problem("timeout", message)), task.timeout, "timeout"
+            outcome, after, met.error = Outcome(problem=Failure("timeout", message)), task.timeout, "timeout"
         elif not math.isinf(after):
             met.gave = reply.elements
         if after > 0:
@@ -171,7 +176,7 @@ class Understudy(Executor):
         else:
             done(outcome)
 
-    def _made_up(self, met: Met, task: Task) -> Outcome:
+    def _made_up(self, met: RecordedCall, task: Task) -> Outcome:
         prototype = self._play.prototype(task)
         elements = made_up(prototype, self._play.refusal) if prototype is not None else None
         if elements is None:
@@ -180,23 +185,23 @@ class Understudy(Executor):
                 f"{task.action} would be called, and what it gives cannot be made up; "
                 f'say it in a scenario: <answer action="{task.action}">…</answer>'
             )
-            return Outcome(problem=Problem(NO_ANSWER, message, final=True))
+            return Outcome(problem=Failure(NO_ANSWER, message, final=True))
         met.how, met.gave = "made up" if elements else "noted", tuple(elements)
-        return Outcome([Raw(xml) for xml in elements])
+        return Outcome([OutputElement(xml) for xml in elements])
 
     def _hold(self, task: Task, done: Done, outcome: Outcome, until: float) -> None:
         self._held[task.call] = (done, outcome)
         heapq.heappush(self._due, (until, next(self._order), task.call))
 
 
-def is_meant(action: str, recipe: str, step: str, met: Met) -> bool:
+def is_meant(action: str, recipe: str, step: str, met: RecordedCall) -> bool:
     """Whether a call is of that action, recipe and step; an empty one is any."""
     return (
         action in ("", met.action) and (recipe or met.recipe) == met.recipe and (step or met.step) == met.step
     )
 
 
-def takes(condition: Condition | None, met: Met) -> bool:
+def takes(condition: Condition | None, met: RecordedCall) -> bool:
     """Whether an element that the call was given fits the condition, if there is one."""
     if condition is None:
         return True

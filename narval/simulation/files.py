@@ -12,7 +12,7 @@ from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
 from narval.simulation.parser import is_scenario, read_scenario
 from narval.simulation.scenario import Scenario
-from narval.simulation.simulated_home import Stage
+from narval.simulation.simulated_home import SimulatedHome
 from narval.source.text import MAX_BYTES, Source
 
 SUFFIX = ".xml"
@@ -45,7 +45,7 @@ def named(home: Home | None, name: str) -> Path | None:
     return None
 
 
-def read(here: Stage, path: Path) -> Scenario:
+def read(here: SimulatedHome, path: Path) -> Scenario:
     """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
     return read_scenario(_source(here.home, path), here.loaded.library, here.schemas)
 
@@ -54,7 +54,7 @@ def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
     """All that is wrong with scenarios of a home; nothing is played."""
     faults: list[Fault] = []
     if paths:
-        here = Stage(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
+        here = SimulatedHome(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
         for path in paths:
             try:
                 read(here, path)

@@ -27,7 +27,7 @@ from narval.definitions.reading.xml import (
 )
 from narval.definitions.suggestions import closest
 from narval.definitions.transform.definition import Transform
-from narval.engines.events import Raw
+from narval.engines.events import OutputElement
 from narval.engines.outputs import judge
 from narval.engines.registry import runnable
 from narval.engines.view import View
@@ -37,9 +37,17 @@ from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import duration
-from narval.simulation.scenario import NEVER, Arrival, Beginning, Reply, Scenario, When, Wish
+from narval.simulation.scenario import (
+    NEVER,
+    CannedAnswer,
+    Expectation,
+    Scenario,
+    ScheduledElement,
+    ScheduledStart,
+    When,
+)
 from narval.source.text import Source
-from narval.source.xml import Node, read_xml
+from narval.source.xml import XmlNode, read_xml
 
 ROOT = "scenario"
 
@@ -160,7 +168,7 @@ class _Parser:
         self._source = source
         self._reading = Reading(source, WORDS)
 
-    def read(self, root: Node) -> Read:
+    def read(self, root: XmlNode) -> Read:
         reading, name = self._reading, name_of(self._source.path)
         scenario = Scenario(name, self._source.path)
         with suppress(TooManyFaultsError):
@@ -180,12 +188,12 @@ class _Parser:
             reading.check_variables((), "no variable: a scenario has none")
         return Read(scenario, tuple(sorted(set(reading.faults))))
 
-    def _beginning(self, entry: Entry) -> Beginning:
+    def _beginning(self, entry: Entry) -> ScheduledStart:
         place = entry.place("recipe")
         elements = tuple(self._elements(entry))
-        return Beginning(entry.get("recipe", ""), entry.get("at", When()), elements, *place)
+        return ScheduledStart(entry.get("recipe", ""), entry.get("at", When()), elements, *place)
 
-    def _arrival(self, entry: Entry) -> Arrival:
+    def _arrival(self, entry: Entry) -> ScheduledElement:
         elements = tuple(self._elements(entry))
         every, times = entry.get("every"), entry.get("times")
         if not entry.node.children:
@@ -194,11 +202,11 @@ class _Parser:
             self._reading.fault(entry, "every: expected more than no time at all", "every")
         if times is not None and "every" not in entry.written:
             self._reading.fault(entry, 'times goes with every; add every="1d", say', "times")
-        return Arrival(
+        return ScheduledElement(
             elements, entry.get("at", When()), every or None, times, entry.node.line, entry.node.column
         )
 
-    def _reply(self, entry: Entry) -> Reply:
+    def _reply(self, entry: Entry) -> CannedAnswer:
         error, elements = entry.get("error", ""), tuple(self._elements(entry))
         if error and elements:
             self._reading.fault(entry, "an answer is elements or an error, not both; remove one", "error")
@@ -206,7 +214,7 @@ class _Parser:
             self._reading.fault(entry, "a call that never comes back brings nothing; remove it", "after")
         pattern = self._reading.attribute_pattern(entry, "match")
         line, column = entry.place("action")
-        return Reply(
+        return CannedAnswer(
             action=entry.get("action", ""),
             condition=Condition((pattern,)) if pattern is not None else None,
             recipe=entry.get("recipe", ""),
@@ -220,13 +228,13 @@ class _Parser:
             column=column,
         )
 
-    def _wishes(self, entry: Entry) -> Iterator[Wish]:
+    def _wishes(self, entry: Entry) -> Iterator[Expectation]:
         if not entry.children:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
         for each in entry.children:
             pattern = self._reading.attribute_pattern(each, "match")
             least, most = self._bounds(each)
-            yield Wish(
+            yield Expectation(
                 what=cast(Any, each.word),
                 text=_text(each),
                 at=entry.get("at"),
@@ -293,7 +301,7 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
             faults.append(source.fault(message, each.line, each.column))
         return name in known
 
-    def fits(each: Beginning | Arrival) -> None:
+    def fits(each: ScheduledStart | ScheduledElement) -> None:
         for xml in each.elements:
             refusal = schemas.refusal(xml)
             if refusal is not None:
@@ -316,12 +324,12 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
     return faults
 
 
-def _misfit(reply: Reply, target: Action | Transform, schemas: Schemas) -> str:
+def _misfit(reply: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
     """Why an answer is none that its action may give (N20)."""
     source = isinstance(target, Action) and target.where == "source"
     if source and (reply.elements or not (reply.error or math.isinf(reply.after))):
         return f"{reply.action} is a source: what it would give, let arrive; an answer can be an error alone"
     if reply.error or math.isinf(reply.after):
         return ""
-    raws = tuple(Raw(xml) for xml in reply.elements)
+    raws = tuple(OutputElement(xml) for xml in reply.elements)
     return judge(target.prototype, raws, cast(View, _Seen(schemas))).fault

@@ -30,7 +30,7 @@ class When(msgspec.Struct, frozen=True):
         return start + self.after if self.date is None else seconds(self.date, zone)
 
 
-class Beginning(msgspec.Struct, frozen=True):
+class ScheduledStart(msgspec.Struct, frozen=True):
     """A definition is started, with these elements as its first context."""
 
     recipe: str
@@ -40,7 +40,7 @@ class Beginning(msgspec.Struct, frozen=True):
     column: int = 1
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class ScheduledElement(msgspec.Struct, frozen=True):
     """Elements come from outside; with `every`, again each so many seconds, `times` in all (None: always)."""
 
     elements: tuple[bytes, ...]
@@ -51,7 +51,7 @@ class Arrival(msgspec.Struct, frozen=True):
     column: int = 1
 
 
-class Reply(msgspec.Struct, frozen=True):
+class CannedAnswer(msgspec.Struct, frozen=True):
     """What a call is answered: elements, or an error of the type `error`; after so many seconds, or never.
 
     It is for calls of `action`, from `step` of `recipe` where these are named, with an input that fits
@@ -71,7 +71,7 @@ class Reply(msgspec.Struct, frozen=True):
     column: int = 1
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Expectation(msgspec.Struct, frozen=True):
     """How many elements, runs or calls there must be: as `text` says it in the file.
 
     Elements are those of memory that nothing has replaced; calls and runs are counted from the start.
@@ -100,10 +100,10 @@ class Scenario(msgspec.Struct, frozen=True):
     memory: Memory = "new"
     at: When | None = None
     until: When | None = None
-    beginnings: tuple[Beginning, ...] = ()
-    arrivals: tuple[Arrival, ...] = ()
-    replies: tuple[Reply, ...] = ()
-    wishes: tuple[Wish, ...] = ()
+    beginnings: tuple[ScheduledStart, ...] = ()
+    arrivals: tuple[ScheduledElement, ...] = ()
+    replies: tuple[CannedAnswer, ...] = ()
+    wishes: tuple[Expectation, ...] = ()
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:
@@ -115,4 +115,4 @@ def seconds(date: datetime, zone: tzinfo | None) -> float:
 
 def of_definition(name: str) -> Scenario:
     """The scenario of starting one definition on the memory as it is now."""
-    return Scenario(name, memory="now", beginnings=(Beginning(name),))
+    return Scenario(name, memory="now", beginnings=(ScheduledStart(name),))

@@ -17,7 +17,7 @@ from narval.runtime.system.zone import machine_zone
 from narval.simulation.memory_copy import Remembered, remembered
 
 
-class Stage(msgspec.Struct, frozen=True):
+class SimulatedHome(msgspec.Struct, frozen=True):
     """A home as a simulation sees it: its definitions, its settings, its schemas; None stands for no home.
 
     `recall` gives what is remembered now.
@@ -31,11 +31,11 @@ class Stage(msgspec.Struct, frozen=True):
     recall: Callable[[], Remembered] = Remembered
 
 
-def stage(home: Home | None) -> Stage:
+def stage(home: Home | None) -> SimulatedHome:
     """The stage that a home gives. Raises SettingsError."""
     if home is None:
-        return Stage(None, Settings(), Loaded(), Schemas(None), None)
+        return SimulatedHome(None, Settings(), Loaded(), Schemas(None), None)
     settings = Settings.load(home.path)
     zone = ZoneInfo(settings.timezone or machine_zone())
     recall = partial(remembered, home, settings)
-    return Stage(home, settings, Loader(home.path).load(), Schemas(home.schemas), zone, recall)
+    return SimulatedHome(home, settings, Loader(home.path).load(), Schemas(home.schemas), zone, recall)

@@ -36,11 +36,11 @@ from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from narval.simulation import expectations
-from narval.simulation.executor import Met, Play, Understudy
+from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
 from narval.simulation.memory_copy import RehearsalStore, Remembered, with_declared
-from narval.simulation.scenario import Scenario, Wish
-from narval.simulation.simulated_home import Stage
-from narval.simulation.trace import Line, Story
+from narval.simulation.scenario import Expectation, Scenario
+from narval.simulation.simulated_home import SimulatedHome
+from narval.simulation.trace import Line, SimulationTrace
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000
@@ -52,7 +52,7 @@ Tell = Callable[[list[Line]], None]
 class Found(msgspec.Struct, frozen=True):
     """How many there were of what was wished for."""
 
-    wish: Wish
+    wish: Expectation
     at: float
     count: int
 
@@ -63,7 +63,7 @@ class Found(msgspec.Struct, frozen=True):
         return self.wish.least <= self.count <= most
 
 
-class Report(msgspec.Struct, frozen=True):
+class SimulationReport(msgspec.Struct, frozen=True):
     """What came of a simulation. `runs` and `waiting` are in the forms of `narval runs` and `narval why`."""
 
     scenario: Scenario
@@ -72,7 +72,7 @@ class Report(msgspec.Struct, frozen=True):
     end: float
     remembered: int
     lines: list[Line]
-    calls: list[Met]
+    calls: list[RecordedCall]
     runs: list[dict[str, Any]]
     waiting: list[dict[str, Any]]
     found: list[Found]
@@ -96,7 +96,7 @@ class Report(msgspec.Struct, frozen=True):
         return [each for each in self.found if not each.met]
 
     @property
-    def unanswered(self) -> list[Met]:
+    def unanswered(self) -> list[RecordedCall]:
         """The calls whose answer could not be made up."""
         return [each for each in self.calls if each.how == "unanswered"]
 
@@ -106,42 +106,44 @@ class Report(msgspec.Struct, frozen=True):
         return not (self.failed or self.unmet or self.unanswered or self.endless)
 
 
-def _wants_failure(wish: Wish) -> bool:
+def _wants_failure(wish: Expectation) -> bool:
     return wish.what == "run" and wish.phase == "failed" and wish.least > 0
 
 
-def start_of(here: Stage, scenario: Scenario) -> float:
+def start_of(here: SimulatedHome, scenario: Scenario) -> float:
     """When a scenario starts: as it says, or now."""
     return time.time() if scenario.at is None else scenario.at.moment(0.0, here.zone)
 
 
-async def rehearse(here: Stage, scenario: Scenario, start: float, tell: Tell = lambda lines: None) -> Report:
+async def rehearse(
+    here: SimulatedHome, scenario: Scenario, start: float, tell: Tell = lambda lines: None
+) -> SimulationReport:
     """Play a scenario that starts at a moment; `tell` is given what happened as it does.
 
     Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
     """
-    return await _Rehearsal(here, scenario, start).play(tell)
+    return await _Simulation(here, scenario, start).play(tell)
 
 
-class _Rehearsal:
+class _Simulation:
     """One scenario being played."""
 
-    def __init__(self, here: Stage, scenario: Scenario, start: float) -> None:
+    def __init__(self, here: SimulatedHome, scenario: Scenario, start: float) -> None:
         self._stage, self._scenario, self._start = here, scenario, start
         self._clock = SimulatedClock(start)
-        self._story = Story(self._clock)
+        self._story = SimulationTrace(self._clock)
         self._found: list[Found] = []
         self._order = count()
         self._schedule: list[tuple[float, int, Callable[[], None]]] = []
-        self._judged: list[tuple[float, int, Wish]] = []
+        self._judged: list[tuple[float, int, Expectation]] = []
         self._told = self._begun_before = 0
         self._explained = 0
         self._stopped, self._endless = "", False
         self._refused: list[BaseException] = []
         self._daemon: Daemon
-        self._understudy: Understudy
+        self._understudy: SimulatedExecutor
 
-    async def play(self, tell: Tell) -> Report:
+    async def play(self, tell: Tell) -> SimulationReport:
         """Open, let time pass, judge, and tell of it."""
         known, declared = self._beginning()
         daemon, self._understudy = self._cast(known)
@@ -175,17 +177,17 @@ class _Rehearsal:
         keyed = [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts]
         return _at_rest(with_declared(known, keyed, self._start)), declared
 
-    def _cast(self, known: Remembered) -> tuple[Daemon, Understudy]:
+    def _cast(self, known: Remembered) -> tuple[Daemon, SimulatedExecutor]:
         """A daemon in memory, and who answers its calls."""
         here = self._stage
         settings = msgspec.structs.replace(here.settings, durability="crash", store=None, stop_grace=0.0)
-        play = Play(
+        play = SimulationHooks(
             is_pure=self._is_pure,
             prototype=self._prototype,
             recipe=self._story.name,
             refusal=here.schemas.refusal,
         )
-        understudy = Understudy(settings.limits, self._clock, self._scenario.replies, play)
+        understudy = SimulatedExecutor(settings.limits, self._clock, self._scenario.replies, play)
         self._daemon = Daemon(
             None,
             RehearsalStore(known, self._listen),
@@ -313,14 +315,14 @@ class _Rehearsal:
 
     # --- what came of it ------------------------------------------------------------------------------
 
-    def _judge(self, wish: Wish) -> None:
+    def _judge(self, wish: Expectation) -> None:
         memory, calls = self._daemon.agent.memory, self._understudy.met
         number = expectations.count(wish, memory, self._story.phases, calls)
         self._found.append(Found(wish, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
         """Say of each call how it came by its answer, which is known once it was made."""
-        known: dict[str, deque[Met]] = {}
+        known: dict[str, deque[RecordedCall]] = {}
         for each in self._understudy.met[self._explained :]:
             known.setdefault(each.call, deque()).append(each)
         self._explained = len(self._understudy.met)
@@ -333,11 +335,11 @@ class _Rehearsal:
                     after = None if math.isinf(met.after) else met.after
                     line |= {"how": met.how, "after": after, "gave": gave, "error": met.error or None}
 
-    async def _report(self, end: float, known: int) -> Report:
+    async def _report(self, end: float, known: int) -> SimulationReport:
         operations = Operations(self._daemon)
         runs = await operations.runs()
         waiting = [await operations.why(each["eid"]) for each in runs if each["phase"] == "active"]
-        return Report(
+        return SimulationReport(
             self._scenario,
             self._stage.zone,
             self._start,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from narval.engines import commands as asked
-from narval.engines.events import Started, Woken
+from narval.engines.events import Started, TimerFired
 from narval.engines.registry import is_runnable
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
@@ -19,7 +19,7 @@ Line = dict[str, Any]
 ERROR = "error"
 
 
-class Story:
+class SimulationTrace:
     """Listens to the turns of a simulation and keeps what happened, in order."""
 
     def __init__(self, clock: Clock) -> None:
@@ -72,7 +72,7 @@ class Story:
             if event.caller is not None:
                 self._called.add(run)
             yield self._started(run, event)
-        elif isinstance(event, Woken):
+        elif isinstance(event, TimerFired):
             yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run)}
         for change in changes:
             took = getattr(change, "took", ())

@@ -16,7 +16,7 @@ MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 
 
-class Node:
+class XmlNode:
     """An XML element that knows its place. Names are local, or `{namespace}local`.
 
     `text` is the text directly within it; `namespaces` the prefixes in scope, as XPath needs them.
@@ -41,7 +41,7 @@ class Node:
         self.tag = tag
         self.attributes: dict[str, str] = {}
         self.text = ""
-        self.children: list[Node] = []
+        self.children: list[XmlNode] = []
         self.line, self.column = line, column
         self.namespaces: Mapping[str, str] = {}
         self._document = document
@@ -73,7 +73,7 @@ class Node:
             position = _walk(text, position, 1, _TEXT_PIECE)
         return lambda offset: self._document.place(offsets[min(offset, len(offsets) - 1)])
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[XmlNode]:
         """The element and all within it, in the order of the file."""
         yield self
         for child in self.children:
@@ -151,13 +151,13 @@ class _Document:
         return byte if self._ascii else len(self.utf8[:byte].decode("utf-8", "replace"))
 
 
-def read_xml(source: Source) -> Node:
+def read_xml(source: Source) -> XmlNode:
     """The root of an XML text. Raises DefinitionError with the place where it is not well formed."""
     if len(source.data) > MAX_BYTES:
         raise DefinitionError(
             [source.fault(f"expected at most {MAX_BYTES:,} bytes, found {len(source.data):,}")]
         )
-    return _Reader(source).read()
+    return _XmlReader(source).read()
 
 
 _ERRORS = expat.errors
@@ -180,15 +180,15 @@ _HINTS = {
 }
 
 
-class _Reader:
+class _XmlReader:
     """Turns what expat hears into nodes."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._document = _Document(source)
-        self._open: list[Node] = []
+        self._open: list[XmlNode] = []
         self._texts: list[list[str]] = []
-        self._root: Node | None = None
+        self._root: XmlNode | None = None
         self._count = 0
         self._declared: dict[str, str] = {}
         self._parser = parser = expat.ParserCreate("utf-8", "\x1f")
@@ -201,7 +201,7 @@ class _Reader:
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
 
-    def read(self) -> Node:
+    def read(self) -> XmlNode:
         """The root."""
         try:
             self._parser.Parse(self._document.utf8, True)
@@ -245,7 +245,7 @@ class _Reader:
         if self._count > MAX_NODES:
             self._refuse(f"expected at most {MAX_NODES:,} elements in a file")
         tag, prefix = _expanded(name)
-        node = Node(self._document, tag, self._parser.CurrentByteIndex, *self._here())
+        node = XmlNode(self._document, tag, self._parser.CurrentByteIndex, *self._here())
         node._prefixes.add(prefix)
         for key, value in zip(attributes[::2], attributes[1::2], strict=True):
             expanded, prefix = _expanded(key)
@@ -260,7 +260,7 @@ class _Reader:
         self._open.append(node)
         self._texts.append([])
 
-    def _scope(self, node: Node) -> None:
+    def _scope(self, node: XmlNode) -> None:
         outer = self._open[-1].namespaces if self._open else {}
         if self._declared:
             merged = {**outer, **self._declared}

@@ -25,20 +25,20 @@ from narval.definitions.library import Library
 from narval.definitions.process.composition import compose_all
 from narval.definitions.prototype import Prototype
 from narval.engines import commands
-from narval.engines.commands import Call, Command, Finish, Wake, Watch
+from narval.engines.commands import Call, Command, Finish, SetTimer, Watch
 from narval.engines.events import (
     Caller,
     Cancelled,
     Event,
+    Failure,
     Matched,
-    Problem,
+    OutputElement,
     Produced,
-    Raw,
     Resume,
     Returned,
     Signalled,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.engines.registry import engine_of
 from narval.errors import ActionError
@@ -129,7 +129,7 @@ class Dialogue:
         self.load(*definitions)
         self.now = 100.0
         self.zone, self.since = "UTC", 0.0
-        self.wakes: dict[str, tuple[int, Wake]] = {}
+        self.wakes: dict[str, tuple[int, SetTimer]] = {}
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}
@@ -215,7 +215,7 @@ class Dialogue:
         assert caller is not None, f"run {run} was called by none"
         _, call = self.calls[caller.call]
         problem = (
-            None if finish.phase == "done" else Problem(f"run-{finish.phase}", f"run {run} {finish.state}")
+            None if finish.phase == "done" else Failure(f"run-{finish.phase}", f"run {run} {finish.state}")
         )
         self.answer(call, eids=finish.eids, problem=problem)
 
@@ -229,14 +229,14 @@ class Dialogue:
     ) -> None:
         """The call of a step comes back with these elements, given for these outputs if any are named."""
         names = [*outputs, *[None] * len(xml)]
-        raws = tuple(Raw(canonical(each), name) for each, name in zip(xml, names, strict=False))
+        raws = tuple(OutputElement(canonical(each), name) for each, name in zip(xml, names, strict=False))
         self.answer(self.call_of(step, run, given), elements=raws)
 
     def erred(
         self, step: str, message: str = "it broke", run: int | None = None, given: int | None = None
     ) -> None:
         """The call of a step comes back with a problem."""
-        self.answer(self.call_of(step, run, given), problem=Problem("ValueError", message))
+        self.answer(self.call_of(step, run, given), problem=Failure("ValueError", message))
 
     def answer(self, call: Call, **fields: Any) -> None:
         """One call comes back."""
@@ -248,7 +248,10 @@ class Dialogue:
         call = self.call_of(step, run)
         of, _ = self.calls[call.call]
         self.tell(
-            of, Produced(self._next(), self.now, call.call, tuple(Raw(canonical(each)) for each in xml))
+            of,
+            Produced(
+                self._next(), self.now, call.call, tuple(OutputElement(canonical(each)) for each in xml)
+            ),
         )
 
     def says(self, run: int, name: str, **arguments: Any) -> dict[str, Any]:
@@ -270,7 +273,7 @@ class Dialogue:
     def wakes_up(self, wake: str) -> None:
         """A moment is there that a run has asked for, or is told early."""
         run, _ = self.wakes.pop(wake)
-        self.tell(run, Woken(self._next(), self.now, wake))
+        self.tell(run, TimerFired(self._next(), self.now, wake))
 
     def until(self, moment: str) -> None:
         """Time goes on up to a moment, such as 2026-03-01T07:00:00Z; what is due on the way is told."""
@@ -429,10 +432,10 @@ class Dialogue:
         elif isinstance(command, commands.Unwatch):
             assert command.watch in self.watches, f"{command.watch} is not watched"
             del self.watches[command.watch]
-        elif isinstance(command, Wake):
+        elif isinstance(command, SetTimer):
             assert command.at > self.now or not command.dated, f"{command} is not later than {self.now}"
             self.wakes[command.wake] = (self._run, command)
-        elif isinstance(command, commands.Unwake):
+        elif isinstance(command, commands.CancelTimer):
             assert command.wake in self.wakes, f"{command.wake} is not waited for"
             del self.wakes[command.wake]
 
@@ -534,10 +537,12 @@ _FACTS: dict[type, Any] = {
         facts.Added(command.element),
         *([facts.Held(run, (command.element.eid,))] if command.held else []),
     ],
-    commands.Hold: lambda run, command: [facts.Held(run, command.eids)],
-    commands.Mark: lambda run, command: [facts.Used(command.scope, command.eids)],
+    commands.AddToContext: lambda run, command: [facts.Held(run, command.eids)],
+    commands.MarkUsed: lambda run, command: [facts.Used(command.scope, command.eids)],
     commands.Reserve: lambda run, command: [facts.Reserved(command.eids)],
     commands.Release: lambda run, command: [facts.Released(command.eids)],
     commands.Outdate: lambda run, command: [facts.Released(command.eids), facts.Outdated(command.eids)],
-    commands.Key: lambda run, command: [facts.Keyed(command.name, command.expression, command.value)],
+    commands.RecordUnique: lambda run, command: [
+        facts.Keyed(command.name, command.expression, command.value)
+    ],
 }

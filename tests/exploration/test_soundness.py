@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import narval
 from narval.definitions.library import Library
-from narval.engines.events import Problem, Signalled
+from narval.engines.events import Failure, Signalled
 from narval.exploration.search import Words, explore
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
@@ -95,7 +95,7 @@ def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
     calls = [call for _, call in said.calls.values()]
     if calls and what < 3:
         kind = data.draw(st.sampled_from(["timeout", "ValueError"]))
-        problem = Problem(kind, "it broke", final=data.draw(st.booleans()))
+        problem = Failure(kind, "it broke", final=data.draw(st.booleans()))
         said.answer(data.draw(st.sampled_from(calls)), problem=problem)
     elif said.wakes and what < 6:
         said.until_woken()

@@ -20,7 +20,7 @@ from lxml import etree
 
 from modules import feeds, mail_boxes
 from narval.definitions.process import joinlang, rubric
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
@@ -151,7 +151,7 @@ def _dropped(chance: Random) -> None:
         try:
             for xml in inbox._read(inbox.Claim(1, path.name, path)):
                 assert canonical(xml) == xml
-        except inbox.Refused as refusal:
+        except inbox.RefusedFile as refusal:
             _has_place(refusal.line, refusal.column)
 
 
@@ -333,8 +333,8 @@ def _worker(chance: Random) -> None:
     said = (
         frames.pack(frames.Ready()),
         frames.pack(frames.Progressed("1", 1.0, None)),
-        frames.pack(frames.Answered("1", [Raw(b"<a/>", "out")], None)),
-        frames.pack(frames.Answered("1", [], Problem("kind", "message", "detail"))),
+        frames.pack(frames.Answered("1", [OutputElement(b"<a/>", "out")], None)),
+        frames.pack(frames.Answered("1", [], Failure("kind", "message", "detail"))),
     )
     reader = frames.FrameReader()
     with contextlib.suppress(frames.FrameError):

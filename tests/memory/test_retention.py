@@ -3,7 +3,7 @@
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element
 from narval.memory.memory import Memory
-from narval.memory.retention import Idle, portion_of
+from narval.memory.retention import IdleTracker, portion_of
 
 
 def memory(count: int = 6) -> Memory:
@@ -70,8 +70,8 @@ def never(run: int) -> bool:
     return False
 
 
-def idle(after: float, *eids: int, at: float = 0.0) -> Idle:
-    made = Idle(after)
+def idle(after: float, *eids: int, at: float = 0.0) -> IdleTracker:
+    made = IdleTracker(after)
     for eid in eids:
         made.added(eid, at)
     return made

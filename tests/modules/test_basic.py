@@ -15,7 +15,7 @@ from lxml import etree
 import narval
 from modules import basic
 from narval import Element
-from narval.definitions.action.definition import DECLARATION, Declaration
+from narval.definitions.action.definition import DECLARATION, ActionDeclaration
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from narval.runtime.calls.context import CurrentCall
@@ -33,8 +33,8 @@ def shown(made: etree._Element) -> str:
     return canonical(made).decode()
 
 
-def declared(function: Callable[..., Any]) -> Declaration:
-    found: Declaration = getattr(function, DECLARATION)
+def declared(function: Callable[..., Any]) -> ActionDeclaration:
+    found: ActionDeclaration = getattr(function, DECLARATION)
     return found
 
 

@@ -16,7 +16,7 @@ import pytest
 from narval.engines.events import Returned
 from narval.memory.elements.element import Element, parse
 from narval.runtime.agent import run as runs
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -113,7 +113,7 @@ def watched_commits(scene: Scene) -> Iterator[None]:
 # --- what is compared -----------------------------------------------------------------------------------
 
 
-def portrait(agent: Agent, *, over: bool = True) -> dict[str, Any]:
+def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
     """All that an agent knows, to the number: what a restart must bring back.
 
     With `over`, runs that are over are rendered too, each from its journal.
@@ -151,7 +151,7 @@ def portrait(agent: Agent, *, over: bool = True) -> dict[str, Any]:
     }
 
 
-def outcome(agent: Agent) -> dict[str, Counter[Any]]:
+def outcome(agent: AgentState) -> dict[str, Counter[Any]]:
     """What it came to, whatever the numbers: elements by content, runs by state, marks, contexts."""
     memory = agent.memory
     text = {eid: _content(memory.element(eid)) for eid in memory if not memory.is_run(eid)}
@@ -174,7 +174,7 @@ def outcome(agent: Agent) -> dict[str, Counter[Any]]:
     }
 
 
-def _caller(agent: Agent, run: Run) -> Any:
+def _caller(agent: AgentState, run: Run) -> Any:
     """Who called; what was nearest there, too, while somebody waits for the answer."""
     caller = run.caller
     if caller is None or agent.awaited(run):

@@ -8,8 +8,8 @@ from pathlib import Path
 from narval.runtime.home.home import Home
 from narval.simulation.parser import read_scenario
 from narval.simulation.scenario import Scenario
-from narval.simulation.simulated_home import Stage, stage
-from narval.simulation.simulation import Report, rehearse, start_of
+from narval.simulation.simulated_home import SimulatedHome, stage
+from narval.simulation.simulation import SimulationReport, rehearse, start_of
 from narval.source.text import Source
 
 MODULE = """\
@@ -115,18 +115,18 @@ def make_shop(place: Path) -> Home:
     return Home(place)
 
 
-def scenario_of(text: str, here: Stage, path: str = "scenarios/it.xml") -> Scenario:
+def scenario_of(text: str, here: SimulatedHome, path: str = "scenarios/it.xml") -> Scenario:
     return read_scenario(Source.of_text(path, text), here.loaded.library, here.schemas)
 
 
-def play(home: Home, text: str) -> Report:
+def play(home: Home, text: str) -> SimulationReport:
     """What comes of the text of a scenario."""
     here = stage(home)
     scenario = scenario_of(text, here)
     return asyncio.run(rehearse(here, scenario, start_of(here, scenario)))
 
 
-def what(report: Report, *kinds: str) -> list[tuple[float, str]]:
+def what(report: SimulationReport, *kinds: str) -> list[tuple[float, str]]:
     """What happened of some kinds, each with its seconds after the start."""
     return [(line["at"] - report.start, line["what"]) for line in report.lines if line["what"] in kinds]
 

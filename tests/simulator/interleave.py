@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.errors import NarvalError
 from narval.runtime.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced, Task
 from narval.runtime.calls.context import CurrentCall
@@ -144,7 +144,7 @@ class Interleaving:
 
     def expire(self, call: str) -> None:
         """A call has outlived its time limit."""
-        self._end(call, Outcome(problem=Problem("timeout", "it did not come back in time")))
+        self._end(call, Outcome(problem=Failure("timeout", "it did not come back in time")))
 
     def _announce(self, held: Held) -> None:
         """What must not be made twice is said to begin, once, and begins when that is recorded (N29)."""
@@ -168,9 +168,9 @@ class Interleaving:
             return False
         number = self._yielded.get(held.task.call, 0)
         self._yielded[held.task.call] = number + 1
-        raws = [Raw(f"<drop n='{number}'/>".encode(), "drop")]
+        raws = [OutputElement(f"<drop n='{number}'/>".encode(), "drop")]
         if self.rough and self.chance.random() < 0.05:
-            raws = [Raw(b"<puddle/>", "drop")]
+            raws = [OutputElement(b"<puddle/>", "drop")]
         task = asyncio.get_running_loop().create_task(_yield(held, raws))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -187,18 +187,18 @@ class Interleaving:
     def _failure(self) -> Outcome:
         return self.chance.choice(
             (
-                Outcome(problem=Problem("ValueError", "it did not like it")),
-                Outcome(problem=Problem("crash", "its worker died", "line 1\nline 2")),
-                Outcome([Raw(b"<puddle/>")]),
-                Outcome([Raw(b"<note/>"), Raw(b"<note/>"), Raw(b"<ack/>")]),
-                Outcome([Raw(b"<error type='odd'><message>as an element</message></error>")]),
-                Outcome([Raw(b"<note/>"), Raw(b"<error/>"), Raw(b"<error/>")]),
+                Outcome(problem=Failure("ValueError", "it did not like it")),
+                Outcome(problem=Failure("crash", "its worker died", "line 1\nline 2")),
+                Outcome([OutputElement(b"<puddle/>")]),
+                Outcome([OutputElement(b"<note/>"), OutputElement(b"<note/>"), OutputElement(b"<ack/>")]),
+                Outcome([OutputElement(b"<error type='odd'><message>as an element</message></error>")]),
+                Outcome([OutputElement(b"<note/>"), OutputElement(b"<error/>"), OutputElement(b"<error/>")]),
                 Outcome([]),
-                Outcome([Raw(b"<start-plan recipe='w.none'/>")]),
+                Outcome([OutputElement(b"<start-plan recipe='w.none'/>")]),
             )
         )
 
 
-async def _yield(held: Held, raws: list[Raw]) -> None:
+async def _yield(held: Held, raws: list[OutputElement]) -> None:
     with contextlib.suppress(NarvalError, asyncio.CancelledError):
         await held.produced(raws)

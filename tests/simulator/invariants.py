@@ -12,7 +12,7 @@ from typing import Any
 
 from narval.definitions.schedule import schedule_of
 from narval.engines import commands as asked
-from narval.engines.events import Returned, Woken
+from narval.engines.events import Returned, TimerFired
 from narval.engines.recipe.changes import (
     CallMade,
     PlanResumed,
@@ -26,7 +26,7 @@ from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import SIGNAL, local_name
 from narval.memory.elements.error_element import read_error
 from narval.operations import why
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.recovery import restore, restore_runs
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
@@ -128,7 +128,7 @@ class Ledger:
             self._wish(run, seq, where, command)
 
     def _wish(self, run: int, seq: int, where: str, command: Any) -> None:
-        if isinstance(command, asked.Mark):
+        if isinstance(command, asked.MarkUsed):
             for eid in command.eids:
                 user = self.uses.get((command.scope, eid), (run, seq))
                 own = user == (run, seq) or self._resumes(run, user[0])
@@ -193,7 +193,7 @@ class VolatileLedger(Ledger):
 # --- at any moment when all is recorded -----------------------------------------------------------------
 
 
-def check_memory(ledger: Ledger, agent: Agent) -> None:
+def check_memory(ledger: Ledger, agent: AgentState) -> None:
     """Nothing confirmed is lost, nothing comes from nowhere: memory is what was committed."""
     memory = agent.memory
     known = {eid for eid in memory if not memory.is_run(eid)}
@@ -208,15 +208,15 @@ def check_memory(ledger: Ledger, agent: Agent) -> None:
     assert ledger.confirmed <= known | runs | ledger.forgotten
 
 
-def check_recovered(agent: Agent, store: Store, *, over: bool = True, moments: bool = True) -> None:
+def check_recovered(agent: AgentState, store: Store, *, over: bool = True, moments: bool = True) -> None:
     """Who opened the store now would know what this agent knows, to the number."""
-    again = Agent(agent.library)
+    again = AgentState(agent.library)
     restore(again, store)
     restore_runs(again, store)
     again.sequence = agent.sequence
     found, expected = portrait(again, over=over), portrait(agent, over=over)
     # dates that are to be worked out anew are waited for no more, and their runs have still to be told
-    moments = moments and not any(isinstance(event, Woken) for _, _, event in agent.queue)
+    moments = moments and not any(isinstance(event, TimerFired) for _, _, event in agent.queue)
     for part in () if moments else ("moments", "wakes"):
         del found[part], expected[part]
     for part, value in expected.items():
@@ -230,9 +230,9 @@ def _differing(before: Any, after: Any) -> str:
     return "\n".join(f"  {key}: {before.get(key)}\n  and: {after.get(key)}" for key in keys[:5])
 
 
-def check_replayed(agent: Agent, store: Store) -> None:
+def check_replayed(agent: AgentState, store: Store) -> None:
     """The state of a run is what its whole journal says, whatever snapshots there are."""
-    whole = Agent(agent.library)
+    whole = AgentState(agent.library)
     restore(whole, store)
     restore_runs(whole, _WithoutSnapshots(store))  # type: ignore[arg-type]
     for eid, run in agent.active.items():
@@ -240,7 +240,7 @@ def check_replayed(agent: Agent, store: Store) -> None:
         assert whole.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"
 
 
-def check_rebuilt(agent: Agent, store: Store) -> None:
+def check_rebuilt(agent: AgentState, store: Store) -> None:
     """A run whose advance raises would be rebuilt from the store as it is (§1.4.3)."""
     for eid, run in agent.active.items():
         again = Run(eid, run.engine, run.name, run.digest, run.started, run.caller, run.attempt)
@@ -301,7 +301,7 @@ def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
 
 
-def _check_unmet(agent: Agent, run: Run, wait: Any) -> None:
+def _check_unmet(agent: AgentState, run: Run, wait: Any) -> None:
     """A condition that sleeps has no elements that would satisfy it."""
     found = [
         {eid for eid in agent.memory.matching(bound, scope) if _may_see(agent, run, eid)}
@@ -318,7 +318,7 @@ def _check_unmet(agent: Agent, run: Run, wait: Any) -> None:
     assert not met, f"run {run.eid} of {run.name}: {wait.id} sleeps beside what it waits for: {found}"
 
 
-def _may_see(agent: Agent, run: Run, eid: int) -> bool:
+def _may_see(agent: AgentState, run: Run, eid: int) -> bool:
     """Whether an element is for the run: a signal is for whom it was said to, and the runs that calls."""
     element = agent.memory.element(eid)
     if element is None or local_name(element.name) != SIGNAL:
@@ -331,7 +331,7 @@ def _may_see(agent: Agent, run: Run, eid: int) -> bool:
     return False
 
 
-def check_errors(agent: Agent) -> None:
+def check_errors(agent: AgentState) -> None:
     """No run broke down: that would be a bug of narval."""
     for eid in agent.memory.named(["error"]):
         element = agent.memory.element(eid)

@@ -9,10 +9,10 @@ from lxml import etree
 
 from narval.errors import DefinitionError
 from narval.source.text import MAX_BYTES, Source
-from narval.source.xml import MAX_DEPTH, MAX_NODES, Node, read_xml
+from narval.source.xml import MAX_DEPTH, MAX_NODES, XmlNode, read_xml
 
 
-def root_of(text: str | bytes) -> Node:
+def root_of(text: str | bytes) -> XmlNode:
     data = text.encode() if isinstance(text, str) else text
     return read_xml(Source("a.xml", data))
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from narval.definitions.library import Reference
 from narval.definitions.prototype import EMPTY, Input, Output, Prototype
 
-__all__ = ["Action", "Declaration", "Input", "Output", "action"]
+__all__ = ["Action", "ActionDeclaration", "Input", "Output", "action"]
 
 Where = Literal["thread", "worker", "inline", "async", "source"]
 """Where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36)."""
 
 DECLARATION = "__narval_action__"
-"""The attribute of a function that holds its `Declaration`."""
+"""The attribute of a function that holds its `ActionDeclaration`."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Declaration:
+class ActionDeclaration:
     """What `@action` says about a function, as its author wrote it."""
 
     inputs: tuple[Input, ...] = ()
@@ -99,7 +99,7 @@ def action(
     it is an async generator whose step stays running (N36); `pure` that it touches nothing outside, so that a
     simulation may run it.
     """
-    declaration = Declaration(tuple(inputs), tuple(outputs), name, runs, source, description, pure)
+    declaration = ActionDeclaration(tuple(inputs), tuple(outputs), name, runs, source, description, pure)
 
     def declare(declared: Function) -> Function:
         setattr(declared, DECLARATION, declaration)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lxml import etree
 
-from narval.definitions.action.definition import DECLARATION, Action, Declaration, Input, Output, Where
+from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
 from narval.definitions.prototype import Prototype, parameter
 from narval.definitions.reading import xml as reading
 from narval.definitions.reading.python import WHERE, Place, definition_of, first_paragraph, writable
@@ -62,7 +62,7 @@ Slot = TypeVar("Slot", Input, Output)
 def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
     """The actions of an imported module, in the order of the file, and all that is wrong with them."""
     faults: list[Fault] = []
-    maker = _Maker(source, faults)
+    maker = _ActionMaker(source, faults)
     with suppress(TooManyFaultsError):
         for name, function, declaration in _declared(module):
             maker.declared(name, function, declaration)
@@ -72,19 +72,19 @@ def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[F
     return sorted(maker.actions, key=lambda action: action.line), sorted(set(faults))
 
 
-def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
+def _declared(module: ModuleType) -> Iterator[tuple[str, Any, ActionDeclaration]]:
     """What carries a declaration in a module; what it imported belongs to another one."""
     seen: set[int] = set()
     for name, value in vars(module).items():
         declaration = inspect.getattr_static(value, DECLARATION, None)
-        if not isinstance(declaration, Declaration) or id(value) in seen:
+        if not isinstance(declaration, ActionDeclaration) or id(value) in seen:
             continue
         if getattr(value, "__module__", None) == module.__name__:
             seen.add(id(value))
             yield name, value, declaration
 
 
-class _Maker:
+class _ActionMaker:
     """Makes actions of what either form says, and checks what both must keep."""
 
     def __init__(self, source: Source, faults: list[Fault]) -> None:
@@ -94,7 +94,7 @@ class _Maker:
         self._reader = Reading(source, WORDS)
         self._reader.faults = faults
 
-    def declared(self, variable: str, function: Any, declaration: Declaration) -> None:
+    def declared(self, variable: str, function: Any, declaration: ActionDeclaration) -> None:
         """An action that `@action` declares."""
         place, decorator = self._definition(variable, function)
         if isinstance(function, type) or not callable(function):
@@ -167,7 +167,9 @@ class _Maker:
 
     # --- prototypes written in Python ---------------------------------------------------------------------
 
-    def _prototype(self, declaration: Declaration, place: Place, decorator: tuple[int, int]) -> Prototype:
+    def _prototype(
+        self, declaration: ActionDeclaration, place: Place, decorator: tuple[int, int]
+    ) -> Prototype:
         inputs = list(self._usable(declaration.inputs, Input, place))
         outputs = list(self._usable(declaration.outputs, Output, place))
         for what, ids in (("input", [each.id for each in inputs]), ("output", [each.id for each in outputs])):
@@ -260,7 +262,7 @@ class _Maker:
 class _Tree:
     """Reads the XML tree of a module (tables 2.15-2.17), which lies in the Python file as `MODULE_XML`."""
 
-    def __init__(self, maker: _Maker, module: ModuleType, text: Any) -> None:
+    def __init__(self, maker: _ActionMaker, module: ModuleType, text: Any) -> None:
         self._maker, self._module, self._text = maker, module, text
 
     def read(self) -> None:

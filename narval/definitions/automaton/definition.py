@@ -22,7 +22,7 @@ SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
 """Labels: a status is a number, a signal by name or any, the end of a time limit, whatever has no other."""
 
 
-class Feed(msgspec.Struct, frozen=True):
+class ProgramInput(msgspec.Struct, frozen=True):
     """Elements of the run's context that a program is given (A13): as a variable, or on standard input.
 
     `name` is the variable, or "" for standard input; of the newest element that fits, `select` is the XPath
@@ -34,7 +34,7 @@ class Feed(msgspec.Struct, frozen=True):
     select: str = "string(.)"
 
 
-class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a program may take (A14): seconds of processor, bytes of memory, open files; None: no limit."""
 
     cpu: int | None = None
@@ -67,8 +67,8 @@ class State(msgspec.Struct, eq=False):
     grace: float = 2.0
     directory: str = ""
     environment: Mapping[str, str] = {}
-    feeds: tuple[Feed, ...] = ()
-    limits: Limits = Limits()
+    feeds: tuple[ProgramInput, ...] = ()
+    limits: ProgramLimits = ProgramLimits()
     line: int = 1
     follow: Mapping[str, tuple[State, ...]] = {}
     awaits: tuple[State, ...] = ()

@@ -11,7 +11,14 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.automaton.checks import never_started
-from narval.definitions.automaton.definition import START, SUCCESS, Automaton, Feed, Limits, State
+from narval.definitions.automaton.definition import (
+    START,
+    SUCCESS,
+    Automaton,
+    ProgramInput,
+    ProgramLimits,
+    State,
+)
 from narval.definitions.automaton.vocabulary import WORDS
 from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed, Reference
@@ -21,16 +28,16 @@ from narval.definitions.suggestions import closest
 from narval.errors import ElementError
 from narval.memory.elements.canonical import canonical, parse_untrusted
 from narval.source.text import Source
-from narval.source.xml import Node
+from narval.source.xml import XmlNode
 
 _DEFAULT_KIND = "recipe"
 _INHERITED = ("directory", "grace", "on-restart")
 
 
-def parse(source: Source, root: Node) -> Parsed:
+def parse(source: Source, root: XmlNode) -> Parsed:
     """The automaton of a file."""
     found = Reading(source, WORDS, any_case=True)
-    builder = _Builder(found)
+    builder = _AutomatonBuilder(found)
     automaton = None
     with suppress(TooManyFaultsError):
         automaton = builder.build(found.entry(root, "automaton"))
@@ -39,7 +46,7 @@ def parse(source: Source, root: Node) -> Parsed:
     return Parsed(made, tuple(builder.references), faults, frozenset(builder.names))
 
 
-class _Builder:
+class _AutomatonBuilder:
     """Makes an automaton of its entry; a part with a fault is left out, the others are checked anyway."""
 
     def __init__(self, found: Reading) -> None:
@@ -115,7 +122,7 @@ class _Builder:
             wait=wait.get("signal", "") if wait is not None else "",
             environment={**self._environment(root), **self._environment(entry)},
             feeds=tuple(self._feeds(root, entry)),
-            limits=Limits(**limits),
+            limits=ProgramLimits(**limits),
             line=entry.node.line,
             **{key.replace("-", "_"): value for key, value in inherited.items()},
         )
@@ -165,7 +172,7 @@ class _Builder:
         plain = (each for each in entry.of("env") if each.get("name") and not any(each.of("match")))
         return {each.get("name"): each.get("value", "") for each in plain}
 
-    def _feeds(self, root: Entry, entry: Entry) -> Iterator[Feed]:
+    def _feeds(self, root: Entry, entry: Entry) -> Iterator[ProgramInput]:
         """Elements that become variables, or standard input (A13)."""
         for each in (*root.of("env"), *entry.of("env")):
             if any(each.of("match")) and each.get("name"):
@@ -173,11 +180,11 @@ class _Builder:
                     self._found.fault(each, "env has a value or a match, not both; remove one", "value")
                 condition = self._found.conditions(each)
                 if condition is not None:
-                    yield Feed(each.get("name"), condition, self._select(each))
+                    yield ProgramInput(each.get("name"), condition, self._select(each))
         given = self._found.one(entry, "input")
         condition = self._found.conditions(given) if given is not None else None
         if condition is not None:
-            yield Feed("", condition)
+            yield ProgramInput("", condition)
 
     def _select(self, entry: Entry) -> str:
         text = str(entry.get("select", "."))

@@ -28,7 +28,7 @@ HOOKS = ("guard", "execute", "backtrack", "is_backtrackable")
 """What a node type may have a method for (section 1)."""
 
 DECLARATION = "__narval_code__"
-"""The attribute of a function or class that holds its `Declaration`."""
+"""The attribute of a function or class that holds its `CodeDeclaration`."""
 
 EVENTS: Mapping[str, int] = {
     "PROCESS_CREATED": 0, "PROCESS_STARTED": 1, "PROCESS_PENDING_COMPLETE": 2, "PROCESS_COMPLETED": 3,
@@ -210,7 +210,7 @@ def _word(wanted: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Declaration:
+class CodeDeclaration:
     """What a decorator says about a function or class, as its author wrote it."""
 
     kind: Kind
@@ -224,7 +224,7 @@ class Declaration:
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
-def _declare(given: Declared | str | None, declaration: Declaration) -> Any:
+def _declare(given: Declared | str | None, declaration: CodeDeclaration) -> Any:
     """The declared thing, unchanged, or what will declare it."""
 
     def declare(declared: Declared) -> Declared:
@@ -247,22 +247,22 @@ def node_type(
     annotated attributes are set from a node's `custom`. `runs` says where `execute` and `backtrack` run, as
     of an action; `pure` that they touch nothing outside.
     """
-    return _declare(name, Declaration("node-type", _name(name), runs, pure=pure))
+    return _declare(name, CodeDeclaration("node-type", _name(name), runs, pure=pure))
 
 
 def predicate(name: Any = None, /) -> Any:
     """Declare a function that guards and joins ask by name: given a token, it says true or false."""
-    return _declare(name, Declaration("predicate", _name(name)))
+    return _declare(name, CodeDeclaration("predicate", _name(name)))
 
 
 def date_function(name: Any = None, /) -> Any:
     """Declare a function that guards ask by name for a date: given a token, it gives a datetime."""
-    return _declare(name, Declaration("date-function", _name(name)))
+    return _declare(name, CodeDeclaration("date-function", _name(name)))
 
 
 def string_function(name: Any = None, /) -> Any:
     """Declare a function that guards ask by name for a text: given a token, it gives a string."""
-    return _declare(name, Declaration("string-function", _name(name)))
+    return _declare(name, CodeDeclaration("string-function", _name(name)))
 
 
 def join(name: Any = None, /) -> Any:
@@ -270,7 +270,7 @@ def join(name: Any = None, /) -> Any:
 
     It is given an arrival, and says which of the tokens that wait are joined, or None.
     """
-    return _declare(name, Declaration("join", _name(name)))
+    return _declare(name, CodeDeclaration("join", _name(name)))
 
 
 def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywhere: bool = True) -> Any:
@@ -280,7 +280,7 @@ def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywher
     it.
     """
     chosen = (events,) if isinstance(events, str) else tuple(events)
-    return _declare(name, Declaration("listener", _name(name), events=chosen, everywhere=everywhere))
+    return _declare(name, CodeDeclaration("listener", _name(name), events=chosen, everywhere=everywhere))
 
 
 def _name(given: Any) -> str | None:

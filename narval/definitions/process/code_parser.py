@@ -19,7 +19,7 @@ from narval.definitions.process.code import (
     EVENTS,
     HOOKS,
     Code,
-    Declaration,
+    CodeDeclaration,
     Where,
     is_property_type,
     mask_of,
@@ -40,20 +40,20 @@ _METHOD = {"join": "join", "listener": "notify"}
 
 def code_of(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
     """What a module declares for processes, in the order of the file, and all that is wrong with it."""
-    maker = _Maker(source)
+    maker = _CodeMaker(source)
     for variable, value, declaration in _declared(module):
         maker.take(variable, value, declaration)
     return sorted(maker.found, key=lambda each: each.line), sorted(set(maker.faults))
 
 
-def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
+def _declared(module: ModuleType) -> Iterator[tuple[str, Any, CodeDeclaration]]:
     """What carries a declaration of its own in a module; what it imported belongs to another one."""
     seen: set[int] = set()
     for name, value in list(vars(module).items()):
         own = getattr(value, "__dict__", {})
         declaration = own.get(DECLARATION) if isinstance(own, Mapping) else None
         if (
-            isinstance(declaration, Declaration)
+            isinstance(declaration, CodeDeclaration)
             and id(value) not in seen
             and getattr(value, "__module__", None) == module.__name__
         ):
@@ -61,7 +61,7 @@ def _declared(module: ModuleType) -> Iterator[tuple[str, Any, Declaration]]:
             yield name, value, declaration
 
 
-class _Maker:
+class _CodeMaker:
     """Makes code of declarations, and checks what can be kept."""
 
     def __init__(self, source: Source) -> None:
@@ -72,7 +72,7 @@ class _Maker:
         self.found: list[Code] = []
         self.faults: list[Fault] = []
 
-    def take(self, variable: str, value: Any, declaration: Declaration) -> None:
+    def take(self, variable: str, value: Any, declaration: CodeDeclaration) -> None:
         """One thing that is declared."""
         self._place, _ = definition_of(self._source, variable, value)
         self._word = f"@{declaration.kind.replace('-', '_')}"
@@ -118,7 +118,7 @@ class _Maker:
     def _fault(self, message: str) -> None:
         self.faults.append(self._source.fault(f"{self._word}: {message}", *self._place))
 
-    def _shape(self, value: Any, declaration: Declaration) -> tuple[frozenset[str], Mapping[str, Any]]:
+    def _shape(self, value: Any, declaration: CodeDeclaration) -> tuple[frozenset[str], Mapping[str, Any]]:
         """Check that it is what its kind wants; the hooks and properties of a node type."""
         if declaration.kind == "node-type":
             return self._node_type(value)
@@ -177,7 +177,7 @@ class _Maker:
         except ValueError:
             return
 
-    def _where(self, value: Any, declaration: Declaration) -> Where:
+    def _where(self, value: Any, declaration: CodeDeclaration) -> Where:
         runs = declaration.runs
         performed = [getattr(value, each, None) for each in ("execute", "backtrack")]
         coroutines = [inspect.iscoroutinefunction(each) for each in performed if each is not None]
@@ -195,7 +195,7 @@ class _Maker:
             return "async"
         return {"worker": "worker", "inline": "inline"}.get(str(runs), "thread")  # type: ignore[return-value]
 
-    def _mask(self, declaration: Declaration) -> int:
+    def _mask(self, declaration: CodeDeclaration) -> int:
         if declaration.kind != "listener":
             return 0
         try:
@@ -212,7 +212,7 @@ def _is_needed(each: inspect.Parameter) -> bool:
 def _render(
     group: str,
     name: str,
-    declaration: Declaration,
+    declaration: CodeDeclaration,
     hooks: frozenset[str],
     properties: Mapping[str, Any],
     description: str,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from narval.definitions.process.definition import JoinType
 from narval.definitions.process.vocabulary import JOINS
 from narval.definitions.reading.xml import Entry
-from narval.source.xml import Node as XmlNode
+from narval.source.xml import XmlNode as XmlNode
 
 
 class Custom(NamedTuple):

@@ -25,7 +25,7 @@ from narval.definitions.reading.lexer import (
     Cursor,
     Locate,
     LostError,
-    Slip,
+    SyntaxFault,
     Use,
     first_line,
     quoted,
@@ -42,7 +42,7 @@ class JoinLang(msgspec.Struct, frozen=True):
     """A text that was read: `join` is empty where it has slips; `uses` are the predicates it asks."""
 
     join: Join = ()
-    slips: tuple[Slip, ...] = ()
+    slips: tuple[SyntaxFault, ...] = ()
     uses: tuple[Use, ...] = ()
 
 

@@ -43,7 +43,7 @@ from narval.memory.elements.canonical import canonical, parse_untrusted
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.source.text import Source
-from narval.source.xml import Node as XmlNode
+from narval.source.xml import XmlNode as XmlNode
 
 
 def parse(source: Source, root: XmlNode) -> Parsed:
@@ -56,7 +56,7 @@ def parse(source: Source, root: XmlNode) -> Parsed:
     names: frozenset[tuple[str, str]] = frozenset()
     with suppress(TooManyFaultsError):
         entry = found.entry(root, local_name(root.tag) or "")
-        builder = _Builder(found, entry, _group(found, entry))
+        builder = _ProcessBuilder(found, entry, _group(found, entry))
         if builder.group and entry.get("name"):
             names = frozenset({("process", f"{builder.group}.{entry.get('name')}")})
         process = builder.build()
@@ -85,7 +85,7 @@ class _Texts(NamedTuple):
     joinlang: Join
 
 
-class _Builder:
+class _ProcessBuilder:
     """Makes a process of its entry; a part with a fault is left out, the others are checked anyway."""
 
     def __init__(self, found: Reading, entry: Entry, group: str) -> None:
@@ -328,7 +328,7 @@ class _Builder:
             inner = self._found.one(entry, "process-definition")
             if inner is None:
                 continue
-            builder = _Builder(self._found, inner, inner.get("group") or self.group)
+            builder = _ProcessBuilder(self._found, inner, inner.get("group") or self.group)
             process = builder.build()
             self.references += builder.references
             if process is not None and process.draft is None:

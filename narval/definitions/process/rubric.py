@@ -46,7 +46,7 @@ from narval.definitions.reading.lexer import (
     Lexeme,
     Locate,
     LostError,
-    Slip,
+    SyntaxFault,
     Use,
     first_line,
     is_name,
@@ -82,7 +82,7 @@ class Rubric(msgspec.Struct, frozen=True):
     """A text that was read: `statement` is None where it has slips; `uses` are the names it asks about."""
 
     statement: Statement | None
-    slips: tuple[Slip, ...] = ()
+    slips: tuple[SyntaxFault, ...] = ()
     uses: tuple[Use, ...] = ()
 
 
@@ -98,7 +98,7 @@ def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUA
     """
     if slips := too_long(text):
         return Rubric(None, slips)
-    reader = _Reader(Cursor(text, word, locate), (*wanted, StringValue))
+    reader = _RubricReader(Cursor(text, word, locate), (*wanted, StringValue))
     statement = reader.program()
     slips = reader.cursor.ordered()
     return Rubric(None if slips else statement, slips, tuple(reader.cursor.uses))
@@ -160,7 +160,7 @@ def _date_text(date: Date) -> str:
     return f"{amount} {'business ' * date.business}{date.unit}s {side} {date.base.name}"
 
 
-class _Reader:
+class _RubricReader:
     """Reads statements by descent; what cannot be understood is left out up to the next THEN or ELSE."""
 
     def __init__(self, cursor: Cursor, wanted: tuple[type, ...]) -> None:

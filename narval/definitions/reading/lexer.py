@@ -43,7 +43,7 @@ _LEXEME = re.compile(
 )
 
 
-class Slip(NamedTuple):
+class SyntaxFault(NamedTuple):
     """What is wrong at a character of a text."""
 
     at: int
@@ -75,21 +75,21 @@ class Lexeme(NamedTuple):
     at: int
 
 
-def too_long(text: str) -> tuple[Slip, ...]:
+def too_long(text: str) -> tuple[SyntaxFault, ...]:
     """That a text is too long to be read, if it is."""
     if len(text) <= MOST_CHARACTERS:
         return ()
-    return (Slip(0, f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"),)
+    return (SyntaxFault(0, f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"),)
 
 
 class LostError(Exception):
     """What follows cannot be understood before the next place where reading can begin again."""
 
 
-def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], list[Slip]]:
+def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], list[SyntaxFault]]:
     """The lexemes of a text, an END last, and what is none; `word` gives the kind of a reserved word."""
     lexemes: list[Lexeme] = []
-    slips: list[Slip] = []
+    slips: list[SyntaxFault] = []
     at = 0
     while at < len(text) and len(slips) < MOST_SLIPS:
         found = _LEXEME.match(text, at)
@@ -98,13 +98,13 @@ def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], l
         kind, written = found.lastgroup, found[0]
         if kind == "open":
             wanted = "*/ at its end" if written == "/*" else "the end of its line after it"
-            slips.append(Slip(at, f"a comment that begins with {written} needs {wanted}"))
+            slips.append(SyntaxFault(at, f"a comment that begins with {written} needs {wanted}"))
             at = len(text)
         elif kind == "quote":
-            slips.append(Slip(at, 'this string has no end; write " after it'))
+            slips.append(SyntaxFault(at, 'this string has no end; write " after it'))
             at = len(text)
         elif kind == "junk":
-            slips.append(Slip(at, f"expected a word, a number or a string, found {_short(written)!r}"))
+            slips.append(SyntaxFault(at, f"expected a word, a number or a string, found {_short(written)!r}"))
         elif kind == "name":
             lexemes.append(Lexeme(word(written) or NAME, written, at))
         elif kind == "mark":
@@ -162,7 +162,7 @@ class Cursor:
     def slip(self, message: str, at: int | None = None) -> None:
         """Something is wrong at a character, or at the next lexeme."""
         if len(self.slips) < MOST_SLIPS:
-            self.slips.append(Slip(self.next.at if at is None else at, message))
+            self.slips.append(SyntaxFault(self.next.at if at is None else at, message))
 
     def lost(self, message: str) -> LostError:
         """What to raise where reading cannot go on: the slip is noted."""
@@ -209,7 +209,7 @@ class Cursor:
             return 0
         return value
 
-    def ordered(self) -> tuple[Slip, ...]:
+    def ordered(self) -> tuple[SyntaxFault, ...]:
         """What is wrong, from the beginning to the end."""
         return tuple(sorted(set(self.slips)))
 

@@ -21,7 +21,7 @@ from narval.errors import Fault, PatternError
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
 from narval.source.text import Source
-from narval.source.xml import Node
+from narval.source.xml import XmlNode
 
 MOST_FAULTS = 200
 """A file with more faults than this is no definition: the rest of them is not looked for."""
@@ -64,7 +64,7 @@ class Entry:
 
     __slots__ = ("children", "node", "values", "word", "written")
 
-    def __init__(self, word: str, node: Node) -> None:
+    def __init__(self, word: str, node: XmlNode) -> None:
         self.word, self.node = word, node
         self.values: dict[str, Any] = {}
         self.written: dict[str, str] = {}
@@ -102,7 +102,9 @@ class Reading:
         self.faults: list[Fault] = []
         self.patterns: list[tuple[Pattern, Locate]] = []
 
-    def fault(self, entry: Entry | Node, message: str, attribute: str | None = None, offset: int = 0) -> None:
+    def fault(
+        self, entry: Entry | XmlNode, message: str, attribute: str | None = None, offset: int = 0
+    ) -> None:
         """Something is wrong with an element, with the value of an attribute, or at a character of it."""
         place = entry.place(attribute, offset) if isinstance(entry, Entry) else (entry.line, entry.column)
         self.fault_at(place, message)
@@ -113,7 +115,7 @@ class Reading:
         if len(self.faults) >= MOST_FAULTS:
             raise TooManyFaultsError
 
-    def entry(self, node: Node, word: str) -> Entry:
+    def entry(self, node: XmlNode, word: str) -> Entry:
         """An element read as that word, with all within it."""
         entry = Entry(word, node)
         self._attributes(entry)
@@ -129,7 +131,7 @@ class Reading:
                     self._misplaced(child, name, word, allowed)
         return entry
 
-    def _misplaced(self, child: Node, name: str, word: str, allowed: tuple[str, ...]) -> None:
+    def _misplaced(self, child: XmlNode, name: str, word: str, allowed: tuple[str, ...]) -> None:
         places = sorted(outer for outer, known in self._words.items() if name in (known.children or ()))
         if not allowed:
             hint = "; it has no elements within it"
@@ -267,7 +269,7 @@ class Reading:
         return list(first.values())
 
 
-def _text_place(node: Node, blank: int, offset: int) -> tuple[int, int]:
+def _text_place(node: XmlNode, blank: int, offset: int) -> tuple[int, int]:
     return node.text_place(blank + offset)
 
 

@@ -23,13 +23,13 @@ from narval.memory.elements.canonical import canonical, parse_untrusted
 from narval.memory.elements.element import CONTROL, local_name
 from narval.memory.patterns.pattern import Condition
 from narval.source.text import Source
-from narval.source.xml import Node
+from narval.source.xml import XmlNode
 
 _DAYS = ("monthdays", "yeardays", "weekdays", "months", "years")
 """The fields that a date may never come for, the likeliest first."""
 
 
-def parse(source: Source, root: Node) -> Parsed:
+def parse(source: Source, root: XmlNode) -> Parsed:
     """The recipes of a file whose root is `cookbook` or `recipe`."""
     found = Reading(source, WORDS)
     recipes: list[Recipe] = []
@@ -45,7 +45,7 @@ def parse(source: Source, root: Node) -> Parsed:
 
 def _recipes(
     found: Reading, root: Entry, names: set[tuple[str, str]]
-) -> Iterator[tuple[Recipe | None, _Builder]]:
+) -> Iterator[tuple[Recipe | None, _RecipeBuilder]]:
     seen: dict[tuple[str, str], int] = {}
     for entry in [root] if root.word == "recipe" else root.of("recipe"):
         group, name = entry.get("group") or root.get("group"), entry.get("name")
@@ -57,11 +57,11 @@ def _recipes(
         elif group and name:
             seen[group, name] = entry.node.line
             names.add(("recipe", f"{group}.{name}"))
-        builder = _Builder(found, entry)
+        builder = _RecipeBuilder(found, entry)
         yield builder.build(group, name), builder
 
 
-class _Builder:
+class _RecipeBuilder:
     """Makes one recipe of its entry; a part with a fault is left out, the others are checked anyway."""
 
     def __init__(self, found: Reading, entry: Entry) -> None:
@@ -290,7 +290,7 @@ class _Builder:
             return None
 
 
-def _argument(node: Node) -> bytes:
+def _argument(node: XmlNode) -> bytes:
     """The bytes of an argument. Domain elements are bare (N6): a default control namespace is not theirs."""
     root = parse_untrusted(node.xml())
     for each in root.iter(f"{{{CONTROL}}}*"):

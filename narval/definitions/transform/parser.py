@@ -19,7 +19,7 @@ from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import children, local_name
 from narval.source.text import Source
-from narval.source.xml import Node
+from narval.source.xml import XmlNode
 
 WORDS: Words = {
     **COMMON,
@@ -30,7 +30,7 @@ WORDS: Words = {
 }
 
 
-def parse(source: Source, root: Node) -> Parsed:
+def parse(source: Source, root: XmlNode) -> Parsed:
     """The transform of a stylesheet."""
     found = Reading(source, WORDS)
     transform = None
@@ -41,7 +41,7 @@ def parse(source: Source, root: Node) -> Parsed:
     return Parsed(definitions, faults=tuple(sorted(set(found.faults))), names=names)
 
 
-def _transform(found: Reading, root: Node) -> Transform | None:
+def _transform(found: Reading, root: XmlNode) -> Transform | None:
     entry = _prototype(found, root)
     prototype = EMPTY if entry is None else found.prototype(entry)
     found.check_variables({"plan"}, "$plan, as a transform knows no step")
@@ -63,7 +63,7 @@ def _transform(found: Reading, root: Node) -> Transform | None:
     )
 
 
-def _prototype(found: Reading, root: Node) -> Entry | None:
+def _prototype(found: Reading, root: XmlNode) -> Entry | None:
     nodes = [child for child in root.children if local_name(child.tag) == "prototype"]
     if not nodes:
         found.fault(root, "the stylesheet needs a prototype child that says what it takes and gives")
@@ -72,7 +72,7 @@ def _prototype(found: Reading, root: Node) -> Entry | None:
     return found.entry(nodes[0], "prototype") if nodes else None
 
 
-def _names(found: Reading, root: Node, entry: Entry | None) -> tuple[str | None, str | None]:
+def _names(found: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | None, str | None]:
     """The group and name: as the prototype says, else as the file `group.name.xsl` is called."""
     stem_group, _, stem_name = PurePath(found.source.path).stem.partition(".")
     group = (entry.get("group") if entry is not None else None) or stem_group
@@ -99,7 +99,7 @@ class _NoFiles(etree.Resolver):
         return self.resolve_string(f'<xsl:stylesheet version="1.0" xmlns:xsl="{XSLT}"/>', context)
 
 
-def _tree(found: Reading, root: Node) -> etree._Element | None:
+def _tree(found: Reading, root: XmlNode) -> etree._Element | None:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     parser.resolvers.add(_NoFiles())
     try:

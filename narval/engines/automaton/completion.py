@@ -12,7 +12,7 @@ from narval.engines.automaton.changes import (
     StateEnded,
     StateHeld,
 )
-from narval.engines.automaton.decision import Deciding
+from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.automaton.start import call, go_on, make_ready
 from narval.engines.backoff import wait
 from narval.engines.events import Returned
@@ -21,23 +21,23 @@ Ended = tuple[str, ...]
 """How a call ended: its labels, most precise first."""
 
 
-def returned(run: Deciding, event: Returned) -> None:
+def returned(run: AutomatonDecision, event: Returned) -> None:
     """A program, or a run in its place, is gone: because it ended, or because it was killed."""
     if event.call in run.state.dying:
         run.record.change(CallGone(event.call))
     elif event.call in run.state.calls:
         state = run.automaton.states[run.state.calls[event.call]]
         if event.eids:
-            run.record.command(commands.Hold(event.eids))
+            run.record.command(commands.AddToContext(event.eids))
         _came_back(run, state, event)
     _let_go(run)
 
 
-def _came_back(run: Deciding, state: State, event: Returned) -> None:
+def _came_back(run: AutomatonDecision, state: State, event: Returned) -> None:
     now = run.state.of(state.name)
     labels, output = how_it_ended(event) if not now.late else ((TIMEOUT,), "")
     if now.wake:
-        run.record.command(commands.Unwake(now.wake))
+        run.record.command(commands.CancelTimer(now.wake))
     if labels[0] != SUCCESS:
         if now.contender + 1 < len(state.commands):
             run.record.change(CallFailed(event.call, labels[0], output))
@@ -69,19 +69,19 @@ def how_it_ended(event: Returned) -> tuple[Ended, str]:
     return (str(value.get("status", 0)),), output
 
 
-def _back_off(run: Deciding, state: State) -> None:
+def _back_off(run: AutomatonDecision, state: State) -> None:
     """All contenders have failed; they are tried again after a while, which doubles (A7)."""
     tries = run.state.of(state.name).failures // max(1, len(state.commands))
     wake = run.record.identifier()
     until = run.event.at + wait(state.backoff, max(1, tries), run.event.id)
     run.record.change(StateHeld(state.name, "back-off", wake, until))
-    run.record.command(commands.Wake(wake, until))
+    run.record.command(commands.SetTimer(wake, until))
 
 
 # --- who follows ----------------------------------------------------------------------------------------
 
 
-def _follow(run: Deciding, state: State, labels: Ended) -> None:
+def _follow(run: AutomatonDecision, state: State, labels: Ended) -> None:
     label = state.label(*labels)
     if label is None:
         _lead_nowhere(run, state, labels)
@@ -96,7 +96,7 @@ def _follow(run: Deciding, state: State, labels: Ended) -> None:
         _start_over(run, successor, state, erred=label != SUCCESS)
 
 
-def _start_over(run: Deciding, successor: State, by: State, *, erred: bool) -> None:
+def _start_over(run: AutomatonDecision, successor: State, by: State, *, erred: bool) -> None:
     """What is left of the successor, and all it had started, is killed before it starts (A3, A4).
 
     Where that includes the state that led here, it does not own its successor: or to start that one anew
@@ -107,7 +107,7 @@ def _start_over(run: Deciding, successor: State, by: State, *, erred: bool) -> N
     make_ready(run, successor, "" if by.name in killed else by.name, killed, erred=erred)
 
 
-def _lead_nowhere(run: Deciding, state: State, labels: Ended) -> None:
+def _lead_nowhere(run: AutomatonDecision, state: State, labels: Ended) -> None:
     """No transition has this label: the end of a branch that went well, or of the run (A5)."""
     if labels[0] == SUCCESS and state.is_final:
         run.record.change(FinalReached(state.name))
@@ -125,7 +125,7 @@ def _lead_nowhere(run: Deciding, state: State, labels: Ended) -> None:
 # --- what went on waiting -------------------------------------------------------------------------------
 
 
-def _let_go(run: Deciding) -> None:
+def _let_go(run: AutomatonDecision) -> None:
     """A call is gone: states that waited for that, or for its room, go on."""
     if run.state.state != "running":
         return
@@ -138,7 +138,7 @@ def _let_go(run: Deciding) -> None:
         go_on(run, run.automaton.states[next(iter(run.state.queue))])
 
 
-def settle(run: Deciding) -> None:
+def settle(run: AutomatonDecision) -> None:
     """Go on until nothing is left to decide, then see whether the run is over (A5, A11)."""
     while run.to_run or run.skipped:
         while run.to_run:
@@ -161,7 +161,7 @@ def settle(run: Deciding) -> None:
         run.finish(now.outcome)
 
 
-def _lacking(run: Deciding) -> str:
+def _lacking(run: AutomatonDecision) -> str:
     """The joins that have got some of what they need."""
     found = []
     for name, state in run.automaton.states.items():

@@ -16,7 +16,7 @@ from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import make_error
 
 
-class Deciding:
+class AutomatonDecision:
     """One advance of one run: what is known, what has been decided, and which states are still to go on."""
 
     __slots__ = ("asked", "automaton", "event", "record", "skipped", "state", "to_run", "view")
@@ -72,11 +72,11 @@ class Deciding:
         calls = tuple(run.call for run in runs if run.call)
         for run in runs:
             if run.wake:
-                self.record.command(commands.Unwake(run.wake))
+                self.record.command(commands.CancelTimer(run.wake))
         if names:
             self.record.change(StatesKilled(names, calls))
         for call in calls:
-            self.record.command(commands.Abandon(call))
+            self.record.command(commands.CancelCall(call))
 
     # --- the end --------------------------------------------------------------------------------------
 
@@ -101,10 +101,10 @@ class Deciding:
             commands.Finish(to, PHASES[to], produced if to == "done" else failed, state.error)
         )
         if automaton.decay is not None:
-            self.record.command(commands.Forget(self.event.at + automaton.decay))
+            self.record.command(commands.ScheduleForget(self.event.at + automaton.decay))
 
     def _stop_waiting(self) -> None:
         for name in self.state.held:
             run = self.state.of(name)
             if run.wake:
-                self.record.command(commands.Unwake(run.wake))
+                self.record.command(commands.CancelTimer(run.wake))

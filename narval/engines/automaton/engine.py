@@ -21,21 +21,21 @@ from narval.engines.automaton.changes import (
     SignalHeard,
     SignalTaken,
 )
-from narval.engines.automaton.decision import Deciding
+from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
 from narval.engines.engine import Lookup
 from narval.engines.events import (
-    Again,
     Cancelled,
     Event,
-    Problem,
+    Failure,
     Resume,
     Returned,
+    Reusable,
     Signalled,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.engines.view import View
 from narval.errors import RequestError
@@ -69,7 +69,11 @@ def resumed(state: AutomatonState) -> tuple[int, str] | None:
 
 
 def resumption(
-    definition: Automaton, before: AutomatonState, part: str | None, given: Iterable[Again], element: Lookup
+    definition: Automaton,
+    before: AutomatonState,
+    part: str | None,
+    given: Iterable[Reusable],
+    element: Lookup,
 ) -> Resume:
     """An automaton is not begun again from one of its states. Raises RequestError."""
     raise RequestError(
@@ -87,7 +91,7 @@ def advance(
     definition: Automaton, state: AutomatonState, event: Event, view: View
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """What follows from one event."""
-    run = Deciding(definition, state, event, view)
+    run = AutomatonDecision(definition, state, event, view)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         decide(run, event)
@@ -100,27 +104,27 @@ def broken(
     definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """What ends a run whose advance raised: it fails where it stands."""
-    run = Deciding(definition, state, event, view)
+    run = AutomatonDecision(definition, state, event, view)
     if not state.over:
         run.finish("failed", error)
     return run.record.changes, run.record.commands
 
 
-def _started(run: Deciding, event: Started) -> None:
+def _started(run: AutomatonDecision, event: Started) -> None:
     if run.state.state != "ready":
         return
     run.record.change(RunStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
-        run.record.command(commands.Hold(event.elements))
+        run.record.command(commands.AddToContext(event.elements))
     start.make_ready(run, run.automaton.start)
 
 
-def _woken(run: Deciding, event: Woken) -> None:
+def _woken(run: AutomatonDecision, event: TimerFired) -> None:
     """A date has come, or the moment of the next try, or a run that was called has had its time."""
     for call, name in run.state.calls.items():
         if run.state.of(name).wake == event.wake:
             run.record.change(CallLate(call))
-            run.record.command(commands.Abandon(call))
+            run.record.command(commands.CancelCall(call))
             return
     for name in run.state.held:
         now = run.state.of(name)
@@ -135,20 +139,20 @@ def _woken(run: Deciding, event: Woken) -> None:
         return
 
 
-def _signalled(run: Deciding, event: Signalled) -> None:
+def _signalled(run: AutomatonDecision, event: Signalled) -> None:
     """Someone outside said something (A10): the first state that waits for it goes on; else it is kept.
 
     What came with it joins the run's context, where programs are given it (A13).
     """
     if run.state.state not in ("ready", "running"):
         why = f"run {run.state.run} is {run.state.state}: it waits for nothing any more"
-        run.record.command(commands.Answer(event.signal, problem=Problem("not-listening", why)))
+        run.record.command(commands.Answer(event.signal, problem=Failure("not-listening", why)))
         return
     known = sorted({state.wait for state in run.automaton.states.values() if state.wait})
     if event.name not in known:
         why = f"no state of {run.automaton.full_name} waits for {event.name}"
         why += f"; they wait for {', '.join(known)}" if known else ""
-        run.record.command(commands.Answer(event.signal, problem=Problem("not-listening", why)))
+        run.record.command(commands.Answer(event.signal, problem=Failure("not-listening", why)))
         return
     for raw in event.elements:
         origin = Origin(run.state.run, "", event.signal)
@@ -164,7 +168,7 @@ def _signalled(run: Deciding, event: Signalled) -> None:
     run.record.command(commands.Answer(event.signal, {"taken_by": None}))
 
 
-def _cancelled(run: Deciding, event: Cancelled) -> None:
+def _cancelled(run: AutomatonDecision, event: Cancelled) -> None:
     """What runs is ended, with all its group; the run is over when that is gone (A4)."""
     if run.state.state == "running" and (run.state.calls or run.state.dying):
         run.end("cancelled")
@@ -172,10 +176,10 @@ def _cancelled(run: Deciding, event: Cancelled) -> None:
         run.finish("cancelled")
 
 
-_ON: dict[type, Callable[[Deciding, Any], None]] = {
+_ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {
     Started: _started,
     Returned: completion.returned,
-    Woken: _woken,
+    TimerFired: _woken,
     Signalled: _signalled,
     Cancelled: _cancelled,
 }

@@ -14,7 +14,7 @@ from narval.engines.automaton.changes import (
     StateReady,
     StateSkipped,
 )
-from narval.engines.automaton.decision import Deciding
+from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.backoff import wait
 from narval.engines.dates import next_date
 
@@ -30,7 +30,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
 def make_ready(
-    run: Deciding, state: State, by: str = "", killed: Collection[str] = (), *, erred: bool = False
+    run: AutomatonDecision, state: State, by: str = "", killed: Collection[str] = (), *, erred: bool = False
 ) -> None:
     """A state is to run, once what was killed for it is gone; unless it was visited often enough (A7)."""
     now = run.state.of(state.name)
@@ -45,7 +45,7 @@ def make_ready(
     run.to_run.append(state)
 
 
-def go_on(run: Deciding, state: State) -> None:
+def go_on(run: AutomatonDecision, state: State) -> None:
     """A state goes on to the next thing it waits for, or runs."""
     held = run.state.of(state.name).hold
     passed = _HOLDS.index(held) + 1 if held in _HOLDS else 0
@@ -59,7 +59,7 @@ def go_on(run: Deciding, state: State) -> None:
     call(run, state, run.state.of(state.name).contender)
 
 
-def call(run: Deciding, state: State, contender: int) -> None:
+def call(run: AutomatonDecision, state: State, contender: int) -> None:
     """Ask for the program of a contender, or for the run that answers in its place (A8, A15)."""
     identifier = run.record.identifier()
     if state.target is not None:
@@ -80,7 +80,7 @@ def call(run: Deciding, state: State, contender: int) -> None:
     run.record.command(asked)
 
 
-def _call_run(run: Deciding, state: State, target: tuple[str, str], identifier: str) -> None:
+def _call_run(run: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
     """A run is called, which finds what this one was given and what its states have produced nearest.
 
     Its time limit is kept here: who makes calls keeps that of programs alone.
@@ -94,7 +94,7 @@ def _call_run(run: Deciding, state: State, target: tuple[str, str], identifier: 
         commands.Call(identifier, kind, name, state.name, near=near, on_restart=state.on_restart)
     )
     if state.timeout is not None:
-        run.record.command(commands.Wake(wake, run.event.at + state.timeout))
+        run.record.command(commands.SetTimer(wake, run.event.at + state.timeout))
 
 
 def program(state: State, contender: int) -> commands.Program:
@@ -115,7 +115,7 @@ def program(state: State, contender: int) -> commands.Program:
     )
 
 
-def _fed(run: Deciding, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _fed(run: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """The elements of the run's context that its programs are given, by variable; "" is standard input."""
     fed = []
     for feed in state.feeds:
@@ -126,7 +126,7 @@ def _fed(run: Deciding, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]
     return tuple(fed)
 
 
-def _is_up_to_date(run: Deciding, state: State) -> bool:
+def _is_up_to_date(run: AutomatonDecision, state: State) -> bool:
     """Whether there is nothing to do (A9): it takes no room, and no program, to see that.
 
     Once in an event: the second time round in a circle of such states it is left to who runs programs.
@@ -140,7 +140,7 @@ def _is_up_to_date(run: Deciding, state: State) -> bool:
 # --- what it waits for ----------------------------------------------------------------------------------
 
 
-def _hold_for_programs(run: Deciding, state: State) -> bool:
+def _hold_for_programs(run: AutomatonDecision, state: State) -> bool:
     """What is left of its former visit is gone before it starts (A3, A4)."""
     if not any(each in run.state.dying for each in run.state.of(state.name).dying):
         return False
@@ -148,7 +148,7 @@ def _hold_for_programs(run: Deciding, state: State) -> bool:
     return True
 
 
-def wait_for_date(run: Deciding, state: State) -> bool:
+def wait_for_date(run: AutomatonDecision, state: State) -> bool:
     """Wait for the next date that fits, if the state has dates (A10); so too when the clock was set back."""
     if not state.after:
         return False
@@ -159,11 +159,11 @@ def wait_for_date(run: Deciding, state: State) -> bool:
         return True
     wake = run.record.identifier()
     run.record.change(StateHeld(state.name, "date", wake, date))
-    run.record.command(commands.Wake(wake, date, dated=True))
+    run.record.command(commands.SetTimer(wake, date, dated=True))
     return True
 
 
-def _hold_for_signal(run: Deciding, state: State) -> bool:
+def _hold_for_signal(run: AutomatonDecision, state: State) -> bool:
     if not state.wait:
         return False
     if state.wait in run.state.signals:
@@ -173,7 +173,7 @@ def _hold_for_signal(run: Deciding, state: State) -> bool:
     return True
 
 
-def _hold_after_quick_deaths(run: Deciding, state: State) -> bool:
+def _hold_after_quick_deaths(run: AutomatonDecision, state: State) -> bool:
     """What dies again and again as soon as it was started is given a pause; the first times it is not."""
     deaths = run.state.of(state.name).quick - QUICK_DEATHS
     if deaths <= 0:
@@ -181,11 +181,11 @@ def _hold_after_quick_deaths(run: Deciding, state: State) -> bool:
     wake = run.record.identifier()
     until = run.event.at + min(LONGEST_PAUSE, wait(FIRST_PAUSE, deaths, run.event.id))
     run.record.change(StateHeld(state.name, "quick", wake, until))
-    run.record.command(commands.Wake(wake, until))
+    run.record.command(commands.SetTimer(wake, until))
     return True
 
 
-def _hold_for_room(run: Deciding, state: State) -> bool:
+def _hold_for_room(run: AutomatonDecision, state: State) -> bool:
     if run.state.has_room(run.automaton.max_parallel):
         return False
     run.record.change(StateHeld(state.name, "room"))

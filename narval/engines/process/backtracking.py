@@ -29,7 +29,7 @@ from narval.engines.process.changes import (
     UndoingEnded,
     UndoingQueued,
 )
-from narval.engines.process.decision import Deciding, NodeFault, Refused
+from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
 from narval.engines.process.traversal import by_creation
@@ -38,7 +38,7 @@ from narval.errors import InternalError
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
-def backtrack(run: Deciding, destination: NodeToken) -> NodeToken:
+def backtrack(run: ProcessDecision, destination: NodeToken) -> NodeToken:
     """Go back to a token; the token that is on its node now, and has run. Raises Refused, NodeFault."""
     _check(run.state, destination)
     if not destination.children:
@@ -57,7 +57,7 @@ def backtrack(run: Deciding, destination: NodeToken) -> NodeToken:
     return result
 
 
-def undo(run: Deciding) -> None:
+def undo(run: ProcessDecision) -> None:
     """Tell the next node that it was gone back from; once all have been told, the token gone back to runs.
 
     What a node does again does not begin before it has undone what it did. Raises NodeFault.
@@ -76,13 +76,15 @@ def undo(run: Deciding) -> None:
 def _check(state: ProcessState, token: NodeToken) -> None:
     if state.state != "executing":
         kind = "cancelled" if state.state in ("pending-cancel", "canceled") else "not-executing"
-        raise Refused(kind, f"process {state.run} is {state.state}: it cannot go back")
+        raise OperationRefused(kind, f"process {state.run} is {state.state}: it cannot go back")
     if token.completed is None:
-        raise Refused(
+        raise OperationRefused(
             "not-complete", f"token {token.id} on {token.node} is not complete: it is there already"
         )
     if token.backtracked:
-        raise Refused("already-backtracked", f"token {token.id} on {token.node} was gone back from before")
+        raise OperationRefused(
+            "already-backtracked", f"token {token.id} on {token.node} was gone back from before"
+        )
 
 
 def root(state: ProcessState, token: ArcToken) -> ArcToken:
@@ -99,7 +101,7 @@ def origin(state: ProcessState, token: NodeToken) -> NodeToken:
     return token
 
 
-def _from_dead_end(run: Deciding, token: NodeToken) -> NodeToken:
+def _from_dead_end(run: ProcessDecision, token: NodeToken) -> NodeToken:
     """Nothing came of the token: those it came of turn round, and come to it again."""
     state = run.state
     run.happens(NodeTokenBacktracked(token.id))
@@ -125,7 +127,7 @@ def _from_dead_end(run: Deciding, token: NodeToken) -> NodeToken:
 class _Going:
     """One way back: what came of the token, and what each arc token gets back."""
 
-    def __init__(self, run: Deciding, destination: NodeToken) -> None:
+    def __init__(self, run: ProcessDecision, destination: NodeToken) -> None:
         self.run, self.state, self.destination = run, run.state, destination
         self.sets: set[int] = set()
         self.told: list[int] = []
@@ -173,7 +175,7 @@ class _Going:
 
     def _visit(self, token: NodeToken) -> None:
         if not self._is_backtrackable(token):
-            raise Refused(
+            raise OperationRefused(
                 "not-backtrackable", f"token {token.id} on {token.node}: what it has done cannot be undone"
             )
         self._visited.add(token.id)

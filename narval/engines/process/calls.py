@@ -10,8 +10,8 @@ from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.events import Plain
 from narval.engines.process import conditions, environment
-from narval.engines.process.changes import CallMade
-from narval.engines.process.decision import Deciding, NodeFault
+from narval.engines.process.changes import NodeCallMade
+from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import SCRIPT, hooks
 from narval.engines.process.tokens import NodeToken
 from narval.memory.elements.changes import MarkScope
@@ -21,14 +21,14 @@ WITH_PROTOTYPE = frozenset({"action", "transform"})
 Settled = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def calls(run: Deciding, node: Node) -> bool:
+def calls(run: ProcessDecision, node: Node) -> bool:
     """Whether a node of this type calls something when it is executed."""
     if node.type == SCRIPT:
         return bool(node.text_of("execute"))
     return node.target is not None or "execute" in hooks(run, node)
 
 
-def call(run: Deciding, node: Node, token: NodeToken) -> bool:
+def call(run: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Make the call; whether the node is executed only when that is back, as code is. Raises NodeFault."""
     if node.target is None:
         call_code(run, node, token, "execute")
@@ -46,36 +46,36 @@ def call(run: Deciding, node: Node, token: NodeToken) -> bool:
     return False
 
 
-def has_hook(run: Deciding, node: Node, hook: str) -> bool:
+def has_hook(run: ProcessDecision, node: Node, hook: str) -> bool:
     """Whether there is code for that: a script of that name, or a hook of the class for its type."""
     return bool(node.text_of(hook)) if node.type == SCRIPT else hook in hooks(run, node)
 
 
-def call_code(run: Deciding, node: Node, token: NodeToken, hook: str) -> None:
+def call_code(run: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
     """Call the script of a node, or the class for its type."""
     about: dict[str, Plain] = {"hook": hook, "token": token.id}
     call = run.record.identifier()
-    run.record.change(CallMade(token.id, call, hook != "execute"))
+    run.record.change(NodeCallMade(token.id, call, hook != "execute"))
     run.record.command(
         commands.Call(call, "node", node.type, node.id, timeout=_seconds(node, "timeout"), about=about)
     )
 
 
-def _call_run(run: Deciding, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+def _call_run(run: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """A run is nested in this one; a process has the attributes of the token from its start (section 9)."""
     near = conditions.around(run, token).near
     about: dict[str, Plain] = {"environment": dict(environment.full(run.state, token))}
     call = run.record.identifier()
-    run.record.change(CallMade(token.id, call))
+    run.record.change(NodeCallMade(token.id, call))
     given = about if kind == "process" else None
     run.record.command(commands.Call(call, kind, target.full_name, node.id, near=near, about=given))
 
 
-def _call_with_inputs(run: Deciding, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+def _call_with_inputs(run: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     prototype: Prototype = target.prototype
     inputs, reserved = _take(run, node, token, prototype)
     call = run.record.identifier()
-    run.record.change(CallMade(token.id, call, reserved=reserved))
+    run.record.change(NodeCallMade(token.id, call, reserved=reserved))
     run.record.command(
         commands.Call(
             call, kind, target.full_name, node.id, inputs, prototype.lists, timeout=_seconds(node, "timeout")
@@ -84,7 +84,7 @@ def _call_with_inputs(run: Deciding, node: Node, token: NodeToken, kind: str, ta
 
 
 def _take(
-    run: Deciding, node: Node, token: NodeToken, prototype: Prototype
+    run: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
 ) -> tuple[Settled, tuple[int, ...]]:
     """Which element goes to which input (N16), and which of them are reserved. Raises NodeFault."""
     if not prototype.inputs:
@@ -109,16 +109,16 @@ def _take(
         settled.append((each.id, eids))
         scope = _scope(run, node, each)
         if scope is not None:
-            run.record.command(commands.Mark(scope, eids))
+            run.record.command(commands.MarkUsed(scope, eids))
         if each.outdates:
             run.record.command(commands.Reserve(eids))
             reserved.extend(eids)
         if scope is not None or each.outdates:
-            run.record.command(commands.Hold(eids))
+            run.record.command(commands.AddToContext(eids))
     return tuple(settled), tuple(reserved)
 
 
-def _scope(run: Deciding, node: Node, slot: Input) -> MarkScope | None:
+def _scope(run: ProcessDecision, node: Node, slot: Input) -> MarkScope | None:
     return (run.process.full_name, node.id, slot.id) if slot.use else None
 
 

@@ -199,7 +199,7 @@ class EnvironmentSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, 
     index: int | None = None
 
 
-class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call went out for a token: it executes the node, or, as a `hook`, is told that it was gone back."""
 
     token: int
@@ -208,7 +208,7 @@ class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     reserved: tuple[int, ...] = ()
 
 
-class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class NodeCallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call came back with these elements, or is not waited for any more."""
 
     call: str
@@ -241,7 +241,7 @@ class DelayOver(msgspec.Struct, frozen=True, tag=True, gc=False):
     token: int
 
 
-class Asked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class QuestionAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The user's code was asked something about a token, and answered."""
 
     function: str
@@ -294,13 +294,13 @@ ProcessChange = (
     | NodeTokenHeld
     | TokenSetCreated
     | EnvironmentSet
-    | CallMade
-    | CallBack
+    | NodeCallMade
+    | NodeCallBack
     | UndoingQueued
     | UndoingEnded
     | WatchSet
     | DelayOver
-    | Asked
+    | QuestionAsked
     | Paused
     | ListenerSet
     | ProcessFailed

@@ -10,14 +10,14 @@ from narval.engines.process.changes import (
     ProcessPendingCancel,
     ProcessPendingComplete,
 )
-from narval.engines.process.decision import Deciding
+from narval.engines.process.decision import ProcessDecision
 from narval.engines.process.state import PHASES
 
 DELAY_COMPLETE = "DELAY_PROCESS_FINALIZE_COMPLETE"
 DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
 
 
-def complete_if_done(run: Deciding) -> None:
+def complete_if_done(run: ProcessDecision) -> None:
     """A process where nothing is active any more is complete, unless a listener holds that up."""
     state = run.state
     if state.state != "executing" or state.active_nodes or state.active_arcs or state.calls:
@@ -28,34 +28,34 @@ def complete_if_done(run: Deciding) -> None:
         finalize_complete(run)
 
 
-def finalize_complete(run: Deciding) -> None:
+def finalize_complete(run: ProcessDecision) -> None:
     """The process is over; who called it is told."""
     run.go_on()
     run.happens(ProcessCompleted(run.event.at))
     _finish(run)
 
 
-def cancel(run: Deciding) -> None:
+def cancel(run: ProcessDecision) -> None:
     """What runs for the process is given up, and it ends where it stands, unless a listener holds that up."""
     stop(run)
     if DELAY_CANCEL not in run.happens(ProcessPendingCancel()):
         finalize_cancel(run)
 
 
-def finalize_cancel(run: Deciding) -> None:
+def finalize_cancel(run: ProcessDecision) -> None:
     """The process is over; who called it is told."""
     run.happens(ProcessCanceled(run.event.at))
     _finish(run)
 
 
-def fail(run: Deciding, error: int, *, abandon: bool = True) -> None:
+def fail(run: ProcessDecision, error: int, *, abandon: bool = True) -> None:
     """narval cannot go on with the process: it ends where it stands."""
     stop(run, abandon=abandon)
     run.record.change(ProcessFailed(run.event.at, error))
     _finish(run)
 
 
-def stop(run: Deciding, *, abandon: bool = True) -> None:
+def stop(run: ProcessDecision, *, abandon: bool = True) -> None:
     """Nothing is waited for any more: calls are given up, what they reserved is free."""
     state = run.state
     for token in (*state.delayed.values(), *state.watches.values()):
@@ -65,7 +65,7 @@ def stop(run: Deciding, *, abandon: bool = True) -> None:
     run.go_on()
 
 
-def _finish(run: Deciding) -> None:
+def _finish(run: ProcessDecision) -> None:
     state = run.state
     phase = PHASES[state.state]
     if phase == "done":
@@ -75,4 +75,4 @@ def _finish(run: Deciding) -> None:
         eids = (state.error,) if state.error is not None else ()
     run.record.command(commands.Finish(state.state, phase, eids, state.error))
     if run.process.decay is not None:
-        run.record.command(commands.Forget(run.event.at + run.process.decay))
+        run.record.command(commands.ScheduleForget(run.event.at + run.process.decay))

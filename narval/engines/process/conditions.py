@@ -5,8 +5,8 @@ from __future__ import annotations
 from narval.definitions.process.definition import Node
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
-from narval.engines.candidates import Bindings, Surroundings
-from narval.engines.process.decision import Deciding
+from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.process.decision import ProcessDecision
 from narval.engines.process.tokens import NodeToken
 from narval.memory.elements.changes import MarkScope
 from narval.memory.patterns.pattern import Bound
@@ -14,7 +14,7 @@ from narval.memory.patterns.pattern import Bound
 Wanted = list[tuple[Bound, MarkScope | None]]
 
 
-def bindings(run: Deciding, variables: frozenset[str], asking: Node | None = None) -> Bindings:
+def bindings(run: ProcessDecision, variables: frozenset[str], asking: Node | None = None) -> Bindings:
     """What variables stand for: `$process` the process element, `$NODE` what calls of that node produced.
 
     A node that was imported means one that came with it.
@@ -31,14 +31,14 @@ def bindings(run: Deciding, variables: frozenset[str], asking: Node | None = Non
     return bound
 
 
-def around(run: Deciding, token: NodeToken) -> Surroundings:
+def around(run: ProcessDecision, token: NodeToken) -> CandidateSearch:
     """Where a token looks for elements, nearest first: what those it comes from produced, the run, all."""
     parents = (run.state.nodes[run.state.arcs[each].parent] for each in token.parents)
     near = tuple(sorted({eid for parent in parents for eid in parent.produced}))
-    return Surroundings(run.view, run.state.run, (near,))
+    return CandidateSearch(run.view, run.state.run, (near,))
 
 
-def wanted(run: Deciding, node: Node) -> Wanted:
+def wanted(run: ProcessDecision, node: Node) -> Wanted:
     """The conditions of a `wait` node, and where what they use is marked (N18)."""
     return [
         (
@@ -49,7 +49,7 @@ def wanted(run: Deciding, node: Node) -> Wanted:
     ]
 
 
-def found(run: Deciding, token: NodeToken, conditions: Wanted) -> tuple[int, ...] | None:
+def found(run: ProcessDecision, token: NodeToken, conditions: Wanted) -> tuple[int, ...] | None:
     """One element for each condition, each its own, nearest first (N23); None where one has none."""
     places = around(run, token)
     slots = [Slot(str(at), places.ranks(bound, scope)) for at, (bound, scope) in enumerate(conditions)]
@@ -57,10 +57,10 @@ def found(run: Deciding, token: NodeToken, conditions: Wanted) -> tuple[int, ...
     return None if assigned.missing else tuple(assigned.given[slot.id][0] for slot in slots)
 
 
-def take(run: Deciding, conditions: Wanted, eids: tuple[int, ...]) -> None:
+def take(run: ProcessDecision, conditions: Wanted, eids: tuple[int, ...]) -> None:
     """What conditions were given joins the context; what they use is marked (N3, N18)."""
     for (_, scope), eid in zip(conditions, eids, strict=True):
         if scope is not None:
-            run.record.command(commands.Mark(scope, (eid,)))
+            run.record.command(commands.MarkUsed(scope, (eid,)))
     if eids:
-        run.record.command(commands.Hold(tuple(dict.fromkeys(eids))))
+        run.record.command(commands.AddToContext(tuple(dict.fromkeys(eids))))

@@ -7,15 +7,15 @@ from typing import Any
 from narval.definitions.process.definition import Node, Process
 from narval.engines import commands
 from narval.engines.commands import Answer
-from narval.engines.events import Event, Plain, Problem, Signalled
+from narval.engines.events import Event, Failure, Plain, Signalled
 from narval.engines.process.changes import (
     EVENTS,
-    Asked,
-    CallBack,
     DelayOver,
+    NodeCallBack,
     NodeTokenCompleted,
     Paused,
     ProcessChange,
+    QuestionAsked,
     WatchSet,
 )
 from narval.engines.process.state import APPLY, ProcessState
@@ -44,7 +44,7 @@ class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no er
         super().__init__(message)
 
 
-class Refused(Exception):  # noqa: N818 - it is the answer to who asked
+class OperationRefused(Exception):  # noqa: N818 - it is the answer to who asked
     """An operation that cannot be done: nothing has changed."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -52,7 +52,7 @@ class Refused(Exception):  # noqa: N818 - it is the answer to who asked
         super().__init__(message)
 
 
-class Deciding:
+class ProcessDecision:
     """One advance of one process: what is known, and what has been decided."""
 
     __slots__ = (
@@ -141,7 +141,7 @@ class Deciding:
             answer = self.view.ask(function, about)
         except ActionError as error:
             raise NodeFault(error.kind, f"{function}: {error}", node) from error
-        self.record.change(Asked(function, token, answer))
+        self.record.change(QuestionAsked(function, token, answer))
         return answer
 
     # --- what is waited for ---------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Deciding:
     def stop_waiting(self, token: NodeToken) -> None:
         """Whatever would have completed a token, or asked its guard again, is not needed any more."""
         if token.wake:
-            self.record.command(commands.Unwake(token.wake))
+            self.record.command(commands.CancelTimer(token.wake))
             self.record.change(DelayOver(token.id))
         if token.watch:
             self.record.command(commands.Unwatch(token.watch))
@@ -166,14 +166,14 @@ class Deciding:
         reserved = self.state.reserved.get(call)
         if reserved:
             self.record.command(commands.Release(reserved))
-        self.record.change(CallBack(call))
+        self.record.change(NodeCallBack(call))
         if abandon:
-            self.record.command(commands.Abandon(call))
+            self.record.command(commands.CancelCall(call))
 
     def go_on(self) -> None:
         """The queue need not be woken up for any more."""
         if self.state.paused:
-            self.record.command(commands.Unwake(self.state.paused))
+            self.record.command(commands.CancelTimer(self.state.paused))
             self.record.change(Paused())
 
     # --- memory ---------------------------------------------------------------------------------------
@@ -216,4 +216,4 @@ class Deciding:
 
     def refuse(self, event: Signalled, kind: str, message: str) -> None:
         """What was asked for cannot be done."""
-        self.record.command(Answer(event.signal, problem=Problem(kind, message)))
+        self.record.command(Answer(event.signal, problem=Failure(kind, message)))

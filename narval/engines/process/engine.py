@@ -19,22 +19,22 @@ from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import Lookup
 from narval.engines.events import (
-    Again,
     Cancelled,
     Event,
     Matched,
     Produced,
     Resume,
     Returned,
+    Reusable,
     Signalled,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.engines.process import completion, explain, flow, operations, returns, token_view
 from narval.engines.process import state as states
 from narval.engines.process import waits as waiting
 from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
-from narval.engines.process.decision import Deciding, NodeFault
+from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.state import ProcessState
 from narval.engines.view import View
 from narval.errors import RequestError
@@ -68,7 +68,7 @@ def resumed(state: ProcessState) -> tuple[int, str] | None:
 
 
 def resumption(
-    definition: Process, before: ProcessState, part: str | None, given: Iterable[Again], element: Lookup
+    definition: Process, before: ProcessState, part: str | None, given: Iterable[Reusable], element: Lookup
 ) -> Resume:
     """Processes are not begun again from a part of an earlier one. Raises RequestError."""
     raise RequestError(
@@ -81,7 +81,7 @@ def advance(
     definition: Process, state: ProcessState, event: Event, view: View
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What follows from one event."""
-    run = Deciding(definition, state, event, view)
+    run = ProcessDecision(definition, state, event, view)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         try:
@@ -95,13 +95,13 @@ def broken(
     definition: Process, state: ProcessState, event: Event, view: View, error: int
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""
-    run = Deciding(definition, state, event, view)
+    run = ProcessDecision(definition, state, event, view)
     if not state.over:
         completion.fail(run, error, abandon=False)
     return run.record.changes, run.record.commands
 
 
-def _fault(run: Deciding, event: Event, fault: NodeFault) -> None:
+def _fault(run: ProcessDecision, event: Event, fault: NodeFault) -> None:
     """A node could not go on: who asked for what led there is told, and may ask again; else the run fails."""
     error = fault.error
     if error is None:
@@ -112,13 +112,13 @@ def _fault(run: Deciding, event: Event, fault: NodeFault) -> None:
         completion.fail(run, error)
 
 
-def _started(run: Deciding, event: Started) -> None:
+def _started(run: ProcessDecision, event: Started) -> None:
     if run.state.started:
         return
     environment = dict(event.environment)
     run.happens(ProcessCreated(event.at, event.elements, event.caller, event.attempt, environment))
     if event.elements:
-        run.record.command(commands.Hold(event.elements))
+        run.record.command(commands.AddToContext(event.elements))
     run.happens(ProcessStarted())
     starts = run.process.start_nodes
     if not starts:
@@ -128,19 +128,19 @@ def _started(run: Deciding, event: Started) -> None:
     flow.run_queue(run)
 
 
-def _returned(run: Deciding, event: Returned) -> None:
+def _returned(run: ProcessDecision, event: Returned) -> None:
     if event.call in run.state.calls:
         returns.returned(run, event)
         _go_on(run)
 
 
-def _produced(run: Deciding, event: Produced) -> None:
+def _produced(run: ProcessDecision, event: Produced) -> None:
     if event.call in run.state.calls:
         returns.produced(run, event)
         _go_on(run)
 
 
-def _matched(run: Deciding, event: Matched) -> None:
+def _matched(run: ProcessDecision, event: Matched) -> None:
     number = run.state.watches.get(event.watch)
     if number is None:
         return
@@ -150,7 +150,7 @@ def _matched(run: Deciding, event: Matched) -> None:
         _go_on(run)
 
 
-def _woken(run: Deciding, event: Woken) -> None:
+def _woken(run: ProcessDecision, event: TimerFired) -> None:
     """A delayed token is asked about again; or the queue, which was too long for one advance, goes on."""
     if event.wake == run.state.paused:
         run.goes_on = True
@@ -165,22 +165,22 @@ def _woken(run: Deciding, event: Woken) -> None:
     _go_on(run)
 
 
-def _go_on(run: Deciding) -> None:
+def _go_on(run: ProcessDecision) -> None:
     if not run.leaves_queue:
         flow.run_queue(run)
 
 
-def _cancelled(run: Deciding, event: Cancelled) -> None:
+def _cancelled(run: ProcessDecision, event: Cancelled) -> None:
     if run.state.state != "pending-cancel":
         completion.cancel(run)
 
 
-_ON: dict[type, Callable[[Deciding, Any], None]] = {
+_ON: dict[type, Callable[[ProcessDecision, Any], None]] = {
     Started: _started,
     Returned: _returned,
     Produced: _produced,
     Matched: _matched,
-    Woken: _woken,
+    TimerFired: _woken,
     Signalled: operations.signalled,
     Cancelled: _cancelled,
 }

@@ -26,7 +26,7 @@ from narval.engines.process.changes import (
     TokenSetCreated,
 )
 from narval.engines.process.completion import complete_if_done
-from narval.engines.process.decision import Deciding, NodeFault
+from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.guards import Response, respond
 from narval.engines.process.joins import Joined
 from narval.engines.process.node_types import WAIT
@@ -43,7 +43,7 @@ DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
 # --- the queue ------------------------------------------------------------------------------------------
 
 
-def run_queue(run: Deciding) -> None:
+def run_queue(run: ProcessDecision) -> None:
     """Move tokens until none is left that can, or as many as may be moved at once. Raises NodeFault."""
     state = run.state
     while state.state == "executing":
@@ -58,7 +58,7 @@ def run_queue(run: Deciding) -> None:
     complete_if_done(run)
 
 
-def _pause(run: Deciding) -> None:
+def _pause(run: ProcessDecision) -> None:
     """Go on in another advance, at this same moment."""
     if run.state.paused:
         return
@@ -68,16 +68,16 @@ def _pause(run: Deciding) -> None:
         raise NodeFault("endless", f"{moved} tokens were moved, and the process never came to wait")
     wake = run.record.identifier()
     run.record.change(Paused(wake, laps))
-    run.record.command(commands.Wake(wake, run.event.at))
+    run.record.command(commands.SetTimer(wake, run.event.at))
 
 
-def _arrive(run: Deciding, token: ArcToken) -> None:
+def _arrive(run: ProcessDecision, token: ArcToken) -> None:
     node = run.process.nodes[token.to]
     run.happens(ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
     _try(run, node, token)
 
 
-def _try(run: Deciding, node: Node, token: ArcToken) -> bool:
+def _try(run: ProcessDecision, node: Node, token: ArcToken) -> bool:
     joined = joins.join(run, node, token)
     if joined is None:
         run.happens(ArcTokenIncompleteJoin(token.id))
@@ -89,31 +89,31 @@ def _try(run: Deciding, node: Node, token: ArcToken) -> bool:
     return True
 
 
-def retry(run: Deciding, token: ArcToken) -> bool:
+def retry(run: ProcessDecision, token: ArcToken) -> bool:
     """Try the join of a token that waits once more; whether it was completed. Raises NodeFault."""
     return _try(run, run.node(token), token)
 
 
-def _merge(run: Deciding, joined: Joined, into: int) -> None:
+def _merge(run: ProcessDecision, joined: Joined, into: int) -> None:
     for token in joined.tokens:
         _into(run, token, into)
         run.happens(ArcTokenMerged(token))
 
 
-def _complete_join(run: Deciding, node: Node, joined: Joined) -> None:
+def _complete_join(run: ProcessDecision, node: Node, joined: Joined) -> None:
     token = create(run, node, joined.tokens, _memberships(run, joined))
     for each in joined.tokens:
         _into(run, each, token.id)
     run_node(run, node, token)
 
 
-def _into(run: Deciding, token: int, child: int) -> None:
+def _into(run: ProcessDecision, token: int, child: int) -> None:
     if run.state.arcs[token].pending:
         run.happens(ArcTokenProcessed(token))
     run.happens(ArcTokenCompleted(token, child))
 
 
-def _memberships(run: Deciding, joined: Joined) -> Members:
+def _memberships(run: ProcessDecision, joined: Joined) -> Members:
     """The places in sets of all that joined, of each set the first met, ended sets left out."""
     arcs = run.state.arcs
     if len(joined.tokens) == 1 and not joined.ended:
@@ -127,7 +127,7 @@ def _memberships(run: Deciding, joined: Joined) -> Members:
     return tuple(found.items())
 
 
-def create(run: Deciding, node: Node, parents: tuple[int, ...] = (), sets: Members = ()) -> NodeToken:
+def create(run: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()) -> NodeToken:
     """A token comes to be on a node."""
     token = run.next_token()
     run.happens(NodeTokenCreated(token, node.id, run.event.at, parents, sets))
@@ -137,7 +137,7 @@ def create(run: Deciding, node: Node, parents: tuple[int, ...] = (), sets: Membe
 # --- a node ---------------------------------------------------------------------------------------------
 
 
-def run_node(run: Deciding, node: Node, token: NodeToken) -> None:
+def run_node(run: ProcessDecision, node: Node, token: NodeToken) -> None:
     """Ask the guard, and do as it says. Raises NodeFault."""
     try:
         response = respond(run, node, token)
@@ -147,30 +147,30 @@ def run_node(run: Deciding, node: Node, token: NodeToken) -> None:
     _ANSWERS[response.action](run, node, token, response)
 
 
-def _accept(run: Deciding, node: Node, token: NodeToken, response: Response) -> None:
+def _accept(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
     if DELAY_EXECUTION not in run.happens(NodeTokenAccepted(token.id)):
         execute(run, node, token)
 
 
-def _discard(run: Deciding, node: Node, token: NodeToken, response: Response) -> None:
+def _discard(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
     run.stop_waiting(token)
     run.happens(NodeTokenDiscarded(token.id))
     run.happens(NodeTokenCompleted(token.id, run.event.at))
     dead_end(run, token)
 
 
-def _skip(run: Deciding, node: Node, token: NodeToken, response: Response) -> None:
+def _skip(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
     run.happens(NodeTokenSkipped(token.id))
     complete(run, token, response.arcs)
 
 
-def _delay(run: Deciding, node: Node, token: NodeToken, response: Response) -> None:
+def _delay(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
     run.stop_waiting(token)
     wake = run.record.identifier()
     soonest = run.event.at + (PAUSE if token.delays else 0.0)
     until = max(response.until, soonest)
     run.happens(NodeTokenDelayed(token.id, until, wake))
-    run.record.command(commands.Wake(wake, until))
+    run.record.command(commands.SetTimer(wake, until))
 
 
 _ANSWERS = {
@@ -181,7 +181,7 @@ _ANSWERS = {
 }
 
 
-def execute(run: Deciding, node: Node, token: NodeToken) -> None:
+def execute(run: ProcessDecision, node: Node, token: NodeToken) -> None:
     """The node does what its type says. Raises NodeFault."""
     if node.type == WAIT:
         if node.conditions and waits.satisfied(run, node, token):
@@ -193,7 +193,7 @@ def execute(run: Deciding, node: Node, token: NodeToken) -> None:
     run.happens(NodeTokenExecuted(token.id))
 
 
-def reevaluate(run: Deciding, token: NodeToken) -> None:
+def reevaluate(run: ProcessDecision, token: NodeToken) -> None:
     """Ask the guard of a delayed token again, or of one that got no answer. Raises NodeFault."""
     run.stop_waiting(token)
     run_node(run, run.node(token), token)
@@ -202,7 +202,7 @@ def reevaluate(run: Deciding, token: NodeToken) -> None:
 # --- leaving it -----------------------------------------------------------------------------------------
 
 
-def complete(run: Deciding, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
+def complete(run: ProcessDecision, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
     """The token leaves on the arcs of these names; False where it cannot any more. Does not run the queue."""
     if run.state.state != "executing" or token.completed is not None:
         return False
@@ -224,13 +224,13 @@ def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
     return [arc for arc in node.outs for _ in range(names.count(arc.name))]
 
 
-def leave(run: Deciding, token: NodeToken, arc: Arc, sets: Members) -> None:
+def leave(run: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
     """An arc token comes to be behind a node token, and is put into the queue."""
     run.happens(ArcTokenCreated(run.next_token(), arc.index, token.id, arc.end.id, sets))
 
 
 def complete_with_set(
-    run: Deciding,
+    run: ProcessDecision,
     token: NodeToken,
     names: Sequence[str],
     name: str,
@@ -260,13 +260,13 @@ def complete_with_set(
 # --- dead ends ------------------------------------------------------------------------------------------
 
 
-def dead_end(run: Deciding, token: NodeToken) -> None:
+def dead_end(run: ProcessDecision, token: NodeToken) -> None:
     """A token of a set went nowhere: what waits for the rest of the set may go on (section 7)."""
     for each in token.sets:
         retry_set(run, each)
 
 
-def retry_set(run: Deciding, token_set: int) -> None:
+def retry_set(run: ProcessDecision, token_set: int) -> None:
     """Try what waits for a set anew, where that can be of use: all that is active of it is in one place."""
     found, state = run.state.sets[token_set], run.state
     if found.nodes or len(found.heading) != 1:

@@ -23,7 +23,7 @@ from narval.definitions.process.statements import (
 from narval.definitions.reading.syntax_tree import And, Expression, Not, Or, Predicate
 from narval.engines.events import Plain
 from narval.engines.process.conditions import bindings
-from narval.engines.process.decision import Deciding, NodeFault
+from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import hooks
 from narval.engines.process.tokens import NodeToken
 
@@ -45,7 +45,7 @@ DISCARD = Response("DiscardToken")
 _ACTIONS = frozenset({"AcceptToken", "DiscardToken", "SkipNode", "DelayUntil"})
 
 
-def respond(run: Deciding, node: Node, token: NodeToken) -> Response:
+def respond(run: ProcessDecision, node: Node, token: NodeToken) -> Response:
     """What the guard of a node says to a token. Raises NodeFault."""
     if node.guard is None and not hooks(run, node):
         return ACCEPT
@@ -61,7 +61,7 @@ def respond(run: Deciding, node: Node, token: NodeToken) -> Response:
     return evaluate(run, node, token, node.guard)
 
 
-def evaluate(run: Deciding, node: Node, token: NodeToken, statement: Statement) -> Response:
+def evaluate(run: ProcessDecision, node: Node, token: NodeToken, statement: Statement) -> Response:
     """What a statement of Rubric comes to. Raises NodeFault."""
     while isinstance(statement, If):
         holds = true_of(run, node, token, statement.condition)
@@ -70,7 +70,7 @@ def evaluate(run: Deciding, node: Node, token: NodeToken, statement: Statement) 
 
 
 def true_of(
-    run: Deciding, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
+    run: ProcessDecision, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
 ) -> bool:
     """Whether an expression holds of a token; `first` is what the predicate of that name says of a join."""
     match expression:
@@ -91,7 +91,7 @@ def true_of(
             return true_of(run, node, token, left, first) or true_of(run, node, token, right, first)
 
 
-def _of_result(run: Deciding, node: Node, token: NodeToken, result: Result) -> Response:
+def _of_result(run: ProcessDecision, node: Node, token: NodeToken, result: Result) -> Response:
     match result:
         case Accept():
             return ACCEPT
@@ -110,7 +110,7 @@ def _of_result(run: Deciding, node: Node, token: NodeToken, result: Result) -> R
             )
 
 
-def moment(run: Deciding, node: Node, token: NodeToken, date: Date) -> float:
+def moment(run: ProcessDecision, node: Node, token: NodeToken, date: Date) -> float:
     """When a date is, in seconds since 1970; days and weeks are those of the home's calendar."""
     if isinstance(date, NamedDate):
         answer = run.ask(f"date:{date.name}", {"token": token.id}, token.id, node)

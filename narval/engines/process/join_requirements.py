@@ -8,7 +8,7 @@ import msgspec
 
 from narval.definitions.process.definition import Arc, Node
 from narval.definitions.process.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
-from narval.engines.process.decision import Deciding
+from narval.engines.process.decision import ProcessDecision
 from narval.engines.process.guards import true_of
 from narval.engines.process.state import place
 from narval.engines.process.tokens import ArcToken
@@ -23,7 +23,7 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 def by_requirements(
-    run: Deciding, node: Node, token: ArcToken, first: bool
+    run: ProcessDecision, node: Node, token: ArcToken, first: bool
 ) -> tuple[tuple[int, ...], bool] | None:
     """The tokens that join, and whether they are merged into the node token that is there; None: none do.
 
@@ -53,7 +53,7 @@ def _decide(gathered: list[Gathered], token: int, first: bool) -> tuple[tuple[in
 
 
 def _gather(
-    run: Deciding, node: Node, token: ArcToken, required: Requirement
+    run: ProcessDecision, node: Node, token: ArcToken, required: Requirement
 ) -> tuple[tuple[int, ...], bool]:
     match required:
         case NodeRequired(node=name):
@@ -68,7 +68,7 @@ def _gather(
             return tokens, len(tokens) >= enough
 
 
-def _from_node(run: Deciding, node: Node, token: ArcToken, name: str) -> tuple[tuple[int, ...], bool]:
+def _from_node(run: ProcessDecision, node: Node, token: ArcToken, name: str) -> tuple[tuple[int, ...], bool]:
     """The token itself if it comes from there, else the first that does."""
     if _starts_at(run.process.arcs[token.arc], name):
         return (token.id,), True
@@ -81,7 +81,7 @@ def _starts_at(arc: Arc, name: str) -> bool:
     return name in (arc.start.name, arc.start.id)
 
 
-def _of_set(run: Deciding, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
+def _of_set(run: ProcessDecision, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
     """All that is active of the first set of that name among the tokens at the node."""
     state = run.state
     lines = (state.standing_in(place(arc.index)) for arc in node.ins)

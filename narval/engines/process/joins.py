@@ -9,7 +9,7 @@ import msgspec
 
 from narval.definitions.process.definition import Arc, Node
 from narval.engines.events import Plain
-from narval.engines.process.decision import Deciding, NodeFault
+from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.join_requirements import by_requirements
 from narval.engines.process.state import ProcessState, place, place_of
 from narval.engines.process.token_view import arc_token_told
@@ -30,7 +30,7 @@ class Joined(msgspec.Struct, frozen=True):
     into: int | None = None
 
 
-def join(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def join(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     """What completes the join of a node now that a token is there; None: nothing does. Raises NodeFault."""
     if node.join == "or":
         return Joined((token.id,))
@@ -43,23 +43,23 @@ def merge_target(state: ProcessState, node: Node) -> int | None:
     return None if newest is None or state.nodes[newest].backtracked else newest
 
 
-def _or(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _or(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     return Joined((token.id,))
 
 
-def _first(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _first(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     return Joined((token.id,), into=merge_target(run.state, node))
 
 
-def _and(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _and(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     return _one_of_each(run, node.ins, token)
 
 
-def _label_and(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _label_and(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     return _one_of_each(run, node.ins_by_name[run.process.arcs[token.arc].name], token)
 
 
-def _one_of_each(run: Deciding, arcs: Iterable[Arc], token: ArcToken) -> Joined | None:
+def _one_of_each(run: ProcessDecision, arcs: Iterable[Arc], token: ArcToken) -> Joined | None:
     """The token that has waited longest on each arc, among the same members of the deepest set."""
     member = run.state.deepest(token.sets)
     tokens = []
@@ -74,13 +74,13 @@ def _one_of_each(run: Deciding, arcs: Iterable[Arc], token: ArcToken) -> Joined 
 # --- token sets -----------------------------------------------------------------------------------------
 
 
-def _token_set(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _token_set(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     if not token.sets:
         raise NodeFault("no-token-set", f"a token came to {node.id} that is in no token set", node)
     return _of_sets(run.state, node, _chosen(run.state, node.join_text, token))
 
 
-def _token_set_or(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _token_set_or(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     if not token.sets:
         return Joined((token.id,))
     return _of_sets(run.state, node, _chosen(run.state, node.join_text, token))
@@ -114,7 +114,7 @@ def all_here(state: ProcessState, token_set: int, node: Node) -> bool:
 # --- of the user ----------------------------------------------------------------------------------------
 
 
-def _by_requirements(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _by_requirements(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     target = merge_target(run.state, node)
     found = by_requirements(run, node, token, target is None)
     if found is None:
@@ -123,7 +123,7 @@ def _by_requirements(run: Deciding, node: Node, token: ArcToken) -> Joined | Non
     return Joined(tokens, into=target if merges else None)
 
 
-def _by_class(run: Deciding, node: Node, token: ArcToken) -> Joined | None:
+def _by_class(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     """What a join of the user's own says; it is told of all that waits at the node."""
     state, target = run.state, merge_target(run.state, node)
     waiting = sorted(each for arc in node.ins for each in state.standing_in(place(arc.index)))
@@ -155,7 +155,7 @@ def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
     return found is not None and found.node == node.id and not found.backtracked
 
 
-_JOINS: dict[str, Callable[[Deciding, Node, ArcToken], Joined | None]] = {
+_JOINS: dict[str, Callable[[ProcessDecision, Node, ArcToken], Joined | None]] = {
     "or": _or,
     "first": _first,
     "and": _and,

@@ -8,13 +8,13 @@ from typing import Any
 from narval.engines.events import Plain
 from narval.engines.process import backtracking, environment, flow
 from narval.engines.process.changes import EnvironmentSet
-from narval.engines.process.decision import Deciding, NodeFault, Refused
+from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.engines.process.tokens import NodeToken
 
 Effect = Mapping[str, Any]
 
 
-def take(run: Deciding, token: NodeToken, value: Mapping[str, Plain]) -> None:
+def take(run: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
     """Do what a node has said, one thing after another. Raises NodeFault."""
     wishes = value.get("effects")
     if wishes is None:
@@ -23,14 +23,14 @@ def take(run: Deciding, token: NodeToken, value: Mapping[str, Plain]) -> None:
         listed: list[Any] = wishes if isinstance(wishes, list) else [wishes]
         for each in listed:
             _DO[each["do"]](run, token, each)
-    except Refused as refusal:
+    except OperationRefused as refusal:
         raise NodeFault(refusal.kind, refusal.message, run.node(token)) from None
     except (KeyError, TypeError, AttributeError) as error:
         message = f"node {token.node}: what it wants done cannot be read: {error!r}"
         raise NodeFault("bad-answer", message, run.node(token)) from None
 
 
-def _set(run: Deciding, token: NodeToken, wish: Effect) -> None:
+def _set(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     of, values = wish["of"], {str(wish["name"]): wish["value"]}
     if of in ("token", "process"):
         write(run, values, token=token.id if of == "token" else None)
@@ -39,27 +39,27 @@ def _set(run: Deciding, token: NodeToken, wish: Effect) -> None:
         if run.state.sets[each].name == wish["set"]:
             write(run, values, token_set=each, index=index if of == "member" else None)
             return
-    raise Refused("no-set-member", f"token {token.id} is in no token set named {wish['set']}")
+    raise OperationRefused("no-set-member", f"token {token.id} is in no token set named {wish['set']}")
 
 
-def _complete(run: Deciding, token: NodeToken, wish: Effect) -> None:
+def _complete(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     run.leaves_queue |= bool(wish.get("asynchronous"))
     flow.complete(run, token, names_of(wish.get("arcs")))
 
 
-def _complete_with_set(run: Deciding, token: NodeToken, wish: Effect) -> None:
+def _complete_with_set(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     run.leaves_queue |= bool(wish.get("asynchronous"))
     with_set(run, token, names_of(wish.get("arcs")), wish)
 
 
-def _backtrack(run: Deciding, token: NodeToken, wish: Effect) -> None:
+def _backtrack(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     found = run.state.nodes.get(wish["token"])
     if found is None:
-        raise Refused("no-token", f"there is no node token {wish['token']} in this process")
+        raise OperationRefused("no-token", f"there is no node token {wish['token']} in this process")
     backtracking.backtrack(run, found)
 
 
-_DO: dict[str, Callable[[Deciding, NodeToken, Effect], None]] = {
+_DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {
     "set": _set,
     "complete": _complete,
     "complete-with-new-token-set": _complete_with_set,
@@ -75,30 +75,30 @@ def names_of(arcs: Any) -> tuple[str, ...]:
     if arcs is None:
         return ("",)
     if not isinstance(arcs, list | tuple):
-        raise Refused("bad-argument", f"expected a list of arcs, got: {arcs!r:.80}")
+        raise OperationRefused("bad-argument", f"expected a list of arcs, got: {arcs!r:.80}")
     return tuple("" if each is None else str(each) for each in arcs)
 
 
-def with_set(run: Deciding, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
+def with_set(run: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
     """Complete with a new token set (section 2); the set. Raises Refused."""
     count = made.get("count")
     given, members = made.get("environment") or {}, made.get("members") or {}
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise Refused("bad-argument", f"expected a number of members, got: {count!r:.80}")
+        raise OperationRefused("bad-argument", f"expected a number of members, got: {count!r:.80}")
     if not isinstance(given, dict) or not isinstance(members, dict):
-        raise Refused("bad-argument", "expected the attributes of a token set by name")
+        raise OperationRefused("bad-argument", "expected the attributes of a token set by name")
     lists = {name: each if isinstance(each, list) else [each] for name, each in members.items()}
     try:
         texts = environment.texts(given)
         spread = environment.spread(lists, count)
     except TypeError as error:
-        raise Refused("bad-argument", str(error)) from None
+        raise OperationRefused("bad-argument", str(error)) from None
     shared = {name: text for name, text in texts.items() if text is not None}
     return flow.complete_with_set(run, token, names, str(made.get("name") or ""), count, shared, spread)
 
 
 def write(
-    run: Deciding,
+    run: ProcessDecision,
     values: Mapping[str, Any],
     *,
     token: int | None = None,
@@ -107,10 +107,10 @@ def write(
 ) -> None:
     """Write attributes; None removes one. Raises Refused."""
     if index is not None and token_set is not None and not 0 <= index < run.state.sets[token_set].count:
-        raise Refused("no-set-member", f"token set {token_set} has no member {index}")
+        raise OperationRefused("no-set-member", f"token set {token_set} has no member {index}")
     try:
         texts = environment.texts(values)
     except TypeError as error:
-        raise Refused("bad-argument", str(error)) from None
+        raise OperationRefused("bad-argument", str(error)) from None
     if texts:
         run.record.change(EnvironmentSet(texts, token, token_set, index))

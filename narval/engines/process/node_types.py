@@ -8,7 +8,7 @@ of the user's own that has the name of the type.
 from __future__ import annotations
 
 from narval.definitions.process.definition import CALLS, Node
-from narval.engines.process.decision import Deciding
+from narval.engines.process.decision import ProcessDecision
 
 NESTED = "nested"
 SCRIPT = "script"
@@ -17,7 +17,7 @@ BUILT_IN = frozenset({"node", WAIT, SCRIPT, NESTED, *CALLS})
 _NONE: frozenset[str] = frozenset()
 
 
-def hooks(run: Deciding, node: Node) -> frozenset[str]:
+def hooks(run: ProcessDecision, node: Node) -> frozenset[str]:
     """What the user's class for the type of a node does itself; nothing where there is no such class."""
     if node.type in BUILT_IN:
         return _NONE

@@ -25,12 +25,11 @@ from narval.engines.process.changes import (
     ArcTokenIncompleteJoin,
     ArcTokenMerged,
     ArcTokenProcessed,
-    Asked,
-    CallBack,
-    CallMade,
     DelayOver,
     EnvironmentSet,
     ListenerSet,
+    NodeCallBack,
+    NodeCallMade,
     NodeTokenAccepted,
     NodeTokenBacktracked,
     NodeTokenCompleted,
@@ -49,6 +48,7 @@ from narval.engines.process.changes import (
     ProcessPendingCancel,
     ProcessPendingComplete,
     ProcessStarted,
+    QuestionAsked,
     TokenSetCreated,
     UndoingEnded,
     UndoingQueued,
@@ -420,7 +420,7 @@ def _written(environment: dict[str, str], values: dict[str, str | None]) -> dict
     return copy
 
 
-def _call_made(state: ProcessState, change: CallMade) -> None:
+def _call_made(state: ProcessState, change: NodeCallMade) -> None:
     state.calls[change.call] = change.token
     if change.hook:
         state.hooks[change.call] = None
@@ -431,7 +431,7 @@ def _call_made(state: ProcessState, change: CallMade) -> None:
         state.reserved[change.call] = change.reserved
 
 
-def _call_back(state: ProcessState, change: CallBack) -> None:
+def _call_back(state: ProcessState, change: NodeCallBack) -> None:
     token = state.nodes[state.calls.pop(change.call)]
     state.reserved.pop(change.call, None)
     if state.hooks.pop(change.call, True) is not None:
@@ -455,7 +455,7 @@ def _watch_set(state: ProcessState, change: WatchSet) -> None:
         state.watches[change.watch] = token.id
 
 
-def _asked(state: ProcessState, change: Asked) -> None:
+def _asked(state: ProcessState, change: QuestionAsked) -> None:
     """What follows from the answer stands in other changes."""
 
 
@@ -495,13 +495,13 @@ APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     NodeTokenHeld: _held,
     TokenSetCreated: _set_created,
     EnvironmentSet: _environment_set,
-    CallMade: _call_made,
-    CallBack: _call_back,
+    NodeCallMade: _call_made,
+    NodeCallBack: _call_back,
     UndoingQueued: _undoing_queued,
     UndoingEnded: _undoing_ended,
     WatchSet: _watch_set,
     DelayOver: _delay_over,
-    Asked: _asked,
+    QuestionAsked: _asked,
     Paused: _paused,
     ListenerSet: _listener_set,
 }

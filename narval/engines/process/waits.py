@@ -6,11 +6,11 @@ from narval.definitions.process.definition import Node
 from narval.engines import commands
 from narval.engines.process import conditions as memory
 from narval.engines.process.changes import WatchSet
-from narval.engines.process.decision import Deciding
+from narval.engines.process.decision import ProcessDecision
 from narval.engines.process.tokens import NodeToken
 
 
-def satisfied(run: Deciding, node: Node, token: NodeToken) -> bool:
+def satisfied(run: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Whether there is an element for each condition now, which is taken; if not, it is watched for."""
     conditions = memory.wanted(run, node)
     eids = memory.found(run, token, conditions)
@@ -26,7 +26,7 @@ def satisfied(run: Deciding, node: Node, token: NodeToken) -> bool:
     return False
 
 
-def concerns(run: Deciding, node: Node, eid: int) -> bool:
+def concerns(run: ProcessDecision, node: Node, eid: int) -> bool:
     """Whether some condition of a node may take an element."""
     element = run.view.element(eid)
     return element is not None and any(run.view.fits(element, bound) for bound, _ in memory.wanted(run, node))

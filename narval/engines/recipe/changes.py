@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narval.engines.commands import Call
-from narval.engines.events import Again, Caller, Kept, Problem
+from narval.engines.events import Caller, CarriedOver, Failure, Reusable
 
 
 class Each(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -42,9 +42,9 @@ class PlanResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
 
     of: int
     step: str
-    steps: tuple[Kept, ...] = ()
-    transitions: tuple[Kept, ...] = ()
-    again: tuple[Again, ...] = ()
+    steps: tuple[CarriedOver, ...] = ()
+    transitions: tuple[CarriedOver, ...] = ()
+    again: tuple[Reusable, ...] = ()
 
 
 class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -98,7 +98,7 @@ class TryErred(msgspec.Struct, frozen=True, tag=True, gc=False):
 
     call: str
     until: float
-    problem: Problem
+    problem: Failure
     asked: Call
 
 
@@ -168,7 +168,7 @@ class DateCome(msgspec.Struct, frozen=True, tag=True, gc=False):
     transition: str
 
 
-class TransitionAsleep(msgspec.Struct, frozen=True, tag=True, gc=False):
+class TransitionWaiting(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
 
     transition: str
@@ -224,7 +224,7 @@ PlanChange = (
     | StepFailed
     | DateSet
     | DateCome
-    | TransitionAsleep
+    | TransitionWaiting
     | TransitionFired
     | MadeImpossible
     | TransitionFailed

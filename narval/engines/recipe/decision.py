@@ -9,7 +9,7 @@ import msgspec
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import Context
 from narval.engines import commands
-from narval.engines.candidates import Bindings, Surroundings
+from narval.engines.candidates import Bindings, CandidateSearch
 from narval.engines.engine import Lookup
 from narval.engines.recipe.changes import PlanChange, PlanMoved
 from narval.engines.recipe.state import PlanState
@@ -50,7 +50,7 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
     ]
 
 
-class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
+class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
     """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
 
     recipe: Recipe
@@ -104,13 +104,13 @@ class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
 
     def surroundings(
         self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()
-    ) -> Surroundings:
+    ) -> CandidateSearch:
         """Where a step or transition looks for elements, nearest first."""
         bindings = None
         if context is not None:
             names = frozenset[str]().union(*(each.variables for each in context.alternatives))
             bindings = self.bindings(names)
-        return Surroundings(self.view, self.state.run, near, arguments, context, bindings)
+        return CandidateSearch(self.view, self.state.run, near, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
         """What the in-steps of a transition produced, oldest first; errors too where the link takes them."""
@@ -140,7 +140,7 @@ class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
         for transition in self.state.asleep:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.dated:
-            self.command(commands.Unwake(self.state.transition(transition).wake))
+            self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for step in self.state.held_back:
             self.command(commands.Unwatch(self.state.step(step).watch))
 
@@ -152,5 +152,5 @@ class Deciding(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
             if call.source and call.asked is not None:
                 self.let_go.append(identifier)
             elif call.source:
-                self.ask(commands.Abandon(identifier))
+                self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))

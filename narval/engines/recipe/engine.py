@@ -15,11 +15,20 @@ from typing import Any
 from narval.definitions.recipe.definition import Recipe
 from narval.engines import commands
 from narval.engines.commands import Command
-from narval.engines.events import Cancelled, Event, Matched, Produced, Returned, Signalled, Started, Woken
+from narval.engines.events import (
+    Cancelled,
+    Event,
+    Matched,
+    Produced,
+    Returned,
+    Signalled,
+    Started,
+    TimerFired,
+)
 from narval.engines.recipe import explain, resume, retries, returns, signals, steps, transitions
 from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
-from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
 from narval.engines.view import View
 
@@ -62,7 +71,7 @@ def broken(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
     """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""
-    plan = Deciding(state, APPLY, event, view, recipe=definition)
+    plan = RecipeDecision(state, APPLY, event, view, recipe=definition)
     if not state.over:
         plan.change(PlanMoved("failed", event.at, error))
         _finish(plan)
@@ -73,7 +82,7 @@ def advance(
     definition: Recipe, state: PlanState, event: Event, view: View
 ) -> tuple[list[PlanChange], list[Command]]:
     """What follows from one event."""
-    plan = Deciding(state, APPLY, event, view, recipe=definition)
+    plan = RecipeDecision(state, APPLY, event, view, recipe=definition)
     decide = _ON.get(type(event))
     if decide is not None and state.state not in PHASES:
         decide(plan, event)
@@ -81,19 +90,19 @@ def advance(
     return plan.changes, plan.commands
 
 
-def _started(plan: Deciding, event: Started) -> None:
+def _started(plan: RecipeDecision, event: Started) -> None:
     if plan.state.state != "ready":
         return
     plan.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
-        plan.command(commands.Hold(event.elements))
+        plan.command(commands.AddToContext(event.elements))
     if event.resume is None:
         steps.make_ready(plan, plan.recipe.start)
     else:
         resume.resumed(plan, event.resume)
 
 
-def _matched(plan: Deciding, event: Matched) -> None:
+def _matched(plan: RecipeDecision, event: Matched) -> None:
     for step in plan.state.held_back:
         if plan.state.step(step).watch == event.watch:
             plan.command(commands.Unwatch(event.watch))
@@ -102,12 +111,12 @@ def _matched(plan: Deciding, event: Matched) -> None:
     transitions.matched(plan, event.watch)
 
 
-def _woken(plan: Deciding, event: Woken) -> None:
+def _woken(plan: RecipeDecision, event: TimerFired) -> None:
     if not retries.woken(plan, event.wake):
         transitions.woken(plan, event.wake)
 
 
-def _cancelled(plan: Deciding, event: Cancelled) -> None:
+def _cancelled(plan: RecipeDecision, event: Cancelled) -> None:
     """Calls under way are given up and what they reserved is free again; the plan is over at once."""
     plan.stop_waiting()
     reserved = _reserved(plan.state)
@@ -125,18 +134,18 @@ def _reserved(state: PlanState) -> tuple[int, ...]:
     return (*shared, *(eid for run in running for call in run.calls.values() for eid in call.reserved))
 
 
-_ON: dict[type, Callable[[Deciding, Any], None]] = {
+_ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
     Started: _started,
     Returned: returns.returned,
     Produced: returns.produced,
     Matched: _matched,
     Signalled: signals.signalled,
-    Woken: _woken,
+    TimerFired: _woken,
     Cancelled: _cancelled,
 }
 
 
-def _settle(plan: Deciding) -> None:
+def _settle(plan: RecipeDecision) -> None:
     """Go on until nothing is left to decide, then see whether the plan is over."""
     to_run, to_judge = plan.to_run, plan.to_judge
     while to_run or to_judge:
@@ -153,12 +162,12 @@ def _settle(plan: Deciding) -> None:
             _finish(plan)
 
 
-def _finish(plan: Deciding) -> None:
+def _finish(plan: RecipeDecision) -> None:
     """The plan is over: tell its caller, start again (N28), be forgotten in time (N5)."""
     state, recipe = plan.state, plan.recipe
     plan.command(commands.Finish(state.state, PHASES[state.state], _result(state), state.error))
     if recipe.decay is not None:
-        plan.command(commands.Forget(plan.event.at + recipe.decay))
+        plan.command(commands.ScheduleForget(plan.event.at + recipe.decay))
     if recipe.restart and state.state == "done":
         at = None if _was_limited(plan) else state.started + PAUSE
         late = at is None or at <= plan.event.at
@@ -168,7 +177,7 @@ def _finish(plan: Deciding) -> None:
         plan.command(commands.Start(recipe.full_name, state.first, plan.event.at + wait, state.attempt + 1))
 
 
-def _was_limited(plan: Deciding) -> bool:
+def _was_limited(plan: RecipeDecision) -> bool:
     """Whether another plan cannot go on like this for ever: it waited, or used something up."""
     if plan.state.waited:
         return True

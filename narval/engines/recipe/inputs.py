@@ -6,8 +6,8 @@ from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.assignment import Assignment, Slot, assign
-from narval.engines.candidates import Surroundings
-from narval.engines.recipe.decision import Deciding
+from narval.engines.candidates import CandidateSearch
+from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, Condition
@@ -16,17 +16,17 @@ Settled = tuple[tuple[str, tuple[int, ...]], ...]
 """The elements of each input that has any, by input id."""
 
 
-def scope_of(plan: Deciding, step: Step, slot: str, use: bool) -> MarkScope | None:
+def scope_of(plan: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
     """Where what an input uses is marked: for all plans of the recipe, whatever its version (N18)."""
     return (plan.recipe.full_name, step.id, slot) if use else None
 
 
-def around(plan: Deciding, step: Step, arguments: tuple[Element, ...] = ()) -> Surroundings:
+def around(plan: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
     """Where the step looks for its inputs: the ranks of N15."""
     return plan.surroundings(step.context, _near(plan, step), arguments)
 
 
-def _near(plan: Deciding, step: Step) -> tuple[tuple[int, ...], ...]:
+def _near(plan: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
     """What the transition that led to the step took, and what its in-steps produced."""
     via = plan.recipe.transitions.get(plan.state.steps[step.id].via)
     if via is None:
@@ -35,26 +35,26 @@ def _near(plan: Deciding, step: Step) -> tuple[tuple[int, ...], ...]:
     return (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
 
 
-def take(plan: Deciding, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+def take(plan: RecipeDecision, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
     """What an input uses is marked, what it outdates is reserved, and either joins the context (N3, N18)."""
     if scope is not None:
-        plan.command(commands.Mark(scope, eids))
+        plan.command(commands.MarkUsed(scope, eids))
     if outdates:
         plan.command(commands.Reserve(eids))
     if scope is not None or outdates:
-        plan.command(commands.Hold(eids))
+        plan.command(commands.AddToContext(eids))
 
 
 def _not_in_memory(arguments: tuple[bytes, ...]) -> tuple[Element, ...]:
     return tuple([Element(-1 - at, xml) for at, xml in enumerate(arguments)])
 
 
-class Taking:
+class InputSearch:
     """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
 
     __slots__ = ("_arguments", "_outdating", "_selected", "inputs", "plan", "step")
 
-    def __init__(self, plan: Deciding, step: Step, prototype: Prototype) -> None:
+    def __init__(self, plan: RecipeDecision, step: Step, prototype: Prototype) -> None:
         self.plan, self.step = plan, step
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
         self._arguments = _not_in_memory(step.arguments) if step.arguments else ()

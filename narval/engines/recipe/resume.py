@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines import commands
 from narval.engines.engine import Lookup
-from narval.engines.events import Again, Kept, Resume
+from narval.engines.events import CarriedOver, Resume, Reusable
 from narval.engines.recipe import transitions
 from narval.engines.recipe.changes import PlanResumed, StepReady
-from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.state import PlanState
 from narval.errors import RequestError
 
@@ -23,7 +23,7 @@ BROKEN = ("failed", "error")
 
 
 def resumption(
-    recipe: Recipe, before: PlanState, chosen: str | None, given: Iterable[Again], element: Lookup
+    recipe: Recipe, before: PlanState, chosen: str | None, given: Iterable[Reusable], element: Lookup
 ) -> Resume:
     """What a plan of `recipe` takes over from an earlier one. Raises RequestError where it cannot.
 
@@ -55,11 +55,11 @@ def resumption(
     )
 
 
-def resumed(plan: Deciding, resume: Resume) -> None:
+def resumed(plan: RecipeDecision, resume: Resume) -> None:
     """A plan begins with what it takes over; what leads on from there is judged anew."""
     recipe = plan.recipe
     if resume.context:
-        plan.command(commands.Hold(resume.context))
+        plan.command(commands.AddToContext(resume.context))
     plan.change(
         PlanResumed(
             resume.of,
@@ -83,7 +83,7 @@ def resumed(plan: Deciding, resume: Resume) -> None:
             plan.to_judge.append(step)
 
 
-def _ready(plan: Deciding, step: Step, via: str) -> None:
+def _ready(plan: RecipeDecision, step: Step, via: str) -> None:
     if plan.state.step(step.id).state == "todo":
         plan.change(StepReady(step.id, via))
         plan.to_run.append(step)
@@ -122,17 +122,17 @@ class _Past:
         fired = self.before.transition(transition.id).state == "fired"
         return fired and all(step in self.kept for step in ins) and self.left.isdisjoint(ins)
 
-    def steps(self) -> Iterable[Kept]:
+    def steps(self) -> Iterable[CarriedOver]:
         """The kept steps, with what they produced."""
         for step in self.kept:
             run = self.before.step(step)
             state = "history" if step in self.left else "done"
-            yield Kept(step, state, tuple(run.produced), tuple(run.errors))
+            yield CarriedOver(step, state, tuple(run.produced), tuple(run.errors))
 
-    def transitions(self) -> Iterable[Kept]:
+    def transitions(self) -> Iterable[CarriedOver]:
         """The transitions between them, with what they took."""
         for transition in self.fired:
-            yield Kept(transition, "fired", self.before.transition(transition).took)
+            yield CarriedOver(transition, "fired", self.before.transition(transition).took)
 
 
 def _is_done(before: PlanState, step: Step) -> bool:
@@ -186,19 +186,19 @@ def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str
     return f"the steps before it are not done, or not there any more: {lacking or via.id}"
 
 
-def _again(before: PlanState, past: _Past, given: Iterable[Again], element: Lookup) -> Iterable[Again]:
+def _again(before: PlanState, past: _Past, given: Iterable[Reusable], element: Lookup) -> Iterable[Reusable]:
     """What parts that are done again had, but for arguments: those stand in the definition as it is now."""
     earlier = (
-        Again(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
+        Reusable(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
     )
     for each in (*earlier, *given):
         eids = tuple(eid for eid in _there(each.eids, element) if not _is_argument(element, eid, each.id))
         if each.id not in past.kept and each.id not in past.fired and eids:
-            yield Again(each.id, each.slot, eids)
+            yield Reusable(each.id, each.slot, eids)
     for transition, run in before.transitions.items():
         if transition not in past.fired:
             for at, eid in enumerate(run.took, 1):
-                yield Again(transition, f"#{at}", _there((eid,), element))
+                yield Reusable(transition, f"#{at}", _there((eid,), element))
 
 
 def _is_argument(element: Lookup, eid: int, step: str) -> bool:

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.backoff import wait
-from narval.engines.events import Problem
+from narval.engines.events import Failure
 from narval.engines.recipe.changes import CallBack, CallExpired, SourceWell, TriedAgain, TryErred
-from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.state import CallRun
 from narval.engines.recipe.steps import ask, finish, limit_of
 
 
-def try_again(plan: Deciding, step: Step, identifier: str, problem: Problem) -> bool:
+def try_again(plan: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
     """Whether a call that failed is to be made again; if so, when is decided and recorded."""
     run = plan.state.step(step.id)
     call = run.calls[identifier]
@@ -34,11 +34,11 @@ def try_again(plan: Deciding, step: Step, identifier: str, problem: Problem) -> 
     until = plan.event.at + wait(step.backoff, call.tries, plan.event.id)
     # lines for people stand in the journal with the event; a state may hold thousands of such calls
     plan.change(TryErred(identifier, until, replace(problem, detail=""), asked))
-    plan.command(commands.Wake(identifier, until, lent=call.inputs))
+    plan.command(commands.SetTimer(identifier, until, lent=call.inputs))
     return True
 
 
-def woken(plan: Deciding, identifier: str) -> bool:
+def woken(plan: RecipeDecision, identifier: str) -> bool:
     """A moment came: if it is that of a call, the next try begins, or the run that answers is given up."""
     if identifier not in plan.state.calls:
         return False
@@ -50,45 +50,45 @@ def woken(plan: Deciding, identifier: str) -> bool:
         ask(plan, step, asked)
     else:
         plan.change(CallExpired(identifier))
-        plan.ask(commands.Abandon(identifier))
+        plan.ask(commands.CancelCall(identifier))
     return True
 
 
-def expired(step: Step) -> Problem:
+def expired(step: Step) -> Failure:
     """Why a run that outlived its time limit was given up, in the words of the executors."""
-    return Problem("timeout", f"{step.target} did not come back within {limit_of(step):g} s")
+    return Failure("timeout", f"{step.target} did not come back within {limit_of(step):g} s")
 
 
-def well(plan: Deciding, step: Step, identifier: str) -> None:
+def well(plan: RecipeDecision, step: Step, identifier: str) -> None:
     """A source has produced something: what failed before counts no more."""
     if plan.state.step(step.id).calls[identifier].tries > 1:
         plan.change(SourceWell(identifier))
 
 
-def back(plan: Deciding, step: Step, identifier: str, call: CallRun) -> None:
+def back(plan: RecipeDecision, step: Step, identifier: str, call: CallRun) -> None:
     """A call came back: its time limit, if the engine keeps it, is not needed any more."""
     if limit_of(step) is not None and not call.expired:
-        plan.command(commands.Unwake(identifier))
+        plan.command(commands.CancelTimer(identifier))
 
 
-def give_up(plan: Deciding) -> None:
+def give_up(plan: RecipeDecision) -> None:
     """The run is cancelled: its calls under way are abandoned, and no other try is made."""
     for identifier, place in plan.state.calls.items():
         step = plan.recipe.steps[place]
         call = plan.state.step(place).calls[identifier]
         if call.asked is not None:
-            plan.command(commands.Unwake(identifier))
+            plan.command(commands.CancelTimer(identifier))
         else:
             back(plan, step, identifier, call)
             if not call.expired:
-                plan.ask(commands.Abandon(identifier))
+                plan.ask(commands.CancelCall(identifier))
 
 
-def end_sources(plan: Deciding) -> None:
+def end_sources(plan: RecipeDecision) -> None:
     """The plan winds up: a source that waits for its next try is not begun again (N36)."""
     for identifier in plan.let_go:
         step = plan.recipe.steps[plan.state.calls[identifier]]
-        plan.command(commands.Unwake(identifier))
+        plan.command(commands.CancelTimer(identifier))
         plan.change(CallBack(identifier))
         if not plan.state.step(step.id).calls:
             finish(plan, step)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from narval.definitions.prototype import Prototype
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.events import Problem, Produced, Raw, Returned
+from narval.engines.events import Failure, OutputElement, Produced, Returned
 from narval.engines.outputs import NOTHING, Accepted, Verdict, judge
 from narval.engines.recipe import retries
 from narval.engines.recipe.changes import CallBack, StepDone
-from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.state import CallRun, StepRun
 from narval.engines.recipe.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 
 
-def produced(plan: Deciding, event: Produced) -> None:
+def produced(plan: RecipeDecision, event: Produced) -> None:
     """A source has elements: they enter memory for everyone, and the step goes on (N36).
 
     They do not join the plan's context: a source may run for years, and its products are
@@ -30,14 +30,14 @@ def produced(plan: Deciding, event: Produced) -> None:
     retries.well(plan, step, event.call)
     verdict = _judged(plan, step, event.elements, complete=False)
     if verdict.fault:
-        plan.ask(commands.Abandon(event.call))
+        plan.ask(commands.CancelCall(event.call))
         _end_call(plan, step, run, call, _bad_output(plan, step, event.call, call, verdict))
         return
     for each in (*verdict.accepted, *verdict.errors):
         _keep(plan, step, event.call, call, each, held=False)
 
 
-def returned(plan: Deciding, event: Returned) -> None:
+def returned(plan: RecipeDecision, event: Returned) -> None:
     """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
     place = plan.state.calls.get(event.call)
     if place is None:
@@ -53,12 +53,12 @@ def returned(plan: Deciding, event: Returned) -> None:
     else:
         back = CallBack(event.call, event.eids)
         if event.eids:
-            plan.command(commands.Hold(event.eids))
+            plan.command(commands.AddToContext(event.eids))
     if back is not None:
         _end_call(plan, step, run, call, back)
 
 
-def _end_call(plan: Deciding, step: Step, run: StepRun, call: CallRun, back: CallBack) -> None:
+def _end_call(plan: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallBack) -> None:
     """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
     well = back.fault is None and not back.errors
     if call.reserved:
@@ -74,7 +74,7 @@ def _end_call(plan: Deciding, step: Step, run: StepRun, call: CallRun, back: Cal
         finish(plan, step)
 
 
-def _unwell(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack | None:
+def _unwell(plan: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
     """A call that did not do its work, or a source that was let go; None when it is tried again."""
     problem = _problem_of(step, call, event)
     if problem is None:
@@ -84,19 +84,19 @@ def _unwell(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallB
     return _in_error(plan, step, call, event, problem)
 
 
-def _problem_of(step: Step, call: CallRun, event: Returned) -> Problem | None:
+def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
     """Why the call did not do its work; None when it did, or is a source that was let go."""
     if call.expired and event.abandoned:
         return retries.expired(step)
     if event.abandoned:
-        return None if call.source else Problem("abandoned", "the call was given up", final=True)
+        return None if call.source else Failure("abandoned", "the call was given up", final=True)
     return event.problem
 
 
-def _in_error(plan: Deciding, step: Step, call: CallRun, event: Returned, problem: Problem) -> CallBack:
+def _in_error(plan: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure) -> CallBack:
     """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
     if event.eids and not event.abandoned:
-        plan.command(commands.Hold(event.eids))
+        plan.command(commands.AddToContext(event.eids))
         return CallBack(event.call, errors=event.eids)
     error = plan.add_error(
         problem.kind,
@@ -110,7 +110,7 @@ def _in_error(plan: Deciding, step: Step, call: CallRun, event: Returned, proble
     return CallBack(event.call, errors=(error,))
 
 
-def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) -> CallBack | None:
+def _with_outputs(plan: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
     """The outputs are kept, or a fault of theirs; None when an action that gave errors is tried again."""
     # What a source gave has entered memory as it came: when it ends, no output is missing.
     verdict = _judged(plan, step, event.elements, complete=not call.source)
@@ -125,13 +125,13 @@ def _with_outputs(plan: Deciding, step: Step, call: CallRun, event: Returned) ->
     return CallBack(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
-def _told(error: bytes) -> Problem:
+def _told(error: bytes) -> Failure:
     """What an error element tells, which an action gave back: of a try that does not count it is not kept."""
     kind, message, _ = read_error(Element(0, error))
-    return Problem(kind, message)
+    return Failure(kind, message)
 
 
-def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool) -> Verdict:
+def _judged(plan: RecipeDecision, step: Step, raws: tuple[OutputElement, ...], *, complete: bool) -> Verdict:
     prototype = prototype_of(step, plan.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype):
         why = prototype.message if prototype is not None else "its target has no prototype"
@@ -139,7 +139,9 @@ def _judged(plan: Deciding, step: Step, raws: tuple[Raw, ...], *, complete: bool
     return judge(prototype, raws, plan.view, plan.bindings(prototype.output_variables), complete=complete)
 
 
-def _bad_output(plan: Deciding, step: Step, identifier: str, call: CallRun, verdict: Verdict) -> CallBack:
+def _bad_output(
+    plan: RecipeDecision, step: Step, identifier: str, call: CallRun, verdict: Verdict
+) -> CallBack:
     error = plan.add_error(
         "bad-output", verdict.fault, step, call=identifier, inputs=call.inputs, output=verdict.output
     )
@@ -147,11 +149,11 @@ def _bad_output(plan: Deciding, step: Step, identifier: str, call: CallRun, verd
 
 
 def _keep(
-    plan: Deciding, step: Step, identifier: str, call: CallRun, output: Accepted, *, held: bool = True
+    plan: RecipeDecision, step: Step, identifier: str, call: CallRun, output: Accepted, *, held: bool = True
 ) -> int | None:
     """Add an output, unless `unique` has seen its value before (N37)."""
     if output.key is not None:
         if plan.view.keyed(*output.key):
             return None
-        plan.command(commands.Key(*output.key))
+        plan.command(commands.RecordUnique(*output.key))
     return plan.add(output.xml, step.id, identifier, call.inputs, held=held, name=output.name)

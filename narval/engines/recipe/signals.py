@@ -8,36 +8,36 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 from __future__ import annotations
 
 from narval.engines import commands, signal_element
-from narval.engines.events import Problem, Signalled
+from narval.engines.events import Failure, Signalled
 from narval.engines.recipe import transitions
-from narval.engines.recipe.decision import Deciding
+from narval.engines.recipe.decision import RecipeDecision
 from narval.errors import ElementError
 
 LISTENING = frozenset({"ready", "running"})
 """In these states something may still be waited for."""
 
 
-def signalled(plan: Deciding, event: Signalled) -> None:
+def signalled(plan: RecipeDecision, event: Signalled) -> None:
     """Someone said something: it becomes an element, what waits for it goes on, and it is answered."""
     if plan.state.state not in LISTENING:
         why = f"plan {plan.state.run} is {plan.state.state}: it waits for nothing any more"
-        plan.ask(commands.Answer(event.signal, problem=Problem("not-listening", why)))
+        plan.ask(commands.Answer(event.signal, problem=Failure("not-listening", why)))
         return
     try:
         xml = signal_element.element(plan.state.run, event)
     except ElementError as error:
-        plan.ask(commands.Answer(event.signal, problem=Problem(error.kind, str(error))))
+        plan.ask(commands.Answer(event.signal, problem=Failure(error.kind, str(error))))
         return
     refusal = plan.view.schema_fault(xml)
     if refusal is not None:
-        plan.ask(commands.Answer(event.signal, problem=Problem("invalid", refusal)))
+        plan.ask(commands.Answer(event.signal, problem=Failure("invalid", refusal)))
         return
     eid = plan.add(xml, call=event.signal)
     taken_by = _offer(plan, eid)
     plan.ask(commands.Answer(event.signal, {"eid": eid, "taken_by": taken_by}))
 
 
-def _offer(plan: Deciding, eid: int) -> str | None:
+def _offer(plan: RecipeDecision, eid: int) -> str | None:
     """The transition that took the signal at once, if one waited for it."""
     for identifier in tuple(plan.state.asleep):
         watch = plan.state.transition(identifier).watch
@@ -49,7 +49,7 @@ def _offer(plan: Deciding, eid: int) -> str | None:
     return None
 
 
-def _concerns(plan: Deciding, identifier: str, eid: int) -> bool:
+def _concerns(plan: RecipeDecision, identifier: str, eid: int) -> bool:
     """Whether some condition of a transition may take the signal."""
     transition = plan.recipe.transitions[identifier]
     return any(

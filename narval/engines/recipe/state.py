@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from narval.engines.commands import Call
-from narval.engines.events import Caller, Problem
+from narval.engines.events import Caller, Failure
 from narval.engines.recipe.changes import (
     CallBack,
     CallExpired,
@@ -40,9 +40,9 @@ from narval.engines.recipe.changes import (
     StepHeldBack,
     StepReady,
     StepRunning,
-    TransitionAsleep,
     TransitionFailed,
     TransitionFired,
+    TransitionWaiting,
     TriedAgain,
     TryErred,
 )
@@ -94,7 +94,7 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     tries: int = 1
     until: float | None = None
     asked: Call | None = None
-    problem: Problem | None = None
+    problem: Failure | None = None
     expired: bool = False
 
 
@@ -363,7 +363,7 @@ def _date_come(state: PlanState, change: DateCome) -> None:
     state.dated.pop(change.transition, None)
 
 
-def _transition_asleep(state: PlanState, change: TransitionAsleep) -> None:
+def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
     state.asleep[change.transition] = None
     state.waited = True
@@ -427,7 +427,7 @@ APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     StepFailed: _step_failed,
     DateSet: _date_set,
     DateCome: _date_come,
-    TransitionAsleep: _transition_asleep,
+    TransitionWaiting: _transition_asleep,
     TransitionFired: _transition_fired,
     MadeImpossible: _made_impossible,
     TransitionFailed: _transition_failed,

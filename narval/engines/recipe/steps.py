@@ -8,7 +8,7 @@ from typing import Any
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.events import Problem
+from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallMade,
     CallsDropped,
@@ -20,8 +20,8 @@ from narval.engines.recipe.changes import (
     StepReady,
     StepRunning,
 )
-from narval.engines.recipe.decision import Deciding
-from narval.engines.recipe.inputs import Settled, Taking, around, scope_of, take
+from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.inputs import InputSearch, Settled, around, scope_of, take
 from narval.errors import DefinitionError
 from narval.memory.patterns.pattern import Condition
 
@@ -29,19 +29,19 @@ WITH_PROTOTYPE = frozenset({"action", "transform"})
 """Targets that say what they take and give; any other is a definition, whose run is nested (§1.3.1)."""
 
 
-def make_ready(plan: Deciding, step: Step) -> None:
+def make_ready(plan: RecipeDecision, step: Step) -> None:
     """The first step of a plan is to run."""
     plan.change(StepReady(step.id))
     plan.to_run.append(step)
 
 
-def run(plan: Deciding, step: Step) -> None:
+def run(plan: RecipeDecision, step: Step) -> None:
     """Find the step's target and inputs, and make its calls; or fail it (N17), or hold it back (N18)."""
     target = plan.view.definition(step.kind, step.target)
     prototype = prototype_of(step, target)
     if prototype is None:
         _call_run(plan, step)
-    elif isinstance(prototype, Problem):
+    elif isinstance(prototype, Failure):
         fail(plan, step, prototype.kind, prototype.message)
     elif step.foreach is None:
         _call_once(plan, step, prototype, target)
@@ -49,26 +49,26 @@ def run(plan: Deciding, step: Step) -> None:
         _call_for_each(plan, step, prototype, step.foreach)
 
 
-def prototype_of(step: Step, target: Any) -> Prototype | Problem | None:
+def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
     """What the target takes and gives as the step tightens it, None for a run; or why the step cannot run."""
     if target is None:
-        return Problem("unknown-target", f"there is no {step.kind} named {step.target}")
+        return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
     if step.kind not in WITH_PROTOTYPE:
         return None
     try:
         return step.prototype(target.prototype)
     except DefinitionError as error:
         why = error.faults[0].message
-        return Problem("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
+        return Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
 
 
-def uses(plan: Deciding, step: Step) -> bool:
+def uses(plan: RecipeDecision, step: Step) -> bool:
     """Whether the step's calls use elements up: what they were given they are not given again (N18)."""
     prototype = prototype_of(step, plan.view.definition(step.kind, step.target))
     return isinstance(prototype, Prototype) and any(each.use or each.outdates for each in prototype.inputs)
 
 
-def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = "") -> None:
+def fail(plan: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
     """The engine cannot run the step: the plan fails (N17, N26)."""
     error = plan.add_error(kind, message, step, input=input)
     plan.change(StepFailed(step.id, error))
@@ -78,12 +78,12 @@ def fail(plan: Deciding, step: Step, kind: str, message: str, *, input: str = ""
 # --- its calls ------------------------------------------------------------------------------------------
 
 
-def _call_once(plan: Deciding, step: Step, prototype: Prototype, target: Any) -> None:
+def _call_once(plan: RecipeDecision, step: Step, prototype: Prototype, target: Any) -> None:
     source = _is_source(target)
     if not prototype.inputs:
         _call(plan, step, source=source)
         return
-    taking = Taking(plan, step, prototype)
+    taking = InputSearch(plan, step, prototype)
     assigned = taking.assign()
     if assigned.missing:
         _missing(plan, step, taking, assigned.missing)
@@ -93,9 +93,9 @@ def _call_once(plan: Deciding, step: Step, prototype: Prototype, target: Any) ->
     _call(plan, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
-def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: Condition) -> None:
+def _call_for_each(plan: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
     """One call for each selected element, given to the one input it fits; the others are shared (N19)."""
-    taking = Taking(plan, step, prototype)
+    taking = InputSearch(plan, step, prototype)
     found = _selected(plan, selected)
     slot, fault = _one_input(plan, taking, found)
     if fault:
@@ -128,7 +128,7 @@ def _call_for_each(plan: Deciding, step: Step, prototype: Prototype, selected: C
     call_more(plan, step)
 
 
-def _call_run(plan: Deciding, step: Step) -> None:
+def _call_run(plan: RecipeDecision, step: Step) -> None:
     """A run of the target is nested in this plan, or one for each element; arguments are its context."""
     found: tuple[int, ...] = ()
     if step.foreach is not None:
@@ -145,7 +145,7 @@ def _call_run(plan: Deciding, step: Step) -> None:
         call_more(plan, step)
 
 
-def call_more(plan: Deciding, step: Step) -> None:
+def call_more(plan: RecipeDecision, step: Step) -> None:
     """Make as many of the calls still to be made as `max-parallel` allows (N19).
 
     An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
@@ -179,7 +179,7 @@ def call_more(plan: Deciding, step: Step) -> None:
 
 
 def _call(
-    plan: Deciding,
+    plan: RecipeDecision,
     step: Step,
     inputs: Settled = (),
     *,
@@ -212,11 +212,11 @@ def _call(
     ask(plan, step, asked)
 
 
-def ask(plan: Deciding, step: Step, asked: commands.Call) -> None:
+def ask(plan: RecipeDecision, step: Step, asked: commands.Call) -> None:
     """Make a call, for the first time or again; the time limit of a run is a moment to wake up at (N29)."""
     plan.ask(asked)
     if step.timeout is not None and (limit := limit_of(step)) is not None:
-        plan.command(commands.Wake(asked.call, plan.event.at + limit))
+        plan.command(commands.SetTimer(asked.call, plan.event.at + limit))
 
 
 def _is_source(target: Any) -> bool:
@@ -229,7 +229,7 @@ def limit_of(step: Step) -> float | None:
     return None if step.kind in WITH_PROTOTYPE else step.timeout
 
 
-def finish(plan: Deciding, step: Step) -> None:
+def finish(plan: RecipeDecision, step: Step) -> None:
     """All calls of the step are back: it is done, in error, or failed."""
     run = plan.state.step(step.id)
     well = run.fault is None and not run.errors
@@ -247,7 +247,7 @@ def finish(plan: Deciding, step: Step) -> None:
 # --- what it is called with -----------------------------------------------------------------------------
 
 
-def _missing(plan: Deciding, step: Step, taking: Taking, slots: tuple[str, ...]) -> None:
+def _missing(plan: RecipeDecision, step: Step, taking: InputSearch, slots: tuple[str, ...]) -> None:
     """Mandatory inputs are empty: wait where only a reservation is in the way (N18), else fail (N17)."""
     lacking = tuple(each for each in taking.inputs if each.id in slots)
     if taking.only_reserved(lacking):
@@ -259,12 +259,12 @@ def _missing(plan: Deciding, step: Step, taking: Taking, slots: tuple[str, ...])
         fail(plan, step, "input-missing", why, input=" ".join(each.id for each in lacking))
 
 
-def _selected(plan: Deciding, selected: Condition) -> tuple[int, ...]:
+def _selected(plan: RecipeDecision, selected: Condition) -> tuple[int, ...]:
     """The elements that `foreach` selects: all of memory that fits, oldest first (§1.3.2)."""
     return tuple(plan.view.matching(selected.bind(plan.bindings(selected.variables)), None))
 
 
-def _one_input(plan: Deciding, taking: Taking, found: tuple[int, ...]) -> tuple[Input | None, str]:
+def _one_input(plan: RecipeDecision, taking: InputSearch, found: tuple[int, ...]) -> tuple[Input | None, str]:
     """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
     chosen: Input | None = None
     for eid in found:
@@ -291,7 +291,7 @@ def _likely_input(prototype: Prototype, selected: Condition) -> Input | None:
     return next(mandatory, prototype.inputs[0] if prototype.inputs else None)
 
 
-def _near_to_run(plan: Deciding, step: Step, arguments: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _near_to_run(plan: RecipeDecision, step: Step, arguments: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """What lies nearest to the step: the run it calls looks there after its own context (N15)."""
     surroundings = around(plan, step)
     return (arguments + surroundings.promoted(), *surroundings.near)

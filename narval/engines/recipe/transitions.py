@@ -16,18 +16,18 @@ from narval.engines.recipe import explain, triggers
 from narval.engines.recipe.changes import (
     DateCome,
     MadeImpossible,
-    TransitionAsleep,
     TransitionFailed,
     TransitionFired,
+    TransitionWaiting,
 )
-from narval.engines.recipe.decision import PLAN, Deciding, Wanted, conditions_of
+from narval.engines.recipe.decision import PLAN, RecipeDecision, Wanted, conditions_of
 from narval.engines.recipe.state import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 _OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
 
 
-def judge(plan: Deciding, step: Step) -> None:
+def judge(plan: RecipeDecision, step: Step) -> None:
     """A step has ended: fire the best of its transitions, or let them wait (N22)."""
     state = plan.state
     if state.state != "running":
@@ -53,7 +53,7 @@ def judge(plan: Deciding, step: Step) -> None:
     _fail_if_unhandled(plan)
 
 
-def matched(plan: Deciding, watch: str) -> None:
+def matched(plan: RecipeDecision, watch: str) -> None:
     """An element came that a sleeping transition may take: try it, and its rivals."""
     for identifier in plan.state.asleep:
         if plan.state.transition(identifier).watch == watch:
@@ -62,7 +62,7 @@ def matched(plan: Deciding, watch: str) -> None:
             return
 
 
-def woken(plan: Deciding, wake: str) -> None:
+def woken(plan: RecipeDecision, wake: str) -> None:
     """The moment of a date is there: try its transition and the rivals, or wait for the right date."""
     for identifier in plan.state.dated:
         if plan.state.transition(identifier).wake == wake:
@@ -78,7 +78,7 @@ def woken(plan: Deciding, wake: str) -> None:
             return
 
 
-def fail_if_stuck(plan: Deciding) -> None:
+def fail_if_stuck(plan: RecipeDecision) -> None:
     """Nothing is left to decide: a plan of which nothing can ever fire again fails (N27)."""
     state = plan.state
     waits = state.calls or state.asleep or state.dated or state.held_back
@@ -88,7 +88,7 @@ def fail_if_stuck(plan: Deciding) -> None:
         plan.fail(plan.add_error("stuck", why, detail="\n".join(explain.dead_ends(plan.recipe, state))))
 
 
-def classify(plan: Deciding, transition: Transition) -> str:
+def classify(plan: RecipeDecision, transition: Transition) -> str:
     """Whether a transition is impossible, undetermined or potential (§2.4)."""
     undetermined = False
     for link in transition.ins:
@@ -114,9 +114,9 @@ def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
 
 
 def _choose(
-    plan: Deciding,
+    plan: RecipeDecision,
     transitions: Iterable[Transition],
-    look_up: Callable[[Deciding, Transition], Wanted] | None = None,
+    look_up: Callable[[RecipeDecision, Transition], Wanted] | None = None,
 ) -> None:
     """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26).
 
@@ -151,16 +151,16 @@ def _choose(
             _sleep(plan, transition, conditions)
 
 
-def _is_potential(plan: Deciding, transition: Transition) -> bool:
+def _is_potential(plan: RecipeDecision, transition: Transition) -> bool:
     return plan.state.transition(transition.id).state in _OPEN and classify(plan, transition) == POTENTIAL
 
 
-def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
+def _fire(plan: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
     for (_, scope), eid in zip(wanted, took, strict=True):
         if scope is not None:
-            plan.command(commands.Mark(scope, (eid,)))
+            plan.command(commands.MarkUsed(scope, (eid,)))
     if took:
-        plan.command(commands.Hold(took))
+        plan.command(commands.AddToContext(took))
     _stop_waiting(plan, transition)
     _go(plan, transition, took)
     for link in transition.ins:
@@ -168,7 +168,7 @@ def _fire(plan: Deciding, transition: Transition, wanted: Wanted, took: tuple[in
             spread(plan, link.step.outs)
 
 
-def _go(plan: Deciding, transition: Transition, took: tuple[int, ...] = ()) -> None:
+def _go(plan: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
     """From the in-steps to the out-steps that nothing else has led to."""
     known = plan.state.steps
     starts, reached = transition.outs, transition.targets
@@ -179,23 +179,23 @@ def _go(plan: Deciding, transition: Transition, took: tuple[int, ...] = ()) -> N
     plan.to_run.extend(starts)
 
 
-def _sleep(plan: Deciding, transition: Transition, wanted: Wanted) -> None:
+def _sleep(plan: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing: waiting costs nothing (N24)."""
     _stop_waiting(plan, transition)
     watch = plan.identifier()
-    plan.change(TransitionAsleep(transition.id, watch))
+    plan.change(TransitionWaiting(transition.id, watch))
     plan.command(
         commands.Watch(watch, tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted))
     )
 
 
-def _waiting_for(plan: Deciding, step: Step) -> list[Transition]:
+def _waiting_for(plan: RecipeDecision, step: Step) -> list[Transition]:
     """The sleeping transitions that say `$step`, which stands for something once that has ended (N10)."""
     asleep = (plan.recipe.transitions[identifier] for identifier in plan.state.asleep)
     return [each for each in asleep if step.id in _variables(each)]
 
 
-def _wait_anew(plan: Deciding, transition: Transition) -> None:
+def _wait_anew(plan: RecipeDecision, transition: Transition) -> None:
     """A variable has got its elements: what waits may go on at once, or waits for what it stands for now."""
     if transition.id in plan.state.asleep:
         _choose(plan, transition.rivals)
@@ -203,17 +203,17 @@ def _wait_anew(plan: Deciding, transition: Transition) -> None:
         _sleep(plan, transition, wanted(plan, transition))
 
 
-def _stop_waiting(plan: Deciding, transition: Transition) -> None:
+def _stop_waiting(plan: RecipeDecision, transition: Transition) -> None:
     if transition.id in plan.state.asleep:
         plan.command(commands.Unwatch(plan.state.transition(transition.id).watch))
     elif transition.id in plan.state.dated:
-        plan.command(commands.Unwake(plan.state.transition(transition.id).wake))
+        plan.command(commands.CancelTimer(plan.state.transition(transition.id).wake))
 
 
 # --- what cannot be any more ----------------------------------------------------------------------------
 
 
-def spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
+def spread(plan: RecipeDecision, transitions: Iterable[Transition]) -> None:
     """What cannot fire is impossible, and so are the steps that nothing else leads to, and so on (N22)."""
     pending = list(transitions)
     dead: dict[str, None] = {}
@@ -236,11 +236,11 @@ def spread(plan: Deciding, transitions: Iterable[Transition]) -> None:
         plan.change(MadeImpossible(tuple(dead), tuple(lost)))
 
 
-def _is_dead(plan: Deciding, transition: Transition, lost: dict[str, None]) -> bool:
+def _is_dead(plan: RecipeDecision, transition: Transition, lost: dict[str, None]) -> bool:
     return classify(plan, transition) == IMPOSSIBLE or any(link.step.id in lost for link in transition.ins)
 
 
-def _is_lost(plan: Deciding, step: Step, dead: dict[str, None]) -> bool:
+def _is_lost(plan: RecipeDecision, step: Step, dead: dict[str, None]) -> bool:
     if plan.state.step(step.id).state != "todo":
         return False
     return all(
@@ -248,7 +248,7 @@ def _is_lost(plan: Deciding, step: Step, dead: dict[str, None]) -> bool:
     )
 
 
-def _fail_if_unhandled(plan: Deciding) -> None:
+def _fail_if_unhandled(plan: RecipeDecision) -> None:
     """A plan fails when a step is in error and no transition can take that up any more (N26)."""
     for identifier in plan.state.in_error:
         step = plan.recipe.steps[identifier]
@@ -257,7 +257,7 @@ def _fail_if_unhandled(plan: Deciding) -> None:
             return
 
 
-def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
+def _may_handle(plan: RecipeDecision, transition: Transition, step: Step) -> bool:
     """Whether a transition may still take up an error of that step."""
     if plan.state.transition(transition.id).state not in ("wait-step", "wait-time"):
         return False
@@ -267,12 +267,12 @@ def _may_handle(plan: Deciding, transition: Transition, step: Step) -> bool:
 # --- conditions -----------------------------------------------------------------------------------------
 
 
-def wanted(plan: Deciding, transition: Transition) -> Wanted:
+def wanted(plan: RecipeDecision, transition: Transition) -> Wanted:
     """The conditions of a transition with their variables resolved, and where what they use is marked."""
     return conditions_of(plan.recipe, plan.state, transition, plan.view.element)
 
 
-def _as_watched(plan: Deciding, transition: Transition) -> Wanted:
+def _as_watched(plan: RecipeDecision, transition: Transition) -> Wanted:
     """What a transition wants, where no step has ended: what it sleeps for, which is resolved already.
 
     What `$plan` stands for is another element at any time.
@@ -288,7 +288,7 @@ def _variables(transition: Transition) -> frozenset[str]:
     return frozenset[str]().union(*(each.condition.variables for each in transition.conditions))
 
 
-def _found(plan: Deciding, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
+def _found(plan: RecipeDecision, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
     """One element for each condition, each its own, nearest first (N23); None when one has none."""
     if not wanted:
         return ()

@@ -28,7 +28,7 @@ class Leaf:
 
     __slots__ = ("home", "position", "serial", "tests")
 
-    home: Shelf | Bucket | Order
+    home: FieldIndex | Bucket | Order
     position: Any
     """Where its home finds it: by the value of a field, at a place of a list, by a number."""
     serial: int
@@ -56,10 +56,10 @@ class Branch:
         self.tag = tag
         self.loose = Bucket(self)
         """What can be on no shelf."""
-        self.shelves: dict[tuple[str, Field], Shelf] = {}
+        self.shelves: dict[tuple[str, Field], FieldIndex] = {}
         self._by_attribute: tuple[tuple[str, Places], ...] = ()
         """Of the shelves on which the value of an attribute is looked up, and nothing else to be done."""
-        self._others: tuple[Shelf, ...] = ()
+        self._others: tuple[FieldIndex, ...] = ()
         self._branches = branches
 
     def met(self, facts: Facts) -> list[Leaf]:
@@ -106,7 +106,7 @@ class Branch:
         place = None if shelf is None else shelf.places.get(test.operand)
         return _COSTS[test.operator], 0 if place is None else 1 if isinstance(place, Leaf) else place.size
 
-    def drop(self, shelf: Shelf | None) -> None:
+    def drop(self, shelf: FieldIndex | None) -> None:
         """A shelf is empty, or what is on none."""
         if shelf is not None:
             del self.shelves[shelf.operator, shelf.field]
@@ -121,7 +121,7 @@ class Branch:
         self._others = tuple([each for each in shelves if not each.attribute])
 
 
-class Shelf:
+class FieldIndex:
     """What is filed by the value that one field is equal to."""
 
     __slots__ = ("attribute", "branch", "field", "places")
@@ -163,7 +163,7 @@ class Shelf:
             self.branch.drop(self)
 
 
-class PrefixShelf(Shelf):
+class PrefixIndex(FieldIndex):
     """What is filed by what one field starts with: as many look-ups as there are lengths."""
 
     __slots__ = ("lengths",)
@@ -193,7 +193,7 @@ class PrefixShelf(Shelf):
         super().drop(value)
 
 
-class NeedleShelf(Shelf):
+class SubstringIndex(FieldIndex):
     """What is filed by what one field contains: each needle is looked for once, however many wait for it."""
 
     __slots__ = ()
@@ -210,7 +210,9 @@ class NeedleShelf(Shelf):
 
 
 Places = dict[Any, "Leaf | Bucket"]
-_SHELVES: dict[str, type[Shelf]] = {each.operator: each for each in (Shelf, PrefixShelf, NeedleShelf)}
+_SHELVES: dict[str, type[FieldIndex]] = {
+    each.operator: each for each in (FieldIndex, PrefixIndex, SubstringIndex)
+}
 _COSTS = {operator: cost for cost, operator in enumerate(_SHELVES)}
 
 
@@ -232,7 +234,7 @@ class Bucket(list[Leaf]):
 
     __slots__ = ("orders", "owner", "value")
 
-    def __init__(self, owner: Shelf | Branch, value: Any = None) -> None:
+    def __init__(self, owner: FieldIndex | Branch, value: Any = None) -> None:
         self.owner, self.value = owner, value
         self.orders: tuple[Order, ...] = ()
 

@@ -25,7 +25,7 @@ ASKED = 3
 """So often a condition is asked for before it gets one."""
 
 
-class Extent:
+class ResultSet:
     """The elements that satisfy one condition, oldest first: all of them, and those a scope has not used."""
 
     __slots__ = ("_fresh", "all", "bound")
@@ -66,15 +66,15 @@ class Extent:
         self._fresh.pop(scope, None)
 
 
-class Extents:
+class ResultSets:
     """The extents that are worth keeping."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[Extent, frozenset[str]]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[ResultSet, frozenset[str]]] = OrderedDict()
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
-        self._by_name: dict[str, list[Extent]] = {}
+        self._by_name: dict[str, list[ResultSet]] = {}
 
-    def get(self, bound: Bound) -> Extent | None:
+    def get(self, bound: Bound) -> ResultSet | None:
         """The extent of a condition, where there is one."""
         kept = self._kept.get(bound.identity)
         if kept is None:
@@ -82,11 +82,11 @@ class Extents:
         self._kept.move_to_end(bound.identity)
         return kept[0]
 
-    def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> Extent | None:
+    def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> ResultSet | None:
         """A new extent of a condition on elements of these names; None when it is not asked for often."""
         if not self._is_wanted(bound):
             return None
-        extent = Extent(bound, fill())
+        extent = ResultSet(bound, fill())
         self._kept[bound.identity] = (extent, names)
         for name in names:
             self._by_name.setdefault(name, []).append(extent)

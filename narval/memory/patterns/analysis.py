@@ -30,15 +30,15 @@ from narval.memory.patterns.key import (
 )
 from narval.memory.patterns.syntax import (
     COMPARISONS,
-    Call,
+    BinaryOperation,
     Expression,
     Filter,
+    FunctionCall,
     Literal,
     Negation,
-    Operation,
     Path,
+    PathStep,
     Slot,
-    Step,
     Variable,
 )
 from narval.memory.patterns.xpath1 import compiled
@@ -66,7 +66,7 @@ class _Place(NamedTuple):
     """Where a path leads: through the root, if that satisfies `head`, and on by `rest`."""
 
     head: list[Clause]
-    rest: tuple[Step, ...]
+    rest: tuple[PathStep, ...]
 
 
 def clauses(source: Source, tree: Expression) -> tuple[Clause, ...]:
@@ -88,13 +88,13 @@ class _Analysis:
         if term is not None:
             return self.settled(node, term)
         match node:
-            case Operation(operator="and", operands=operands):
+            case BinaryOperation(operator="and", operands=operands):
                 return reduce(conjunction, (self.holds(each, at_root=at_root) for each in operands))
-            case Operation(operator="or" | "|", operands=operands):
+            case BinaryOperation(operator="or" | "|", operands=operands):
                 return self.either(self.holds(each, at_root=at_root) for each in operands)
-            case Operation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
                 return self.compared(operator, left, right, at_root)
-            case Call():
+            case FunctionCall():
                 return self.called(node, at_root)
             case Filter(primary=primary, predicates=()):
                 return self.holds(primary, at_root=at_root)
@@ -132,13 +132,13 @@ class _Analysis:
             none = conjunction(none, broken)
         return none
 
-    def called(self, node: Call, at_root: bool) -> list[Clause]:
+    def called(self, node: FunctionCall, at_root: bool) -> list[Clause]:
         match node:
-            case Call(name="not", arguments=(inner,)) if type_of(inner) != "number":
+            case FunctionCall(name="not", arguments=(inner,)) if type_of(inner) != "number":
                 return self.negated(self.holds(inner, at_root=at_root))
-            case Call(name="boolean", arguments=(inner,)) if type_of(inner) != "number":
+            case FunctionCall(name="boolean", arguments=(inner,)) if type_of(inner) != "number":
                 return self.holds(inner, at_root=at_root)
-            case Call(name="contains" | "starts-with", arguments=(Path() as where, what)) if at_root:
+            case FunctionCall(name="contains" | "starts-with", arguments=(Path() as where, what)) if at_root:
                 return self.searched(node.name, where, what)
         return _UNKNOWN
 
@@ -161,7 +161,7 @@ class _Analysis:
         field = self.field(place.rest)
         if field is not None:
             return conjunction(place.head, [Clause(None, (Template(field, "has"),), True)])
-        field = self.field(tuple(Step(step.axis, step.test, (), 0, 0) for step in place.rest))
+        field = self.field(tuple(PathStep(step.axis, step.test, (), 0, 0) for step in place.rest))
         if field is None:
             return inexact(place.head)
         return conjunction(place.head, [Clause(None, (Template(field, "has"),), False)])
@@ -181,7 +181,7 @@ class _Analysis:
         """When a part of the element compares with a term."""
         if kind == "boolean":
             return _UNKNOWN
-        if isinstance(node, Call) and node.name == "number" and len(node.arguments) == 1:
+        if isinstance(node, FunctionCall) and node.name == "number" and len(node.arguments) == 1:
             return self.number_against(operator, node.arguments[0], term, kind, at_root)
         if isinstance(node, Filter) and not node.predicates:
             return self.against(operator, node.primary, term, kind, at_root)
@@ -244,7 +244,7 @@ class _Analysis:
         head = self.root(steps[0]) if at_root or steps[0].axis == "child" else None
         return None if head is None else _Place(head, steps[1:])
 
-    def root(self, step: Step) -> list[Clause] | None:
+    def root(self, step: PathStep) -> list[Clause] | None:
         """What a step demands of the root it is to select."""
         if step.test in ("*", "node()"):
             head = _ALWAYS
@@ -263,7 +263,7 @@ class _Analysis:
             case Filter(primary=primary, predicates=predicates):
                 head = self.roots(primary, at_root)
                 return None if head is None else self.filtered(head, predicates)
-            case Operation(operator="|", operands=operands):
+            case BinaryOperation(operator="|", operands=operands):
                 sides = [self.roots(each, at_root) for each in operands]
                 return None if None in sides else self.either(side for side in sides if side is not None)
         return None
@@ -275,7 +275,7 @@ class _Analysis:
             head = conjunction(head, truth)
         return head
 
-    def field(self, steps: Sequence[Step]) -> Field | None:
+    def field(self, steps: Sequence[PathStep]) -> Field | None:
         """The field that steps without predicates lead to."""
         if len(steps) == 1 and steps[0].axis == "attribute" and not steps[0].predicates:
             name = self.name(steps[0].test)
@@ -287,7 +287,7 @@ class _Analysis:
             return None
         return path_field("/".join(filter(None, written)) or ".", tuple(prefixes.items()))
 
-    def written(self, step: Step, prefixes: dict[str, str]) -> str | None:
+    def written(self, step: PathStep, prefixes: dict[str, str]) -> str | None:
         """A step of a field's path as it is known to all shapes, whatever prefixes they use."""
         if step.predicates:
             return None
@@ -340,9 +340,9 @@ class _Analysis:
         if self.source.modern:
             return False
         match node:
-            case Call(arguments=arguments):
+            case FunctionCall(arguments=arguments):
                 return _ignores_context(node, inside) and self.are_closed(arguments, inside=inside)
-            case Operation(operands=operands):
+            case BinaryOperation(operands=operands):
                 return self.are_closed(operands, inside=inside)
             case Negation(operand=operand):
                 return self.is_closed(operand, inside=inside)
@@ -363,17 +363,17 @@ class _Analysis:
         return all(self.is_closed(node, inside=inside) for node in nodes)
 
 
-def _ignores_context(call: Call, inside: bool) -> bool:
+def _ignores_context(call: FunctionCall, inside: bool) -> bool:
     """Whether a function's result does not depend on the context node."""
     if call.name in CONTEXT_FUNCTIONS:
         return inside and call.name in ("last", "position")
     return inside or bool(call.arguments) or FUNCTIONS[call.name].most == 0
 
 
-def _leads_to_memory(step: Step) -> bool:
+def _leads_to_memory(step: PathStep) -> bool:
     """Whether a first step from the top is that to the context node itself."""
     return step.axis == "child" and step.test in ("memory", "*") and not step.predicates
 
 
-def _goes_nowhere(step: Step) -> bool:
+def _goes_nowhere(step: PathStep) -> bool:
     return step.axis == "self" and step.test == "node()" and not step.predicates

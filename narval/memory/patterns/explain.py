@@ -16,12 +16,12 @@ from narval.memory.patterns.functions import type_of
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.syntax import (
     COMPARISONS,
-    Call,
+    BinaryOperation,
     Expression,
     Filter,
-    Operation,
+    FunctionCall,
     Path,
-    Step,
+    PathStep,
     Variable,
     parse,
     parts,
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
     """A path as far as one step or predicate: the expression up to there, and which of the two comes last."""
 
     upto: str
-    last: Step | Expression
+    last: PathStep | Expression
 
 
 class Explainer:
@@ -98,17 +98,17 @@ class Explainer:
 
     def taken_apart(self, node: Expression, at: etree._Element) -> Mismatch:
         match node:
-            case Operation(operator="and", operands=operands):
+            case BinaryOperation(operator="and", operands=operands):
                 return self.first_false(operands, at)
-            case Operation(operator="or" | "|", operands=operands):
+            case BinaryOperation(operator="or" | "|", operands=operands):
                 return self.nearest_of(node, operands, at)
             case Filter(primary=primary, predicates=()):
                 return self.blamed(primary, at)
-            case Call(name="boolean", arguments=(inner,)):
+            case FunctionCall(name="boolean", arguments=(inner,)):
                 return self.blamed(inner, at)
             case Path() | Filter() if _open_path(node) is not None:
                 return self.first_empty(node, at)
-            case Operation(operator=operator, operands=operands) if operator in COMPARISONS:
+            case BinaryOperation(operator=operator, operands=operands) if operator in COMPARISONS:
                 return self.compared(node, operands, at)
         return Mismatch(self.written(node), self.seen(node, at))
 
@@ -145,10 +145,10 @@ class Explainer:
             if not isinstance(found, list):
                 break
             if not found:
-                if isinstance(piece.last, Step):
+                if isinstance(piece.last, PathStep):
                     return Mismatch(self.step(piece.last), self.instead(piece, before), held)
                 return self.nearest_node(piece.last, before).after(held)
-            held += 1 if isinstance(piece.last, Step) else _weight(piece.last)
+            held += 1 if isinstance(piece.last, PathStep) else _weight(piece.last)
             before = found
         return Mismatch(self.written(node), self.seen(node, at), held)
 
@@ -177,11 +177,11 @@ class Explainer:
     def seen(self, node: Expression, at: etree._Element) -> str:
         """What an expression compares or tests: the values there."""
         match node:
-            case Operation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
                 return self.sides(left, right, at)
-            case Call(name="not" | "boolean", arguments=(inner,)):
+            case FunctionCall(name="not" | "boolean", arguments=(inner,)):
                 return self.seen(inner, at)
-            case Call(arguments=arguments):
+            case FunctionCall(arguments=arguments):
                 opened = next((each for each in arguments if _open_path(each) is not None), None)
                 return self.described(node if opened is None else opened, at)
         return self.described(_open_path(node) or node, at)
@@ -209,7 +209,7 @@ class Explainer:
         """The text of a part, as its author wrote it."""
         return self.text[node.start : node.end]
 
-    def step(self, step: Step) -> str:
+    def step(self, step: PathStep) -> str:
         """The text of a step, without its predicates."""
         if not step.predicates:
             return self.text[step.start : step.end]
@@ -248,7 +248,7 @@ class Explainer:
 def _weight(node: Expression) -> int:
     """How many steps and predicates there are to hold."""
     match node:
-        case Operation(operator="and", operands=operands):
+        case BinaryOperation(operator="and", operands=operands):
             return sum(map(_weight, operands))
         case Filter(primary=primary, predicates=predicates):
             return _weight(primary) + sum(map(_weight, predicates))
@@ -274,7 +274,7 @@ def _is_positional(predicate: Expression) -> bool:
 
 
 def _asks_position(node: Expression) -> bool:
-    return (isinstance(node, Call) and node.name in ("position", "last")) or any(
+    return (isinstance(node, FunctionCall) and node.name in ("position", "last")) or any(
         map(_asks_position, parts(node))
     )
 

@@ -13,15 +13,15 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.syntax import (
-    Call,
+    BinaryOperation,
     Expression,
     Filter,
+    FunctionCall,
     Literal,
     Negation,
-    Operation,
     Path,
+    PathStep,
     Slot,
-    Step,
     Variable,
 )
 
@@ -85,9 +85,9 @@ def type_of(node: Expression) -> Type:
             return kind
         case Variable() | Path():
             return "nodes"
-        case Call(name=name):
+        case FunctionCall(name=name):
             return FUNCTIONS[name].gives if name in FUNCTIONS else "string"
-        case Operation(operator=operator):
+        case BinaryOperation(operator=operator):
             return "nodes" if operator == "|" else "number" if operator in _ARITHMETIC else "boolean"
         case Negation():
             return "number"
@@ -102,9 +102,9 @@ def check(node: Expression, namespaces: Mapping[str, str]) -> None:
         case Variable(name=name):
             if ":" in name:
                 raise ExpressionError(f"a variable's name has no prefix: ${name}", node.start)
-        case Call():
+        case FunctionCall():
             _check_call(node, namespaces)
-        case Operation(operator=operator, operands=operands):
+        case BinaryOperation(operator=operator, operands=operands):
             for operand in operands:
                 check(operand, namespaces)
                 if operator == "|":
@@ -125,7 +125,7 @@ def check(node: Expression, namespaces: Mapping[str, str]) -> None:
                 check(predicate, namespaces)
 
 
-def _check_call(node: Call, namespaces: Mapping[str, str]) -> None:
+def _check_call(node: FunctionCall, namespaces: Mapping[str, str]) -> None:
     signature = FUNCTIONS.get(node.name)
     if signature is None:
         near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.8)
@@ -150,7 +150,7 @@ def _count(signature: Signature) -> str:
     return {0: "no argument", 1: "one argument"}.get(signature.most, f"{signature.most} arguments")
 
 
-def _check_step(step: Step, namespaces: Mapping[str, str]) -> None:
+def _check_step(step: PathStep, namespaces: Mapping[str, str]) -> None:
     prefix, colon, _ = step.test.partition(":")
     if colon and not step.test.endswith(")") and prefix not in namespaces and prefix != "xml":
         raise ExpressionError(f"the prefix {prefix!r} is not declared", step.start)

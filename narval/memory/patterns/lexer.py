@@ -42,7 +42,7 @@ class ExpressionError(Exception):
         super().__init__(message)
 
 
-class Token(NamedTuple):
+class XPathToken(NamedTuple):
     """One word: its kind (string, number, variable, name, symbol, end), its text, and where it stands."""
 
     kind: str
@@ -51,7 +51,7 @@ class Token(NamedTuple):
     end: int
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[XPathToken]:
     """The words of an expression, closed by one of kind `end`; raises ExpressionError."""
     at = 0
     while at < len(text):
@@ -61,9 +61,9 @@ def tokens(text: str) -> Iterator[Token]:
             raise ExpressionError(what, at)
         kind = str(found.lastgroup)
         if kind != "space":
-            yield Token(kind, found[kind], at, found.end())
+            yield XPathToken(kind, found[kind], at, found.end())
         at = found.end()
-    yield Token("end", "", len(text), len(text))
+    yield XPathToken("end", "", len(text), len(text))
 
 
 def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:

@@ -43,7 +43,7 @@ def hazard(regex: str) -> str | None:
     """The part of a regular expression that can make matching it take for ever; None when there is none."""
     if regex.count("(") > _MANY_GROUPS:
         return f"more than {_MANY_GROUPS} groups"
-    reader = _Reader(regex)
+    reader = _RegexReader(regex)
     return _hazard_in(_Piece(regex, reader.alternatives()))
 
 
@@ -89,7 +89,7 @@ def _overlap(a: _Piece, b: _Piece) -> bool:
     return True
 
 
-class _Reader:
+class _RegexReader:
     """Reads a regular expression into pieces."""
 
     def __init__(self, regex: str) -> None:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from narval.memory.patterns.lexer import ExpressionError, Token, tokens
+from narval.memory.patterns.lexer import ExpressionError, XPathToken, tokens
 from narval.memory.patterns.number import number
 
 
@@ -42,7 +42,7 @@ class Variable(msgspec.Struct, frozen=True):
     end: int
 
 
-class Call(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True):
     """A function call."""
 
     name: str
@@ -51,7 +51,7 @@ class Call(msgspec.Struct, frozen=True):
     end: int
 
 
-class Operation(msgspec.Struct, frozen=True):
+class BinaryOperation(msgspec.Struct, frozen=True):
     """An operator between two operands; `and`, `or` and `|` take as many as are written."""
 
     operator: str
@@ -68,7 +68,7 @@ class Negation(msgspec.Struct, frozen=True):
     end: int
 
 
-class Step(msgspec.Struct, frozen=True):
+class PathStep(msgspec.Struct, frozen=True):
     """One step of a path: `axis::test[predicate]…`."""
 
     axis: str
@@ -82,7 +82,7 @@ class Path(msgspec.Struct, frozen=True):
     """Steps from an `origin`: None is the context node, "/" the root, else an expression."""
 
     origin: Expression | str | None
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     start: int
     end: int
 
@@ -96,7 +96,7 @@ class Filter(msgspec.Struct, frozen=True):
     end: int
 
 
-Expression: TypeAlias = Literal | Slot | Variable | Call | Operation | Negation | Path | Filter
+Expression: TypeAlias = Literal | Slot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
 
 COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
 _TIGHTNESS = {"or": 1, "and": 2, "=": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4} | {
@@ -119,14 +119,14 @@ def parse(text: str, *, lifted: bool = False) -> Expression:
 
     `lifted` says that the text is a shape, whose variables named `_s0`, `_i1`… are slots.
     """
-    reader = _Reader(text, lifted)
+    reader = _SyntaxReader(text, lifted)
     expression = reader.expression()
     if reader.now.kind != "end":
         raise reader.fault("an operator or the end")
     return expression
 
 
-class _Reader:
+class _SyntaxReader:
     """A recursive descent over the tokens."""
 
     def __init__(self, text: str, lifted: bool) -> None:
@@ -135,7 +135,7 @@ class _Reader:
         self.at = 0
         self.now = self.tokens[0]
 
-    def step_on(self) -> Token:
+    def step_on(self) -> XPathToken:
         token = self.now
         self.at += 1
         self.now = self.tokens[self.at] if self.at < len(self.tokens) else token
@@ -176,7 +176,7 @@ class _Reader:
             operands = [left, self.operand(operator)]
             while operator in _MANY and self.operator() == operator:
                 operands.append(self.operand(operator))
-            left = Operation(operator, tuple(operands), start, self.last)
+            left = BinaryOperation(operator, tuple(operands), start, self.last)
             chain += 1
             if chain > _LONGEST_CHAIN:
                 raise ExpressionError("too many operators in a row", self.now.start)
@@ -225,15 +225,15 @@ class _Reader:
             return Path("/", steps, start, self.last)
         return Path("/", self.further_steps(), start, self.last)
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PathStep, ...]:
         return (self.step(), *self.further_steps())
 
-    def further_steps(self) -> tuple[Step, ...]:
-        steps: list[Step] = []
+    def further_steps(self) -> tuple[PathStep, ...]:
+        steps: list[PathStep] = []
         while self.sees("/", "//"):
             slash = self.step_on()
             if slash.text == "//":
-                steps.append(Step("descendant-or-self", "node()", (), slash.start, slash.end))
+                steps.append(PathStep("descendant-or-self", "node()", (), slash.start, slash.end))
             steps.append(self.step())
         return tuple(steps)
 
@@ -245,12 +245,12 @@ class _Reader:
             return True
         return self.now.kind == "name" and self.follows("(") and self.now.text not in _NODE_TYPES
 
-    def step(self) -> Step:
+    def step(self) -> PathStep:
         start = self.now.start
         if self.takes("."):
-            return Step("self", "node()", self.predicates(), start, self.last)
+            return PathStep("self", "node()", self.predicates(), start, self.last)
         if self.takes(".."):
-            return Step("parent", "node()", self.predicates(), start, self.last)
+            return PathStep("parent", "node()", self.predicates(), start, self.last)
         axis = "child"
         if self.takes("@"):
             axis = "attribute"
@@ -258,7 +258,7 @@ class _Reader:
             axis = self.step_on().text
             self.step_on()
         test = self.node_test()
-        return Step(axis, test, self.predicates(), start, self.last)
+        return PathStep(axis, test, self.predicates(), start, self.last)
 
     def node_test(self) -> str:
         if self.takes("*"):
@@ -301,7 +301,7 @@ class _Reader:
             return Filter(inner, (), token.start, self.last)
         return self.call(token)
 
-    def call(self, name: Token) -> Call:
+    def call(self, name: XPathToken) -> FunctionCall:
         self.step_on()
         arguments: list[Expression] = []
         if not self.sees(")"):
@@ -309,15 +309,15 @@ class _Reader:
             while self.takes(","):
                 arguments.append(self.expression())
         self.must_take(")")
-        return Call(name.text, tuple(arguments), name.start, self.last)
+        return FunctionCall(name.text, tuple(arguments), name.start, self.last)
 
 
 def parts(node: Expression) -> Iterator[Expression]:
     """The expressions directly within an expression, in the order they are written."""
     match node:
-        case Call(arguments=arguments):
+        case FunctionCall(arguments=arguments):
             yield from arguments
-        case Operation(operands=operands):
+        case BinaryOperation(operands=operands):
             yield from operands
         case Negation(operand=operand):
             yield operand

@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from narval.definitions.library import Library
 from narval.definitions.process.code import Code
 from narval.engines.commands import Watch
-from narval.engines.events import Event, Plain, Woken
+from narval.engines.events import Event, Plain, TimerFired
 from narval.errors import InternalError
 from narval.memory.elements.element import Element
 from narval.memory.index.index import Index
 from narval.memory.memory import Memory
-from narval.memory.retention import Idle
-from narval.runtime.agent.jobs import Deed
+from narval.memory.retention import IdleTracker
+from narval.runtime.agent.jobs import Job
 from narval.runtime.agent.run import Run
-from narval.runtime.agent.timers import Moments
-from narval.runtime.store.damage import Loss
+from narval.runtime.agent.timers import TimerQueue
+from narval.runtime.store.damage import Damage
 
 PROCESS = "process"
 """The kind of runs, and of definitions, that may nest others of them (section 9)."""
@@ -42,7 +42,7 @@ WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
 
 
-class Agent:
+class AgentState:
     """One memory, its runs, what they wait for, and the events that are queued for them."""
 
     def __init__(self, library: Library | None = None) -> None:
@@ -55,10 +55,10 @@ class Agent:
         self.children: dict[int, dict[int, None]] = {}
         self.unreadable: dict[int, str] = {}
         """Active runs that the store could not give back, and why: they fail in the next turn."""
-        self.losses: list[Loss] = []
+        self.losses: list[Damage] = []
         """What else the store could not give back."""
         self.index: Index[WatchKey] = Index()
-        self.moments: Moments[tuple[int, str], Deed | None] = Moments()
+        self.moments: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         """By run and wake; those of no run (0) have a deed."""
         self.queue: deque[tuple[int, int, Event]] = deque()
         """Events still to be told: the row they are stored under (0: none), the run, the event.
@@ -76,7 +76,7 @@ class Agent:
         self._listeners: tuple[Library, Mapping[str, int]] | None = None
         self.drawn: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
-        self.idle: Idle | None = None
+        self.idle: IdleTracker | None = None
         """Since when elements are idle, where the home forgets such."""
         self.zone = "UTC"
         """The zone of its calendar."""
@@ -118,9 +118,9 @@ class Agent:
             for wake in [wake for wake, command in run.wakes.items() if command.dated]:
                 del run.wakes[wake]
                 self.moments.discard((run.eid, wake))
-                self.queue.append((0, run.eid, Woken(0, 0.0, wake)))
+                self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
 
-    def _lasts(self, key: tuple[int, str], deed: Deed | None) -> bool:
+    def _lasts(self, key: tuple[int, str], deed: Job | None) -> bool:
         """Whether a moment is the end of a length of time, and not a date."""
         run = self.active.get(key[0])
         command = run.wakes.get(key[1]) if run is not None else None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from narval.memory.elements.changes import Keyed
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
-from narval.runtime.store.damage import LostDeed, LostEvent, LostOrigin
+from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
 
 log = logging.getLogger("narval.recovery")
 
@@ -17,7 +17,7 @@ TOLD = ("error", "an origin that cannot be read")
 """The key under which it is noted whose origin was told of: the element stays, and so does the damage."""
 
 
-def own_up(turn: Turn) -> None:
+def report_damage(turn: Turn) -> None:
     """Tell what was lost, and be done with it."""
     losses, turn.agent.losses = turn.agent.losses, []
     if any(isinstance(loss, LostEvent) and loss.run == 0 for loss in losses):
@@ -45,7 +45,7 @@ def _event(turn: Turn, loss: LostEvent) -> None:
         _tell(turn, f"an offer of an element is lost, and all elements were offered again: {loss.why}")
 
 
-def _deed(turn: Turn, loss: LostDeed) -> None:
+def _deed(turn: Turn, loss: LostJob) -> None:
     turn.batch.moments_done.append(loss.identifier)
     due = datetime.fromtimestamp(loss.at, UTC).isoformat(timespec="seconds")
     what = f"what was to be done at {due} is not done: to forget a run that is over, or to start one again"

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from narval.engines import commands
-from narval.engines.events import Matched, Problem, Returned
+from narval.engines.events import Failure, Matched, Returned
 from narval.memory.elements import changes
 from narval.memory.elements.error_element import read_error
 from narval.memory.retention import portion_of
-from narval.runtime.agent.jobs import Deed, Forgetting, Starting
+from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def _add(turn: Turn, run: Run, command: commands.Add) -> None:
     turn.enter(command.element, held=run if command.held else None)
 
 
-def _hold(turn: Turn, run: Run, command: commands.Hold) -> None:
+def _hold(turn: Turn, run: Run, command: commands.AddToContext) -> None:
     holds = turn.memory.contexts.holds
     new = tuple(eid for eid in command.eids if eid in turn.memory and not holds(run.eid, eid))
     if new:
         turn.fact(changes.Held(run.eid, new))
 
 
-def _mark(turn: Turn, run: Run, command: commands.Mark) -> None:
+def _mark(turn: Turn, run: Run, command: commands.MarkUsed) -> None:
     marked = turn.memory.marks.get(command.scope, ())
     new = tuple(eid for eid in command.eids if eid not in marked)
     if new:
@@ -79,7 +79,7 @@ def _let_go(turn: Turn, run: Run, eids: tuple[int, ...]) -> None:
         run.reserved.pop(eid, None)
 
 
-def _key(turn: Turn, run: Run, command: commands.Key) -> None:
+def _key(turn: Turn, run: Run, command: commands.RecordUnique) -> None:
     key = (command.name, command.expression, command.value)
     if key not in turn.memory.keys:
         turn.fact(changes.Keyed(*key))
@@ -96,12 +96,12 @@ def _unwatch(turn: Turn, run: Run, command: commands.Unwatch) -> None:
 # --- afterwards -----------------------------------------------------------------------------------------
 
 
-def _wake(turn: Turn, run: Run, command: commands.Wake) -> None:
+def _wake(turn: Turn, run: Run, command: commands.SetTimer) -> None:
     run.wakes[command.wake] = command
     turn.agent.moments.push(command.at, (run.eid, command.wake), None)
 
 
-def _unwake(turn: Turn, run: Run, command: commands.Unwake) -> None:
+def _unwake(turn: Turn, run: Run, command: commands.CancelTimer) -> None:
     if run.wakes.pop(command.wake, None) is not None:
         turn.agent.moments.discard((run.eid, command.wake))
 
@@ -126,13 +126,13 @@ def _tell_of_gone(turn: Turn, run: Run, command: commands.Outdate) -> None:
                     turn.agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 
-def _forget(turn: Turn, run: Run, command: commands.Forget) -> None:
+def _forget(turn: Turn, run: Run, command: commands.ScheduleForget) -> None:
     run.decays = True
-    turn.later(command.at, Forgetting(run.eid))
+    turn.later(command.at, ForgetRun(run.eid))
 
 
 def _start(turn: Turn, run: Run, command: commands.Start) -> None:
-    deed = Starting(command.name, command.elements, command.attempt)
+    deed = StartRun(command.name, command.elements, command.attempt)
     if command.at is None:
         _start_run(turn, deed)
     else:
@@ -155,13 +155,13 @@ def _finish(turn: Turn, run: Run, command: commands.Finish) -> None:
         turn.agent.idle.added(run.eid, turn.at)
 
 
-def _problem_of(turn: Turn, run: Run) -> Problem:
+def _problem_of(turn: Turn, run: Run) -> Failure:
     element = turn.memory.element(run.error) if run.error is not None else None
     if element is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"
-        return Problem(f"run-{run.phase}", why, final=run.phase == "cancelled")
+        return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")
     kind, message, _ = read_error(element)
-    return Problem(kind, message)
+    return Failure(kind, message)
 
 
 def _call(turn: Turn, run: Run, command: commands.Call) -> None:
@@ -174,7 +174,7 @@ def _call(turn: Turn, run: Run, command: commands.Call) -> None:
     turn.outer.append((run, command))
 
 
-def _abandon(turn: Turn, run: Run, command: commands.Abandon) -> None:
+def _abandon(turn: Turn, run: Run, command: commands.CancelCall) -> None:
     run.abandoned[command.call] = None
     turn.outer.append((run, command))
 
@@ -186,12 +186,12 @@ def _answer(turn: Turn, run: Run, command: commands.Answer) -> None:
 # --- at a moment ----------------------------------------------------------------------------------------
 
 
-def do(turn: Turn, deed: Deed) -> None:
+def do(turn: Turn, deed: Job) -> None:
     """Do what was to be done at a moment that has come."""
     _DEEDS[type(deed)](turn, deed)
 
 
-def _forget_run(turn: Turn, deed: Forgetting) -> None:
+def _forget_run(turn: Turn, deed: ForgetRun) -> None:
     """Forget a run and those it called, innermost first, part by part; what is left is for later turns."""
     agent = turn.agent
     top = agent.runs.get(deed.run)
@@ -214,7 +214,7 @@ def _forget_run(turn: Turn, deed: Forgetting) -> None:
     turn.later(turn.at, deed)
 
 
-def _start_run(turn: Turn, deed: Starting) -> None:
+def _start_run(turn: Turn, deed: StartRun) -> None:
     there = tuple(eid for eid in deed.elements if eid in turn.memory)
     if turn.start(deed.name, there, attempt=deed.attempt) is None:
         log.warning("%s was to start again, but no such definition is loaded", deed.name)
@@ -225,12 +225,12 @@ def _start_run(turn: Turn, deed: Starting) -> None:
 AT_ONCE: Mapping[type, Effect] = MappingProxyType(
     {
         commands.Add: _add,
-        commands.Hold: _hold,
-        commands.Mark: _mark,
+        commands.AddToContext: _hold,
+        commands.MarkUsed: _mark,
         commands.Reserve: _reserve,
         commands.Release: _release,
         commands.Outdate: _outdate,
-        commands.Key: _key,
+        commands.RecordUnique: _key,
         commands.Watch: _watch,
         commands.Unwatch: _unwatch,
     }
@@ -238,16 +238,16 @@ AT_ONCE: Mapping[type, Effect] = MappingProxyType(
 AFTERWARDS: Mapping[type, Effect] = MappingProxyType(
     {
         commands.Outdate: _replaced,
-        commands.Wake: _wake,
-        commands.Unwake: _unwake,
-        commands.Forget: _forget,
+        commands.SetTimer: _wake,
+        commands.CancelTimer: _unwake,
+        commands.ScheduleForget: _forget,
         commands.Start: _start,
         commands.Finish: _finish,
         commands.Call: _call,
-        commands.Abandon: _abandon,
+        commands.CancelCall: _abandon,
         commands.Answer: _answer,
     }
 )
 _DEEDS: Mapping[type, Callable[[Turn, Any], None]] = MappingProxyType(
-    {Forgetting: _forget_run, Starting: _start_run}
+    {ForgetRun: _forget_run, StartRun: _start_run}
 )

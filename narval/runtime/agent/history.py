@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from narval.engines.events import Again
+from narval.engines.events import Reusable
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.replay import definition_of
 from narval.runtime.agent.run import Run
 from narval.runtime.store import codec
@@ -22,7 +22,7 @@ from narval.runtime.store.batch import JournalRow
 from narval.runtime.store.store import Store
 
 
-class Past(NamedTuple):
+class RunAt(NamedTuple):
     """A run after line `seq` of its history: the moment of that line, its state, what it held by then.
 
     `finish` are the fields of its end (state, phase, error), None while it was not over; `ended` is when.
@@ -37,13 +37,13 @@ class Past(NamedTuple):
     ended: float | None
 
 
-def given(store: Store, run: Run) -> Iterator[Again]:
+def given(store: Store, run: Run) -> Iterator[Reusable]:
     """What the calls of a run were given, by step and input."""
     for row in store.journal(run.eid):
         for fields in codec.describe_entry(row.data, None, row.seq):
             if fields["what"] == "Call":
                 for slot, eids in fields.get("inputs", ()):
-                    yield Again(fields["step"], slot, tuple(eids))
+                    yield Reusable(fields["step"], slot, tuple(eids))
 
 
 class _Line(NamedTuple):
@@ -57,7 +57,7 @@ class _Line(NamedTuple):
     fields: dict[str, Any]
 
 
-def past(agent: Agent, store: Store, run: Run, seq: int) -> Past:
+def past(agent: AgentState, store: Store, run: Run, seq: int) -> RunAt:
     """The run after line `seq`. Raises RequestError where its history does not reach."""
     definition = definition_of(agent, store, run)
     rows = list(store.journal(run.eid))
@@ -80,7 +80,7 @@ def past(agent: Agent, store: Store, run: Run, seq: int) -> Past:
         if line.what == "Finish" and run.engine.word(state) == line.fields["state"]:
             finish, ended = line.fields, line.at
     context = _context(agent, run, lines, joined, reached.at)
-    return Past(reached.seq, reached.at, definition, state, context, finish, ended)
+    return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
 
 
 def is_whole(lines: list[_Line]) -> bool:
@@ -89,7 +89,7 @@ def is_whole(lines: list[_Line]) -> bool:
 
 
 def _basis(
-    agent: Agent, store: Store, run: Run, definition: Any, lines: list[_Line], seq: int
+    agent: AgentState, store: Store, run: Run, definition: Any, lines: list[_Line], seq: int
 ) -> tuple[Any, int]:
     """The state from which the lines go on, and the line up to which it is right."""
     first, last = lines[0].seq, lines[-1].seq
@@ -107,7 +107,7 @@ def _basis(
     return found.state, snapshot.seq
 
 
-def _lines(agent: Agent, run: Run, row: JournalRow) -> Iterator[_Line]:
+def _lines(agent: AgentState, run: Run, row: JournalRow) -> Iterator[_Line]:
     """The lines of one entry: the event, the changes, the commands."""
     changes = codec.decode_entry(row.data, run.engine.changes, _elements(agent)).changes
     for at, fields in enumerate(codec.describe_entry(row.data, None, row.seq)):
@@ -115,7 +115,7 @@ def _lines(agent: Agent, run: Run, row: JournalRow) -> Iterator[_Line]:
         yield _Line(row.seq, fields["seq"], row.at, fields["what"], change, fields)
 
 
-def _elements(agent: Agent) -> codec.Lookup:
+def _elements(agent: AgentState) -> codec.Lookup:
     """For the variables of patterns, which are read but not asked here; the run itself stays out of them."""
 
     def element(eid: int) -> Element | None:
@@ -126,7 +126,7 @@ def _elements(agent: Agent) -> codec.Lookup:
 
 def _joining(line: _Line) -> tuple[int, ...]:
     """The elements that join the context of the run with a command."""
-    if line.change is None and line.what == "Hold":
+    if line.change is None and line.what == "AddToContext":
         return tuple(line.fields["eids"])
     if line.change is None and line.what == "Add" and line.fields.get("held", True):
         return (line.fields["element"],)
@@ -134,7 +134,7 @@ def _joining(line: _Line) -> tuple[int, ...]:
 
 
 def _context(
-    agent: Agent, run: Run, lines: list[_Line], joined: dict[int, None], at: float
+    agent: AgentState, run: Run, lines: list[_Line], joined: dict[int, None], at: float
 ) -> tuple[int, ...]:
     """What the run held: what had joined, and what it holds of which the journal does not say when."""
     told = {eid for line in lines for eid in _joining(line)}

@@ -7,13 +7,13 @@ import msgspec
 from narval.runtime.store.codec import read
 
 
-class Forgetting(msgspec.Struct, frozen=True, tag=True):
+class ForgetRun(msgspec.Struct, frozen=True, tag=True):
     """A run that has ended is to be forgotten, with what it alone holds (N5)."""
 
     run: int
 
 
-class Starting(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A top-level run is to begin, after its back-off (N28)."""
 
     name: str
@@ -21,17 +21,17 @@ class Starting(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     attempt: int = 0
 
 
-Deed = Forgetting | Starting
+Job = ForgetRun | StartRun
 
-_decode = msgspec.msgpack.Decoder(Deed).decode
+_decode = msgspec.msgpack.Decoder(Job).decode
 
 
-def encode_deed(deed: Deed) -> bytes:
+def encode_deed(deed: Job) -> bytes:
     """A deed for the store."""
     return msgspec.msgpack.encode(deed)
 
 
-def decode_deed(data: bytes) -> Deed:
+def decode_deed(data: bytes) -> Job:
     """A deed from the store. Raises UnreadableError."""
-    deed: Deed = read("what is to be done at a moment", _decode, data)
+    deed: Job = read("what is to be done at a moment", _decode, data)
     return deed

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from narval.engines.commands import Outer
-from narval.engines.events import Event, Woken
+from narval.engines.events import Event, TimerFired
 from narval.errors import InternalError, NarvalError, StoreError
 from narval.memory.elements.changes import Forgotten
-from narval.memory.retention import Idle
-from narval.runtime.agent.agent import Agent
+from narval.memory.retention import IdleTracker
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE, do
-from narval.runtime.agent.jobs import Forgetting
+from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.home.schemas import Schemas
@@ -74,7 +74,7 @@ class Loop:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentState,
         store: Store,
         schemas: Schemas,
         clock: Clock,
@@ -265,17 +265,17 @@ class Loop:
         while len(moments) and room.take() and (due := moments.take(turn.at)) is not None:
             _, (run, identifier), deed = due
             if deed is None:
-                turn.wake(run, Woken(0, 0.0, identifier))
+                turn.wake(run, TimerFired(0, 0.0, identifier))
             else:
                 turn.batch.moments_done.append(identifier)
                 do(turn, deed)
-                if isinstance(deed, Forgetting) and not forgetting.take():
+                if isinstance(deed, ForgetRun) and not forgetting.take():
                     return
         idle = self.agent.idle
         while idle is not None and idle.is_due(turn.at) and forgetting.take():
             self._forget_idle(turn, idle)
 
-    def _forget_idle(self, turn: Turn, idle: Idle) -> None:
+    def _forget_idle(self, turn: Turn, idle: IdleTracker) -> None:
         """Forget some of what nobody used for long enough, but for what a call still uses (N5)."""
         agent, gone = self.agent, []
         for eid in list(idle.due(agent.memory, turn.at, agent.active.__contains__, FORGOTTEN_AT_ONCE)):
@@ -284,7 +284,7 @@ class Loop:
                 if run.caller is not None and run.caller.run in agent.active:
                     idle.put_off(eid, turn.at)
                 elif not run.decays:
-                    do(turn, Forgetting(eid))
+                    do(turn, ForgetRun(eid))
             elif eid in turn.lent():
                 idle.put_off(eid, turn.at)
             else:

@@ -14,17 +14,17 @@ from narval.engines.events import Caller
 from narval.engines.registry import engine_of_run
 from narval.errors import UnreadableError
 from narval.memory.elements.element import Element
-from narval.runtime.agent.agent import Agent
-from narval.runtime.agent.jobs import Forgetting, decode_deed
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.jobs import ForgetRun, decode_deed
 from narval.runtime.agent.replay import definition_of, rebuild, state_of
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import KeptElement, RunRow
-from narval.runtime.store.damage import LostDeed, LostEvent, LostOrigin
+from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
 from narval.runtime.store.store import Store
 
 
-def restore(agent: Agent, store: Store) -> None:
+def restore(agent: AgentState, store: Store) -> None:
     """Fill an empty agent from its store."""
     memory = agent.memory
     agent.render = partial(render, agent, store)
@@ -38,7 +38,7 @@ def restore(agent: Agent, store: Store) -> None:
     agent.sequence = int(store.meta.get("sequence", "0"))
 
 
-def _noted(agent: Agent, kept: Iterable[KeptElement]) -> Iterator[tuple[Element, str, bool]]:
+def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Element, str, bool]]:
     """What memory is filled with, while the agent learns what else there is to know of each."""
     for element, declared, outdated, fault in kept:
         if fault:
@@ -48,7 +48,7 @@ def _noted(agent: Agent, kept: Iterable[KeptElement]) -> Iterator[tuple[Element,
         yield element, declared, outdated
 
 
-def restore_runs(agent: Agent, store: Store) -> None:
+def restore_runs(agent: AgentState, store: Store) -> None:
     """Bring the runs back: those under way whole, those that are over by their row alone."""
     for row in store.runs():
         run = _run_of(row)
@@ -75,14 +75,14 @@ def restore_runs(agent: Agent, store: Store) -> None:
         try:
             deed = decode_deed(data)
         except UnreadableError as error:
-            agent.losses.append(LostDeed(str(error), identifier, at))
+            agent.losses.append(LostJob(str(error), identifier, at))
             continue
         agent.moments.push(at, (0, identifier), deed)
-        if isinstance(deed, Forgetting) and deed.run in agent.runs:
+        if isinstance(deed, ForgetRun) and deed.run in agent.runs:
             agent.runs[deed.run].decays = True
 
 
-def render(agent: Agent, store: Store, eid: int) -> Element:
+def render(agent: AgentState, store: Store, eid: int) -> Element:
     """A run as an element of memory, rendered once for each version of its state (N2)."""
     run = agent.runs[eid]
     if run.shown is None or run.shown[0] != run.version:
@@ -104,7 +104,7 @@ def _outline(run: Run) -> bytes:
     return etree.tostring(root, encoding="utf-8")
 
 
-def _nest(agent: Agent, run: Run) -> None:
+def _nest(agent: AgentState, run: Run) -> None:
     """What was nearest to the calling step stands in the call, not in the row of the run."""
     parent = agent.active.get(run.caller.run) if run.caller is not None else None
     call = parent.calls.get(run.caller.call) if parent is not None and run.caller is not None else None

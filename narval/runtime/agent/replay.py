@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from narval.definitions.kinds import read_definition
-from narval.engines.commands import Abandon, Call, Release, Reserve, Unwake, Unwatch, Wake, Watch
+from narval.engines.commands import Call, CancelCall, CancelTimer, Release, Reserve, SetTimer, Unwatch, Watch
 from narval.errors import NarvalError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance
 from narval.runtime.store.store import Store
 
 
-def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) -> None:
+def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance]) -> None:
     """The state of a run, and what it waits for, from snapshot, journal, and entries not committed yet.
 
     Raises UnreadableError, and then the run has no state.
@@ -40,10 +40,10 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
             run.calls[command.call] = command
         elif isinstance(command, Watch):
             agent.watch(run, command)
-        elif isinstance(command, Wake):
+        elif isinstance(command, SetTimer):
             run.wakes[command.wake] = command
             agent.moments.push(command.at, (run.eid, command.wake), None)
-        elif isinstance(command, Abandon):
+        elif isinstance(command, CancelCall):
             run.abandoned[command.call] = None
         elif isinstance(command, Reserve):
             memory = agent.memory
@@ -52,7 +52,7 @@ def rebuild(agent: Agent, store: Store, run: Run, pending: Iterable[Advance]) ->
             agent.memory.reserved.update(run.reserved)
 
 
-def state_of(agent: Agent, store: Store, run: Run) -> Any:
+def state_of(agent: AgentState, store: Store, run: Run) -> Any:
     """The state of a run; of one that is over, from the journal."""
     if run.state is not None:
         return run.state
@@ -62,7 +62,7 @@ def state_of(agent: Agent, store: Store, run: Run) -> Any:
     return replay.state
 
 
-def as_far_as_readable(agent: Agent, store: Store, run: Run) -> tuple[Any, Any]:
+def as_far_as_readable(agent: AgentState, store: Store, run: Run) -> tuple[Any, Any]:
     """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
     try:
         replay = _Replay(agent, store, run)
@@ -71,7 +71,7 @@ def as_far_as_readable(agent: Agent, store: Store, run: Run) -> tuple[Any, Any]:
     return replay.definition, replay.state
 
 
-def definition_of(agent: Agent, store: Store, run: Run) -> Any:
+def definition_of(agent: AgentState, store: Store, run: Run) -> Any:
     """The version of the definition that a run began with."""
     if run.definition is not None:
         return run.definition
@@ -94,7 +94,7 @@ def definition_of(agent: Agent, store: Store, run: Run) -> Any:
 def in_force(run: Run) -> list[codec.Tracked]:
     """The commands of a run whose effect goes on: what a snapshot keeps beside the state."""
     tracked: list[codec.Tracked] = [*run.calls.values(), *run.watches.values(), *run.wakes.values()]
-    tracked += [Abandon(call) for call in run.abandoned]
+    tracked += [CancelCall(call) for call in run.abandoned]
     return [*tracked, Reserve(tuple(run.reserved))] if run.reserved else tracked
 
 
@@ -104,7 +104,7 @@ class _Replay:
     `fault` says why it ends before the journal does: then the state is that of the entry before.
     """
 
-    def __init__(self, agent: Agent, store: Store, run: Run) -> None:
+    def __init__(self, agent: AgentState, store: Store, run: Run) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
         self.definition = definition_of(agent, store, run)
         self.state = run.engine.begin(run.eid, self.definition)
@@ -145,11 +145,11 @@ class _Replay:
         self.entries += 1
         if what == "Returned":
             self.force.pop((Call, event["call"]), None)
-            self.force.pop((Abandon, event["call"]), None)
-        elif what == "Begun" and isinstance(call := self.force.get((Call, event["call"])), Call):
+            self.force.pop((CancelCall, event["call"]), None)
+        elif what == "CallStarting" and isinstance(call := self.force.get((Call, event["call"])), Call):
             self.force[Call, call.call] = msgspec.structs.replace(call, begun=True)
-        elif what == "Woken":
-            self.force.pop((Wake, event["wake"]), None)
+        elif what == "TimerFired":
+            self.force.pop((SetTimer, event["wake"]), None)
         for change in changes:
             self.engine.apply(self.state, change)
         for command in commands:
@@ -164,12 +164,12 @@ def _track(force: dict[tuple[type, str], codec.Tracked], command: codec.Tracked)
         force[Watch, command.watch] = command
     elif isinstance(command, Unwatch):
         force.pop((Watch, command.watch), None)
-    elif isinstance(command, Wake):
-        force[Wake, command.wake] = command
-    elif isinstance(command, Unwake):
-        force.pop((Wake, command.wake), None)
-    elif isinstance(command, Abandon):
-        force[Abandon, command.call] = command
+    elif isinstance(command, SetTimer):
+        force[SetTimer, command.wake] = command
+    elif isinstance(command, CancelTimer):
+        force.pop((SetTimer, command.wake), None)
+    elif isinstance(command, CancelCall):
+        force[CancelCall, command.call] = command
     elif isinstance(command, Reserve | Release):
         held = force.get((Reserve, ""))
         eids = dict.fromkeys(held.eids if isinstance(held, Reserve) else ())

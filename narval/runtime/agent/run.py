@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from narval.definitions.library import Library
-from narval.engines.commands import Call, Wake, Watch
+from narval.engines.commands import Call, SetTimer, Watch
 from narval.engines.engine import Engine
 from narval.engines.events import Caller
 from narval.memory.elements.element import Element, Origin
@@ -47,7 +47,7 @@ class Run(msgspec.Struct, eq=False):
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
     abandoned: dict[str, None] = msgspec.field(default_factory=dict)
     watches: dict[str, Watch] = msgspec.field(default_factory=dict)
-    wakes: dict[str, Wake] = msgspec.field(default_factory=dict)
+    wakes: dict[str, SetTimer] = msgspec.field(default_factory=dict)
     version: int = 0
     shown: tuple[int, Element] | None = None
     entries: int = 0

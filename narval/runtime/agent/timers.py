@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Moments(Generic[Key, Value]):
+class TimerQueue(Generic[Key, Value]):
     """Moments waited for, each under a key: the nearest is known at once, any can be given up.
 
     The heap has each moment once, with all who wait for it: ten thousand plans that wait for seven o'clock

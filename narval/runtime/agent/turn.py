@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.events import (
-    Begun,
     Caller,
+    CallStarting,
     Cancelled,
     Event,
     Matched,
@@ -26,7 +26,7 @@ from narval.engines.events import (
     Resume,
     Returned,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.engines.registry import engine_of, runnable
 from narval.errors import ActionError, StoreError, UnreadableError
@@ -37,10 +37,10 @@ from narval.memory.elements.control_elements import ACTED, CONTROLS, QUIT
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.memory.elements.error_element import make_error
 from narval.memory.patterns.pattern import Bound
-from narval.memory.retention import Idle
-from narval.runtime.agent.agent import PROCESS, Agent, WatchKey
+from narval.memory.retention import IdleTracker
+from narval.runtime.agent.agent import PROCESS, AgentState, WatchKey
 from narval.runtime.agent.effects import AFTERWARDS, AT_ONCE
-from narval.runtime.agent.jobs import Deed, encode_deed
+from narval.runtime.agent.jobs import Job, encode_deed
 from narval.runtime.agent.replay import as_far_as_readable, in_force, rebuild
 from narval.runtime.agent.run import Run
 from narval.runtime.home.schemas import Schemas
@@ -51,14 +51,14 @@ from narval.runtime.store.store import Store
 log = logging.getLogger("narval.turn")
 
 
-_BACK = (Returned, Produced, Begun)
+_BACK = (Returned, Produced, CallStarting)
 
 
 class Turn:
     """What happens between two commits."""
 
     def __init__(
-        self, agent: Agent, store: Store, schemas: Schemas, at: float, *, asleep: bool = False
+        self, agent: AgentState, store: Store, schemas: Schemas, at: float, *, asleep: bool = False
     ) -> None:
         self.agent, self.store, self.schemas, self.at = agent, store, schemas, at
         self.asleep = asleep
@@ -249,7 +249,7 @@ class Turn:
             run.calls.pop(event.call, None)
             if run.abandoned:
                 run.abandoned.pop(event.call, None)
-        elif isinstance(event, Begun):
+        elif isinstance(event, CallStarting):
             run.calls[event.call] = replace(run.calls[event.call], begun=True)
         for command in wished:
             effect = AFTERWARDS.get(type(command))
@@ -314,7 +314,7 @@ class Turn:
         """The run fails where it stands; the others go on."""
         eid = self.add(make_error(kind, message, plan=run.eid, recipe=run.name), Origin(run.eid), held=run)
         decided, wished = run.engine.broken(run.definition, run.state, event, self, eid)
-        given_up: list[Command] = [commands.Abandon(call) for call in run.calls]
+        given_up: list[Command] = [commands.CancelCall(call) for call in run.calls]
         self._record(run, event, decided, [*given_up, *wished])
 
     # --- what takes effect ----------------------------------------------------------------------------
@@ -405,7 +405,7 @@ class Turn:
             self.memory.declared[new.eid] = key
             self.change(changes.Undeclared((eid,)))
 
-    def wake(self, run_eid: int, event: Woken) -> None:
+    def wake(self, run_eid: int, event: TimerFired) -> None:
         """A moment has come for a run."""
         run = self.agent.active.get(run_eid)
         if run is not None and run.wakes.pop(event.wake, None) is not None:
@@ -500,7 +500,7 @@ class Turn:
         self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume, given)))
         return run
 
-    def later(self, at: float, deed: Deed) -> None:
+    def later(self, at: float, deed: Job) -> None:
         """Something to be done at a moment, whoever runs then."""
         self.agent.sequence += 1
         identifier = str(self.agent.sequence)
@@ -508,7 +508,7 @@ class Turn:
         self.agent.moments.push(at, (0, identifier), deed)
 
 
-def _note_use(idle: Idle, fact: Change, at: float) -> None:
+def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:
     if isinstance(fact, changes.Added):
         idle.added(fact.element.eid, at)
     elif isinstance(fact, changes.Held | changes.Used | changes.Reserved):

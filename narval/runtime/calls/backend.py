@@ -12,13 +12,13 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from narval.engines.commands import Program
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import CurrentCall
 
 Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script"]
 Inputs = Mapping[str, Element | list[Element] | None]
-Produced = Callable[[list[Raw]], Awaitable[None]]
+Produced = Callable[[list[OutputElement]], Awaitable[None]]
 Announce = Callable[[Callable[[], None]], None]
 """Says that a call is about to be begun; when that is recorded, what it was given is called."""
 
@@ -59,8 +59,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     `value` is plain data: of a program its status and last lines, of a node what it left.
     """
 
-    elements: list[Raw] = []
-    problem: Problem | None = None
+    elements: list[OutputElement] = []
+    problem: Failure | None = None
     abandoned: bool = False
     value: dict[str, Any] | None = None
 
@@ -76,7 +76,7 @@ class Counts(msgspec.Struct, frozen=True):
     worker_restarts: int
 
 
-class Work:
+class RunningCall:
     """One call in its place: it begins once, is answered once, and may be given up in between.
 
     It has *begun* when it has its place, and is *under way* when its code runs: in between, a call that must
@@ -91,7 +91,7 @@ class Work:
         self,
         task: Task,
         call: CurrentCall,
-        done: Callable[[Work, Outcome], None],
+        done: Callable[[RunningCall, Outcome], None],
         produced: Produced,
         announce: Announce | None = None,
         *,
@@ -104,7 +104,7 @@ class Work:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(
-        self, loop: asyncio.AbstractEventLoop, expire: Callable[[Work], None], go: Callable[[], None]
+        self, loop: asyncio.AbstractEventLoop, expire: Callable[[RunningCall], None], go: Callable[[], None]
     ) -> None:
         """The time limit runs from now, not from when the call was asked for; `expire` is told of its end.
 
@@ -137,10 +137,10 @@ class Work:
     def expired(self) -> Outcome:
         """The outcome of a call that outlived its time limit."""
         message = f"{self.task.action} did not come back within {self.task.timeout:g} s"
-        return Outcome(problem=Problem("timeout", message))
+        return Outcome(problem=Failure("timeout", message))
 
 
-class Place(Protocol):
+class Backend(Protocol):
     """Where calls are answered. All of it is used on the loop's thread."""
 
     @property
@@ -151,10 +151,10 @@ class Place(Protocol):
     def given_up(self) -> int:
         """Calls given up whose code still runs."""
 
-    def start(self, work: Work) -> None:
+    def start(self, work: RunningCall) -> None:
         """Answer a call, now or when there is room."""
 
-    def abandon(self, work: Work) -> None:
+    def abandon(self, work: RunningCall) -> None:
         """Give a call up: stop it as far as that is possible, and answer that it was abandoned."""
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError, ElementError, InternalError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
@@ -89,7 +89,7 @@ def file_of(task: Task) -> str:
     return task.module_path if code is None else str(code.co_filename)
 
 
-def elements(result: object) -> list[Raw]:
+def elements(result: object) -> list[OutputElement]:
     """What an action gave back: nothing, one thing, a list, or a dict by output id.
 
     Raises BadOutputError.
@@ -97,18 +97,18 @@ def elements(result: object) -> list[Raw]:
     if result is None:
         return []
     if isinstance(result, _WRITTEN):
-        return [Raw(_element(result, ""))]
+        return [OutputElement(_element(result, ""))]
     if isinstance(result, dict):
         return [raw for output, value in result.items() for raw in _of_output(output, value)]
-    return [Raw(_element(thing, place)) for place, thing in _things(result)]
+    return [OutputElement(_element(thing, place)) for place, thing in _things(result)]
 
 
-def _of_output(output: object, value: object) -> Iterator[Raw]:
+def _of_output(output: object, value: object) -> Iterator[OutputElement]:
     if not isinstance(output, str):
         raise BadOutputError(f"expected the keys of the dict to be output ids, got {_shown(output)}")
     for place, thing in _things(value):
         where = f"output {output!r}" + (f", {place}" if place else "")
-        yield Raw(_element(thing, where), output)
+        yield OutputElement(_element(thing, where), output)
 
 
 def _things(value: object) -> Iterator[tuple[str, object]]:
@@ -140,7 +140,7 @@ def _element(thing: object, place: str) -> bytes:
     raise BadOutputError(f"{prefix}{_WANTED}, got {_shown(thing)}")
 
 
-def problem(error: BaseException, file: str, home: Path | None = None) -> Problem:
+def problem(error: BaseException, file: str, home: Path | None = None) -> Failure:
     """Why a call failed, in words for the author of the action; `detail` shows the lines of `file` passed."""
     if isinstance(error, ActionError):
         kind, message = error.kind, _text(error)
@@ -151,7 +151,7 @@ def problem(error: BaseException, file: str, home: Path | None = None) -> Proble
         )
     else:
         kind, message = type(error).__name__, _text(error) or type(error).__name__
-    return Problem(
+    return Failure(
         xml_safe(str(kind)),
         xml_safe(message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"),
         "" if isinstance(error, BadOutputError) else xml_safe(_lines(error.__traceback__, file, home)),

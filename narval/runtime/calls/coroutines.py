@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from narval.engines.events import Problem
-from narval.runtime.calls.backend import ABANDONED, Outcome, Work
+from narval.engines.events import Failure
+from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.runtime.calls.conversion import BadOutputError, arguments, elements, file_of, function_of, problem
 from narval.runtime.calls.output_capture import end_prints
 
@@ -22,16 +22,16 @@ class Coroutines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         self._loop, self._patience = loop, patience
-        self._running: dict[Work, asyncio.Task[Outcome]] = {}
-        self._verdicts: dict[Work, Outcome] = {}
-        self._patiences: dict[Work, asyncio.TimerHandle] = {}
+        self._running: dict[RunningCall, asyncio.Task[Outcome]] = {}
+        self._verdicts: dict[RunningCall, Outcome] = {}
+        self._patiences: dict[RunningCall, asyncio.TimerHandle] = {}
         self.given_up = 0
 
-    def start(self, work: Work) -> None:
+    def start(self, work: RunningCall) -> None:
         """Answer a call; it begins at the loop's next round."""
         work.begin(self._loop, self.expire, partial(self._run, work))
 
-    def _run(self, work: Work) -> None:
+    def _run(self, work: RunningCall) -> None:
         coroutine = self._answer(work)
         task = self._loop.create_task(
             coroutine, name=f"narval call {work.task.call}", context=work.call.context()
@@ -39,7 +39,7 @@ class Coroutines:
         self._running[work] = task
         task.add_done_callback(partial(self._ended, work))
 
-    def abandon(self, work: Work) -> None:
+    def abandon(self, work: RunningCall) -> None:
         """Cancel a call."""
         self._stop(work, ABANDONED)
 
@@ -56,7 +56,7 @@ class Coroutines:
                 asyncio._unregister_task(task)  # else the loop would wait for it when it is closed, for ever
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
 
-    async def _answer(self, work: Work) -> Outcome:
+    async def _answer(self, work: RunningCall) -> Outcome:
         """What a call comes to; only a cancellation and Ctrl-C pass through."""
         try:
             if work.task.where == "source":
@@ -70,7 +70,7 @@ class Coroutines:
         finally:
             end_prints(work.task.call)
 
-    async def _stream(self, work: Work) -> None:
+    async def _stream(self, work: RunningCall) -> None:
         """Hand on what a source yields; it goes on when that has been recorded."""
         generator = function_of(work.task)(**arguments(work.task.inputs))
         if not hasattr(generator, "__aiter__"):
@@ -85,11 +85,11 @@ class Coroutines:
         finally:
             await generator.aclose()
 
-    def expire(self, work: Work) -> None:
+    def expire(self, work: RunningCall) -> None:
         """The time of a call is over."""
         self._stop(work, work.expired())
 
-    def _stop(self, work: Work, verdict: Outcome) -> None:
+    def _stop(self, work: RunningCall, verdict: Outcome) -> None:
         if work not in self._running:
             work.answer(verdict)
         elif work not in self._verdicts:
@@ -97,12 +97,12 @@ class Coroutines:
             self._running[work].cancel()
             self._patiences[work] = self._loop.call_later(self._patience, self._give_up, work)
 
-    def _give_up(self, work: Work) -> None:
+    def _give_up(self, work: RunningCall) -> None:
         if work in self._running and not work.over:
             self.given_up += 1
             work.answer(self._verdicts[work])
 
-    def _ended(self, work: Work, task: asyncio.Task[Outcome]) -> None:
+    def _ended(self, work: RunningCall, task: asyncio.Task[Outcome]) -> None:
         del self._running[work]
         verdict = self._verdicts.pop(work, None)
         if verdict is not None:
@@ -112,6 +112,6 @@ class Coroutines:
         elif verdict is not None:
             work.answer(verdict)
         elif task.cancelled():
-            work.answer(Outcome(problem=Problem("CancelledError", "the action cancelled itself")))
+            work.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))
         elif task.exception() is None:
             work.answer(task.result())

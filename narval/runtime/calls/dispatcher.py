@@ -21,12 +21,12 @@ from narval.definitions.action.definition import Action
 from narval.definitions.library import Definition, Library
 from narval.definitions.process.code import Code
 from narval.definitions.transform.definition import Transform
-from narval.engines.commands import Abandon, Call, Outer
-from narval.engines.events import Begun, Caller, Cancelled, Problem, Produced, Raw, Returned
+from narval.engines.commands import Call, CancelCall, Outer
+from narval.engines.events import Caller, CallStarting, Cancelled, Failure, OutputElement, Produced, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
@@ -39,12 +39,12 @@ from narval.runtime.home.modules import Lease, key_of
 log = logging.getLogger("narval.perform")
 
 Post = Callable[[Delivery | Request], None]
-INTERRUPTED = Problem(
+INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
 
-class Modules(NamedTuple):
+class LoadedModules(NamedTuple):
     """What the actions and other code of a library are made of; `leases` keep their modules importable."""
 
     functions: Mapping[str, Callable[..., Any]]
@@ -72,7 +72,7 @@ _UNLIMITED = frozenset({"source", "program"})
 """What may go on for ever unless its step or state says otherwise: others have the limit of the home."""
 
 
-class Performer:
+class Dispatcher:
     """Performs the commands of one agent.
 
     `functions` are the Python functions of actions by full name, `sources` the text of the module of each;
@@ -81,7 +81,7 @@ class Performer:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentState,
         executor: Executor,
         post: Post,
         *,
@@ -92,7 +92,7 @@ class Performer:
         self.agent, self.executor = agent, executor
         self.functions: Mapping[str, Callable[..., Any]] = {}
         self.sources: Mapping[str, bytes] = {}
-        self._code: WeakKeyDictionary[Library, Modules] = WeakKeyDictionary()
+        self._code: WeakKeyDictionary[Library, LoadedModules] = WeakKeyDictionary()
         self.stubs: dict[str, Callable[..., Any]] = {}
         self._prepared: WeakKeyDictionary[Library, _Targets] = WeakKeyDictionary()
         self._prepared_last: Library | None = None
@@ -121,7 +121,7 @@ class Performer:
         try:
             if isinstance(command, Call):
                 return self._calls[command.kind](run, command)
-            if isinstance(command, Abandon):
+            if isinstance(command, CancelCall):
                 self._abandon(run, command)
             return None  # whoever asked has an Answer from the turn, and is told once that is recorded
         except Exception as error:
@@ -162,19 +162,19 @@ class Performer:
         """Whether some call may yet go on by itself: a source that has caught up waits for the world."""
         return not all(self.executor.caught_up(call) for call in self._flying)
 
-    def use(self, library: Library, code: Modules) -> None:
+    def use(self, library: Library, code: LoadedModules) -> None:
         """From now on this is the code of the library's actions; older code is kept while runs need it."""
         self.functions, self.sources = code.functions, code.sources
         self._code[library] = code
         self._forget_prepared()
 
-    def _code_of(self, run: Run, definition: Definition) -> Modules:
+    def _code_of(self, run: Run, definition: Definition) -> LoadedModules:
         """The modules that belong to a version of an action, or of other code."""
         if run.library is not None and run.library.get(definition.kind, definition.full_name) is definition:
             code = self._code.get(run.library)
             if code is not None:
                 return code
-        return Modules(self.functions, self.sources)
+        return LoadedModules(self.functions, self.sources)
 
     def function_of(self, run: Run, definition: Definition) -> Any:
         """The function or class of code that modules declare, in the version that counts; or None."""
@@ -190,7 +190,7 @@ class Performer:
 
     def _program(self, run: Run, call: Call) -> Returned | None:
         inputs = self._inputs(call, _A_PROGRAM)
-        if isinstance(inputs, Problem):
+        if isinstance(inputs, Failure):
             return _refused(call, inputs)
         self._begin_task(run, call, self._task(run, call, _A_PROGRAM, inputs))
         return None
@@ -199,9 +199,9 @@ class Performer:
         """An action is called, or a stylesheet applied."""
         prepared = self._prepare(run, call)
         if prepared is None:
-            return _refused(call, Problem("unknown-target", f"there is no {call.kind} named {call.name}"))
+            return _refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
         inputs = self._inputs(call, prepared) if prepared.inputs else {}
-        if isinstance(inputs, Problem):
+        if isinstance(inputs, Failure):
             return _refused(call, inputs)
         if prepared.inline and (outcome := self._at_once(run, call, prepared.task, inputs)) is not None:
             return _returned(call.call, outcome)
@@ -225,7 +225,7 @@ class Performer:
         code = self.function_of(run, definition) if definition is not None else None
         if not isinstance(definition, Code) or code is None:
             return _refused(
-                call, Problem("unknown-target", f"there is no node type named {call.name}", final=True)
+                call, Failure("unknown-target", f"there is no node type named {call.name}", final=True)
             )
         timeout = call.timeout if call.timeout is not None else self.timeout
         stub = self.stubs.get(call.name)
@@ -235,7 +235,7 @@ class Performer:
         try:
             node = node_task(run, call, definition, code, timeout)
         except ActionError as error:
-            return _refused(call, Problem(error.kind, str(error), final=error.final))
+            return _refused(call, Failure(error.kind, str(error), final=error.final))
         source = self._code_of(run, definition).sources.get(definition.path)
         return self._begin_node(run, call, node, self._path_of(definition), definition.function, source)
 
@@ -352,7 +352,7 @@ class Performer:
             home=self._home,
         )
 
-    def _inputs(self, call: Call, prepared: _Prepared) -> Given | Problem:
+    def _inputs(self, call: Call, prepared: _Prepared) -> Given | Failure:
         """The elements a call is given, by input id; or what is wrong, if one is not there any more."""
         given: Given = {each: [] if each in prepared.lists else None for each in prepared.inputs}
         for slot, eids in call.inputs:
@@ -360,7 +360,7 @@ class Performer:
             for eid in eids:
                 element = self.agent.memory.element(eid)
                 if element is None:
-                    return Problem("forgotten", f"element {eid} was forgotten", final=True)
+                    return Failure("forgotten", f"element {eid} was forgotten", final=True)
                 elements.append(element)
             # A step may have tightened a list to one element (N14): the function still gets a list.
             given[slot] = elements if slot in call.listed or slot in prepared.lists else elements[0]
@@ -368,7 +368,7 @@ class Performer:
 
     def _announce(self, run: Run, call: str, go: Callable[[], None]) -> None:
         """A call that must not be made twice is begun when the next daemon would know that it was (N29)."""
-        self._post(Delivery(run.eid, Begun(0, 0.0, call), partial(self._begin, run, call, go)))
+        self._post(Delivery(run.eid, CallStarting(0, 0.0, call), partial(self._begin, run, call, go)))
 
     def _begin(self, run: Run, call: str, go: Callable[[], None], error: BaseException | None) -> None:
         asked = run.calls.get(call)
@@ -386,7 +386,7 @@ class Performer:
         self._flying.discard(self.outside_id(call))
         self._post(Delivery(run, _returned(call, outcome)))
 
-    async def _produced(self, run: int, call: str, elements: list[Raw]) -> None:
+    async def _produced(self, run: int, call: str, elements: list[OutputElement]) -> None:
         """A source has elements: it goes on when they are recorded (N36)."""
         recorded = asyncio.get_running_loop().create_future()
         event = Produced(0, 0.0, call, tuple(elements))
@@ -395,7 +395,7 @@ class Performer:
 
     # --- the others -----------------------------------------------------------------------------------
 
-    def _abandon(self, run: Run, command: Abandon) -> None:
+    def _abandon(self, run: Run, command: CancelCall) -> None:
         child = self.agent.by_call.get(command.call)
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
@@ -416,7 +416,7 @@ def _begin(run: Run, call: Call, turn: Turn) -> None:
     caller = Caller(run.eid, call.step, call.call, call.near)
     environment: Any = (call.about or {}).get("environment")
     if turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment) is None:
-        problem = Problem("unknown-target", f"there is no {call.kind} named {call.name}")
+        problem = Failure("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
 
 
@@ -426,13 +426,13 @@ def _returned(call: str, outcome: Outcome) -> Returned:
     return Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
 
 
-def _refused(call: Call, problem: Problem) -> Returned:
+def _refused(call: Call, problem: Failure) -> Returned:
     """A call could not be made."""
     return Returned(0, 0.0, call.call, problem=problem)
 
 
-def _unmade(error: Exception) -> Problem:
-    return Problem("internal-error", f"narval could not make the call: {error!r}")
+def _unmade(error: Exception) -> Failure:
+    return Failure("internal-error", f"narval could not make the call: {error!r}")
 
 
 def _finish(

@@ -7,18 +7,27 @@ import math
 from collections.abc import Callable
 
 from narval.errors import InternalError
-from narval.runtime.calls.backend import Announce, Counts, Inputs, Outcome, Place, Produced, Task, Work
+from narval.runtime.calls.backend import (
+    Announce,
+    Backend,
+    Counts,
+    Inputs,
+    Outcome,
+    Produced,
+    RunningCall,
+    Task,
+)
 from narval.runtime.calls.context import CurrentCall
 from narval.runtime.calls.coroutines import Coroutines
 from narval.runtime.calls.inline import answer_at_once
-from narval.runtime.calls.programs.backend import Programs
-from narval.runtime.calls.simulated_sleep import Naps
+from narval.runtime.calls.programs.backend import ProgramBackend
+from narval.runtime.calls.simulated_sleep import SimulatedSleeps
 from narval.runtime.calls.threads import Threads
 from narval.runtime.calls.workers.pool import Workers
-from narval.runtime.home.settings import Limits
+from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
 
-__all__ = ["Counts", "Executor", "Limits", "Outcome", "Task"]
+__all__ = ["CallLimits", "Counts", "Executor", "Outcome", "Task"]
 
 Done = Callable[[Outcome], None]
 
@@ -32,18 +41,18 @@ class Executor:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: CallLimits | None = None,
         on_caught_up: Callable[[str], None] | None = None,
         clock: Clock | None = None,
-        programs: Programs | None = None,
+        programs: ProgramBackend | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or CallLimits()
         loop = asyncio.get_running_loop()
         self._threads = Threads(loop, limits.threads)
         self._workers = Workers(loop, limits)
         self._coroutines = Coroutines(loop, limits.patience)
-        self.programs = programs or Programs(loop)
-        self._places: dict[str, Place] = {
+        self.programs = programs or ProgramBackend(loop)
+        self._places: dict[str, Backend] = {
             "thread": self._threads,
             "worker": self._workers,
             "transform": self._workers,
@@ -52,12 +61,12 @@ class Executor:
             "source": self._coroutines,
             "program": self.programs,
         }
-        self._all: tuple[Place, ...] = (self._threads, self._workers, self._coroutines, self.programs)
+        self._all: tuple[Backend, ...] = (self._threads, self._workers, self._coroutines, self.programs)
         self._loop = loop
         self.on_caught_up = on_caught_up or _nobody
         self._clock = clock or SystemClock()
-        self._naps = Naps(self._clock) if isinstance(clock, SimulatedClock) else None
-        self._calls: dict[str, tuple[Work, Done]] = {}
+        self._naps = SimulatedSleeps(self._clock) if isinstance(clock, SimulatedClock) else None
+        self._calls: dict[str, tuple[RunningCall, Done]] = {}
         self._is_closing = False
         self._ended = asyncio.Event()
 
@@ -89,7 +98,7 @@ class Executor:
             listener=self._heard if task.where == "source" else None,
             nap=self._nap if self._naps is not None else None,
         )
-        work = Work(task, current, self._done, produced, announce, since=self._clock.now())
+        work = RunningCall(task, current, self._done, produced, announce, since=self._clock.now())
         self._calls[task.call] = (work, done)
         self._places[task.where].start(work)
 
@@ -132,7 +141,7 @@ class Executor:
         for place in self._all:
             await place.close()
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: CallLimits) -> None:
         """Keep to other limits from now on: what is under way goes on."""
         self._threads.limit(limits.threads)
         self._workers.limit(limits)
@@ -222,13 +231,13 @@ class Executor:
             except TimeoutError:
                 return
 
-    def _done(self, work: Work, outcome: Outcome) -> None:
+    def _done(self, work: RunningCall, outcome: Outcome) -> None:
         found = self._calls.pop(work.task.call, None)
         self._ended.set()
         if found is not None:
             found[1](outcome)
 
-    def _abandon(self, work: Work) -> None:
+    def _abandon(self, work: RunningCall) -> None:
         if not work.over and work.task.call in self._calls:
             self._places[work.task.where].abandon(work)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from narval.runtime.calls.backend import Work
+from narval.runtime.calls.backend import RunningCall
 
 
 class Waiting:
@@ -17,19 +17,19 @@ class Waiting:
     __slots__ = ("_count", "_families")
 
     def __init__(self) -> None:
-        self._families: OrderedDict[int, OrderedDict[Work, None]] = OrderedDict()
+        self._families: OrderedDict[int, OrderedDict[RunningCall, None]] = OrderedDict()
         """By family, the one whose turn it is in front; none is empty."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, work: Work) -> None:
+    def add(self, work: RunningCall) -> None:
         """A call waits, behind those of its family."""
         self._families.setdefault(work.task.family, OrderedDict())[work] = None
         self._count += 1
 
-    def next(self) -> Work:
+    def next(self) -> RunningCall:
         """The call whose turn it is, which waits no longer; then it is the next family's turn."""
         family, calls = self._families.popitem(last=False)
         work, _ = calls.popitem(last=False)
@@ -38,7 +38,7 @@ class Waiting:
         self._count -= 1
         return work
 
-    def remove(self, work: Work) -> None:
+    def remove(self, work: RunningCall) -> None:
         """A call waits no longer."""
         calls = self._families[work.task.family]
         del calls[work]

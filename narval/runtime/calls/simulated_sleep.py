@@ -13,7 +13,7 @@ from itertools import count
 from narval.runtime.system.clock import Clock
 
 
-class Naps:
+class SimulatedSleeps:
     """Who sleeps, and until when."""
 
     __slots__ = ("_asleep", "_clock", "_heap", "_order")

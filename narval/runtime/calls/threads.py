@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 
-from narval.engines.events import Problem
-from narval.runtime.calls.backend import ABANDONED, Outcome, Work
+from narval.engines.events import Failure
+from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.fair_queue import Waiting
 
@@ -24,8 +24,10 @@ class _Thread:
 
     __slots__ = ("_heard", "_loop", "inbox")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[Work, Outcome], None]) -> None:
-        self.inbox: SimpleQueue[Work | None] = SimpleQueue()
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, heard: Callable[[RunningCall, Outcome], None]
+    ) -> None:
+        self.inbox: SimpleQueue[RunningCall | None] = SimpleQueue()
         self._loop, self._heard = loop, heard
         threading.Thread(target=self._live, name="narval-action", daemon=True).start()
 
@@ -46,8 +48,8 @@ class Threads:
         self._loop, self._most = loop, most
         self._waiting = Waiting()
         self._idle: list[_Thread] = []
-        self._busy: dict[Work, _Thread] = {}
-        self._given_up: set[Work] = set()
+        self._busy: dict[RunningCall, _Thread] = {}
+        self._given_up: set[RunningCall] = set()
 
     @property
     def queued(self) -> int:
@@ -64,12 +66,12 @@ class Threads:
         self._most = most
         self._hand_out()
 
-    def start(self, work: Work) -> None:
+    def start(self, work: RunningCall) -> None:
         """Answer a call as soon as a thread is free."""
         self._waiting.add(work)
         self._hand_out()
 
-    def abandon(self, work: Work) -> None:
+    def abandon(self, work: RunningCall) -> None:
         """Take a call out of the queue, or leave its thread to itself."""
         if work in self._busy:
             self._give_up(work, ABANDONED)
@@ -91,13 +93,13 @@ class Threads:
             except RuntimeError as error:  # the system has no room for another thread
                 if self._busy:
                     return
-                self._waiting.next().answer(Outcome(problem=Problem("no-thread", str(error))))
+                self._waiting.next().answer(Outcome(problem=Failure("no-thread", str(error))))
                 continue
             work = self._waiting.next()
             self._busy[work] = thread
             work.begin(self._loop, self._expire, partial(thread.inbox.put, work))
 
-    def _heard(self, work: Work, outcome: Outcome) -> None:
+    def _heard(self, work: RunningCall, outcome: Outcome) -> None:
         thread = self._busy.pop(work, None)
         if thread is None:
             self._given_up.discard(work)
@@ -109,10 +111,10 @@ class Threads:
         work.answer(outcome)
         self._hand_out()
 
-    def _expire(self, work: Work) -> None:
+    def _expire(self, work: RunningCall) -> None:
         self._give_up(work, work.expired())
 
-    def _give_up(self, work: Work, outcome: Outcome) -> None:
+    def _give_up(self, work: RunningCall, outcome: Outcome) -> None:
         thread = self._busy.pop(work)
         if work.under_way:
             thread.inbox.put(None)

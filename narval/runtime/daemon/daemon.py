@@ -25,24 +25,24 @@ from narval.errors import (
 )
 from narval.memory.elements.control_elements import ACTED
 from narval.memory.elements.error_element import read_error
-from narval.memory.retention import Idle
-from narval.runtime.agent.agent import Agent
-from narval.runtime.agent.damage_report import own_up
+from narval.memory.retention import IdleTracker
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
-from narval.runtime.agent.jobs import Deed, Forgetting
+from narval.runtime.agent.jobs import ForgetRun, Job
 from narval.runtime.agent.loop import Loop, Request
 from narval.runtime.agent.recovery import restore, restore_runs
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.dispatcher import Modules, Performer
+from narval.runtime.calls.dispatcher import Dispatcher, LoadedModules
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
-from narval.runtime.calls.process_code.questions import Asking
+from narval.runtime.calls.process_code.questions import Questions
 from narval.runtime.calls.programs.backend import programs_of
 from narval.runtime.daemon.inbox import Inbox
-from narval.runtime.daemon.reload import Renewal
-from narval.runtime.daemon.waiters import Awaited, future, settle
-from narval.runtime.daemon.watcher import HotFiles, Seen, differences
+from narval.runtime.daemon.reload import Reload
+from narval.runtime.daemon.waiters import Waiters, future, settle
+from narval.runtime.daemon.watcher import FileWatcher, Seen, differences
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
@@ -85,7 +85,7 @@ class Summary(NamedTuple):
     idle: bool
     timed_out: bool
     failed: list[Run]
-    later: list[tuple[float, tuple[int, str], Deed | None]]
+    later: list[tuple[float, tuple[int, str], Job | None]]
 
 
 class Daemon:
@@ -112,12 +112,12 @@ class Daemon:
         self.quiet, self.model = quiet, model
         self.since = clock.now()
         self.loader = Loader(home.path if home is not None else None)
-        self.hot: HotFiles | None = None
+        self.hot: FileWatcher | None = None
         self._memory_faults: list[Fault] = []
         self.given: list[str | Path] = []
         """What was loaded besides the files of the home."""
         files = home or model
-        self.agent = Agent(loaded.library)
+        self.agent = AgentState(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
         self.executor = executor or Executor(
             settings.limits, clock=clock, programs=programs_of(files, quiet=quiet)
@@ -126,7 +126,7 @@ class Daemon:
             self.agent.is_up_to_date = self.executor.is_up_to_date
         self.executor.keep_output_of(self.agent.runs.__contains__)
         self.executor.on_caught_up = lambda call: self._ring()
-        self.performer = Performer(
+        self.performer = Dispatcher(
             self.agent,
             self.executor,
             self.post,
@@ -134,7 +134,7 @@ class Daemon:
             prefix=home.id if home is not None else "memory",
             timeout=settings.call_timeout,
         )
-        self.asking = Asking(self.performer.function_of)
+        self.asking = Questions(self.performer.function_of)
         self.agent.asking = partial(self.asking.ask, self.agent)
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not quiet)
@@ -144,7 +144,7 @@ class Daemon:
         )
         self.agent.history_entries = settings.history_entries
         if settings.forget_after is not None:
-            self.agent.idle = Idle(settings.forget_after)
+            self.agent.idle = IdleTracker(settings.forget_after)
         restore(self.agent, store)
         self.loop = Loop(
             self.agent,
@@ -157,7 +157,7 @@ class Daemon:
         )
         self._bell = asyncio.Event()
         self._alarm: Alarm | None = None
-        self._renewal = Renewal(self)
+        self._renewal = Reload(self)
         self._pumping = False
         self._stopping: asyncio.Task[None] | None = None
         self.on_stop: Callable[[], None] = lambda: None
@@ -168,7 +168,7 @@ class Daemon:
         """Seconds that a commit takes of late."""
         self._commit: asyncio.Future[None] | None = None
         self._failed: deque[Run] = deque(maxlen=FAILED_KEPT)
-        self._awaited = Awaited()
+        self._awaited = Waiters()
         self._ends = ExitStack()
 
     # --- opening and closing --------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Daemon:
         if at_start:
             for run in list(self.agent.unreadable):
                 turn.lose(self.agent.runs[run])
-            own_up(turn)
+            report_damage(turn)
         declare_library(turn, self.agent.library, self.loaded.sources, self.faults)
         if declared is not None:
             declare_memory(turn, declared)
@@ -269,7 +269,7 @@ class Daemon:
         if not self.quiet:
             import_engines(loaded.library)
         self.agent.library = loaded.library
-        self.performer.use(loaded.library, Modules(loaded.functions, loaded.sources, loaded.leases))
+        self.performer.use(loaded.library, LoadedModules(loaded.functions, loaded.sources, loaded.leases))
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -328,7 +328,7 @@ class Daemon:
             return self._stopped() or _past(deadline) or (until_idle and self.idle())
 
         await self._pump(over, deadline=deadline)
-        waiting = (each for each in self.agent.moments.waiting() if not isinstance(each[2], Forgetting))
+        waiting = (each for each in self.agent.moments.waiting() if not isinstance(each[2], ForgetRun))
         later = sorted(waiting, key=lambda each: each[:2])
         idle = self.idle()
         timed_out = _past(deadline) and not self._stopped() and not (until_idle and idle)
@@ -421,7 +421,7 @@ class Daemon:
                 self._ring,
                 durable=self.settings.durability == "power",
             )
-            self.hot = HotFiles(self.home.path, self.reload, self._ring, inbox)
+            self.hot = FileWatcher(self.home.path, self.reload, self._ring, inbox)
 
     async def reload(self, counts: Callable[[], bool] = lambda: True) -> bool:
         """Read the home again, and swap in what has changed in one turn; whether anything had.

@@ -28,8 +28,8 @@ from narval.memory.elements.element import Origin
 from narval.runtime.agent.turn import Turn
 from narval.runtime.home.loader import BACKUPS
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.system.file_events import Settling
-from narval.runtime.system.time_slice import Breath
+from narval.runtime.system.file_events import Debounce
+from narval.runtime.system.time_slice import TimeSlice
 
 log = logging.getLogger("narval.inbox")
 
@@ -50,7 +50,7 @@ _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
 Submit = Callable[[Callable[[Turn], Any]], Awaitable[Any]]
 
 
-class Refused(Exception):  # noqa: N818 - it carries a reason to where the file is set aside, and no further
+class RefusedFile(Exception):  # noqa: N818 - it carries a reason to where the file is set aside, and no further
     """Why a file is set aside, and where in it."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
@@ -94,7 +94,7 @@ class Inbox:
         self._folder, self._submit, self._schemas, self._rest = home / FOLDER, submit, schemas, rest
         self._recorded = self._last = int(meta.get(RECORDED, "0"))
         self._durable = durable
-        self._settling = Settling(SETTLE, MOST)
+        self._settling = Debounce(SETTLE, MOST)
         self._told: set[tuple[str, int]] = set()
         self.busy = True
         """Whether there may be something to take."""
@@ -137,7 +137,7 @@ class Inbox:
         try:
             elements = await asyncio.to_thread(_read, claim)
             await self._check(elements)
-        except Refused as refusal:
+        except RefusedFile as refusal:
             await asyncio.to_thread(self._set_aside, claim, refusal)
             return
         origin = Origin(0, claim.shown)
@@ -153,11 +153,11 @@ class Inbox:
 
     async def _check(self, elements: list[bytes]) -> None:
         """Raise Refused for the first element that its schema refuses (N7)."""
-        schemas, breath = self._schemas(), Breath()
+        schemas, breath = self._schemas(), TimeSlice()
         for each in elements:
             refusal = schemas.refusal(each)
             if refusal is not None:
-                raise Refused(f"refused by its schema: {refusal}")
+                raise RefusedFile(f"refused by its schema: {refusal}")
             await breath.take()
 
     # --- in a thread ----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class Inbox:
             _flush(self._folder, taken)
         return claim
 
-    def _set_aside(self, claim: Claim, refusal: Refused) -> None:
+    def _set_aside(self, claim: Claim, refusal: RefusedFile) -> None:
         """Put a file where people find it, its reason beside it: that first, so that it is never missing."""
         reason = f"{claim.shown}:{refusal.line}:{refusal.column}: {refusal.message}"
         folder = self._folder / REFUSED
@@ -236,17 +236,17 @@ def _read(claim: Claim) -> list[bytes]:
     except FileNotFoundError:
         return []
     if not stat.S_ISREG(found.st_mode):
-        raise Refused(f"expected a file, found {_what(found.st_mode)}")
+        raise RefusedFile(f"expected a file, found {_what(found.st_mode)}")
     if found.st_size > MAX_BYTES:
-        raise Refused(f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it")
+        raise RefusedFile(f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it")
     try:
         handle = os.open(claim.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
             return elements_of(file.read(MAX_BYTES + 1))
     except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from None
+        raise RefusedFile(f"cannot be read: {error.strerror}") from None
     except ElementError as error:
-        raise Refused(str(error), error.line, error.column) from None
+        raise RefusedFile(str(error), error.line, error.column) from None
 
 
 def _what(mode: int) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("narval.daemon")
 
 
-class Renewal:
+class Reload:
     """Reads the files of a home anew, and swaps in what has changed, within a turn."""
 
     def __init__(self, daemon: Daemon) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from narval.errors import NarvalError
 
 
-class Awaited:
+class Waiters:
     """Who waits for the ends of runs, and for the next turn."""
 
     __slots__ = ("_over", "_turned")

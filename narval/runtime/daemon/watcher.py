@@ -20,7 +20,7 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
-from narval.runtime.system.file_events import Notices, Settling
+from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
 
@@ -77,7 +77,7 @@ def differences(before: Loaded, after: Loaded) -> Iterator[str]:
             yield f"{path} is gone, and so are its definitions; runs that began with them keep them"
 
 
-class HotFiles:
+class FileWatcher:
     """Watches the files of a home, and has them read when they have been left alone for a moment."""
 
     def __init__(
@@ -88,8 +88,8 @@ class HotFiles:
         inbox: Inbox,
     ) -> None:
         self._read, self._rest, self._inbox = read, rest, inbox
-        self._settling = Settling(SETTLE, MOST)
-        self._notices = Notices(home, PARTS, self._hear)
+        self._settling = Debounce(SETTLE, MOST)
+        self._notices = FileEvents(home, PARTS, self._hear)
         self._degraded = False
         self._unread = True
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-hot-files")

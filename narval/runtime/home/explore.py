@@ -30,7 +30,7 @@ Progress = Callable[[str, int], None]
 """Told the name of what is explored and how many states were found, now and then."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class ExplorationReport(msgspec.Struct, frozen=True):
     """What was found out about one definition; `complete` says that nothing was left out."""
 
     name: str
@@ -48,7 +48,7 @@ def explore_home(
     most: int,
     seconds: float = SECONDS,
     progress: Progress = lambda name, states: None,
-) -> Iterator[Report]:
+) -> Iterator[ExplorationReport]:
     """A report on each definition that loads; on those of some files or folders, if given."""
     loaded = Loader(home.path).load()
     for library, definition in _chosen(home, loaded, [path.resolve() for path in paths]):
@@ -62,7 +62,7 @@ def explore_home(
             found, states, complete = findings(explored), explored.states, explored.complete
         told = tuple(_placed(found, home.path / definition.path))
         took = time.monotonic() - began
-        yield Report(definition.full_name, definition.kind, states, complete, took, told)
+        yield ExplorationReport(definition.full_name, definition.kind, states, complete, took, told)
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:

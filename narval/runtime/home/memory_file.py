@@ -10,7 +10,7 @@ from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.element import local_name
 from narval.runtime.home.schemas import Schemas
 from narval.source.text import Source
-from narval.source.xml import Node, read_xml
+from narval.source.xml import XmlNode, read_xml
 
 SHOWN = "data/memory.xml"
 """How faults name the file of declarations."""
@@ -32,7 +32,7 @@ def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[
         return None, [Fault(SHOWN, error.line, error.column, error.message)]
 
 
-def refused(root: Node, source: Source, schemas: Schemas) -> Iterator[Fault]:
+def refused(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
     """The declarations that cannot be in memory, and why: the root is `memory`, schemas are kept (N7)."""
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)

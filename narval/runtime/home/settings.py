@@ -68,10 +68,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return settings
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CallLimits:
         """What the executor is told."""
-        usual = Limits()
-        return Limits(
+        usual = CallLimits()
+        return CallLimits(
             threads=self.threads or usual.threads,
             workers=self.workers or usual.workers,
             worker_memory=self.worker_memory,
@@ -232,7 +232,7 @@ def _keys(text: str, key: str) -> Iterator[tuple[int, int]]:
         yield found.start("key"), found.end()
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much may go on at once, and for how long.
 
     `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed

@@ -16,15 +16,15 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.engines.commands import (
-    Abandon,
     Add,
     Call,
+    CancelCall,
+    CancelTimer,
     Command,
     Release,
     Reserve,
-    Unwake,
+    SetTimer,
     Unwatch,
-    Wake,
     Watch,
 )
 from narval.engines.events import Event, Produced, Returned, Signalled
@@ -32,14 +32,14 @@ from narval.errors import PatternError, UnreadableError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.patterns.pattern import Bound
 
-Tracked = Call | Abandon | Watch | Unwatch | Wake | Unwake | Reserve | Release
+Tracked = Call | CancelCall | Watch | Unwatch | SetTimer | CancelTimer | Reserve | Release
 """The commands whose effect outlives the turn and stands in no table: recovery needs them back."""
 
 Lookup = Callable[[int], Element | None]
 """The element of an eid, for the variables of a pattern."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """An entry read back: the event as plain data, the changes typed, the tracked commands typed.
 
     `lines` is how many lines of history it makes: the event, and each change and command.
@@ -99,7 +99,7 @@ def encode_entry(event: Event, changes: Sequence[Any], commands: Sequence[Comman
     return _encode((_slim(event), changes, [_slim(command) for command in commands]))
 
 
-def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> Entry:
+def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> JournalEntry:
     """An entry of the journal, for recovery; `changes_type` is the engine's own union of changes.
 
     Raises UnreadableError.
@@ -107,7 +107,7 @@ def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> Entry:
     stored = read("an entry of the journal", _decode_entry, data)
     changes = read("an entry of the journal", _changes_decoder(changes_type), stored.changes)
     lines = 1 + len(changes) + len(stored.commands)
-    return Entry(stored.event, changes, list(_tracked(stored.commands, lookup)), lines)
+    return JournalEntry(stored.event, changes, list(_tracked(stored.commands, lookup)), lines)
 
 
 def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ class LostEvent(NamedTuple):
     run: int
 
 
-class LostDeed(NamedTuple):
+class LostJob(NamedTuple):
     """What was to be done at a moment is not known."""
 
     why: str
@@ -36,4 +36,4 @@ class LostDeed(NamedTuple):
     at: float
 
 
-Loss = LostOrigin | LostEvent | LostDeed
+Damage = LostOrigin | LostEvent | LostJob

@@ -41,7 +41,7 @@ class _Place(NamedTuple):
     deep: bool
 
 
-class Notices:
+class FileEvents:
     """Hears of changes in `parts` of a folder; those that are True with all that is below them.
 
     `hear` is told the name of a part, on the loop's thread, soon after something happened in it.
@@ -146,7 +146,7 @@ class Notices:
 class _Ear:
     """What watchdog tells of one folder."""
 
-    def __init__(self, notices: Notices, place: _Place) -> None:
+    def __init__(self, notices: FileEvents, place: _Place) -> None:
         self._notices, self._place = notices, place
 
     def dispatch(self, event: Any) -> None:
@@ -167,7 +167,7 @@ class _Overflows(logging.Handler):
             self._tell()
 
 
-class Settling:
+class Debounce:
     """Waits until nothing was heard for `settle` seconds; what never rests is looked at now and then."""
 
     def __init__(self, settle: float, most: float) -> None:

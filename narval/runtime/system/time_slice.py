@@ -9,7 +9,7 @@ SLICE = 0.005
 """Seconds that work goes on before others have their turn."""
 
 
-class Breath:
+class TimeSlice:
     """Since when work has gone on without a break."""
 
     __slots__ = ("_since",)

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from narval import __version__
-from narval.operations.lazy_table import Lazily
+from narval.operations.lazy_table import LazyTable
 from narval.surfaces.cli.command import Command, Commands, common_options
 
 _WHERE = {
@@ -48,7 +48,7 @@ def _command(name: str) -> Command:
     return found
 
 
-COMMANDS = Lazily(_WHERE, _command)
+COMMANDS = LazyTable(_WHERE, _command)
 """Each command by its name, imported when it is given: most need little."""
 
 _HELP = """narval remembers, notices and acts.

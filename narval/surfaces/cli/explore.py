@@ -12,7 +12,7 @@ import click
 from narval.errors import Fault
 from narval.exploration.findings import Finding
 from narval.operations.text import clean, counted, duration
-from narval.runtime.home.explore import Report, explore_home
+from narval.runtime.home.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session
 
 _CLEAR = "\r\x1b[K"
@@ -57,7 +57,7 @@ def _lines(finding: Finding) -> str:
     return "\n".join([clean(head), *(f"    {clean(each)}" for each in finding.story)])
 
 
-def _summary(faults: str, cannot: int, reports: list[Report]) -> str:
+def _summary(faults: str, cannot: int, reports: list[ExplorationReport]) -> str:
     notes = sum(each.severity == "note" for report in reports for each in report.findings)
     states, seconds = sum(each.states for each in reports), sum(each.seconds for each in reports)
     explored = f"{counted(len(reports), 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
@@ -69,7 +69,7 @@ def _summary(faults: str, cannot: int, reports: list[Report]) -> str:
     return f"{explored}: {', '.join(found)}"
 
 
-def _form(reports: list[Report]) -> dict[str, Any]:
+def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
     return {
         "findings": [
             {

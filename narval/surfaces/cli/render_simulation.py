@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from narval.operations.text import clean, counted, duration, shortened
-from narval.simulation.scenario import Scenario, Wish
-from narval.simulation.simulation import Found, Report
+from narval.simulation.scenario import Expectation, Scenario
+from narval.simulation.simulation import Found, SimulationReport
 from narval.simulation.trace import Line
 from narval.surfaces.cli import render
 from narval.surfaces.cli.tables import SNIPPET
@@ -136,7 +136,7 @@ def heading(scenario: Scenario, start: float, zone: tzinfo | None) -> str:
     return f"{told}: {clean(scenario.description)}" if scenario.description else told
 
 
-def ending(report: Report) -> Iterator[Told]:
+def ending(report: SimulationReport) -> Iterator[Told]:
     """What it came to: runs, calls that would have been made, what waits, what was expected."""
     took = duration(report.end - report.start) if report.end > report.start else "no time at all"
     why = f": {report.stopped}" if report.stopped else ""
@@ -148,7 +148,7 @@ def ending(report: Report) -> Iterator[Told]:
         yield _expected(report, found), "green" if found.met else "red"
 
 
-def _counts(report: Report) -> Iterator[str]:
+def _counts(report: SimulationReport) -> Iterator[str]:
     phases = Counter(each["phase"] for each in report.lines if each["what"] == "ended")
     ended = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
     if ended:
@@ -158,7 +158,7 @@ def _counts(report: Report) -> Iterator[str]:
         yield f"  would have called {clean(action)} {counted(number, 'time')} ({how})"
 
 
-def _waiting(report: Report) -> Iterator[str]:
+def _waiting(report: SimulationReport) -> Iterator[str]:
     """What is under way at the end, and what it waits for, as `narval why` says it."""
     if report.waiting:
         yield f"  {counted(len(report.waiting), 'run')} still under way:"
@@ -179,13 +179,13 @@ def _failed(lines: Sequence[Line]) -> Iterator[str]:
         yield f"  and {counted(len(lines) - MOST_TOLD, 'more failed run')}"
 
 
-def _unanswered(report: Report) -> Iterator[str]:
+def _unanswered(report: SimulationReport) -> Iterator[str]:
     for action, number in sorted(Counter(met.action for met in report.unanswered).items()):
         text = f'say what {action} gives in a scenario: <answer action="{action}">…</answer>'
         yield f"  {counted(number, 'call')} without an answer: {clean(text)}"
 
 
-def _expected(report: Report, found: Found) -> str:
+def _expected(report: SimulationReport, found: Found) -> str:
     at = f" at {shown(found.at, report.zone)}" if found.wish.at is not None else ""
     if found.met:
         return f"  as expected{at}: {clean(found.wish.text)}, {found.count}"
@@ -199,7 +199,7 @@ def unmet(scenario: Scenario, found: Found) -> str:
     return f"{scenario.path}:{wish.line}:{wish.column}: {wanted}"
 
 
-def _number(wish: Wish) -> str:
+def _number(wish: Expectation) -> str:
     if wish.most is None:
         return f"{counted(wish.least, 'time')} or more"
     if wish.least == wish.most:
@@ -214,7 +214,7 @@ def _listed(eids: Iterable[int]) -> str:
 # --- for programs -------------------------------------------------------------------------------------------
 
 
-def plain(report: Report) -> dict[str, Any]:
+def plain(report: SimulationReport) -> dict[str, Any]:
     """A report in the form of the command line's `--json`."""
     zone, calls = report.zone, Counter((met.action, met.how) for met in report.calls)
     return {

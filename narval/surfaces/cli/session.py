@@ -20,7 +20,7 @@ from narval.surfaces.control import client
 
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
-    from narval.surfaces.cli.without_daemon import Alone, Working
+    from narval.surfaces.cli.without_daemon import WithoutDaemon, Working
 
 T = TypeVar("T")
 
@@ -97,11 +97,11 @@ def asking(home: Home, *, working: bool = False) -> Iterator[Asked]:
         asked.close()
 
 
-def _opened(home: Home, *, working: bool) -> Alone | Working:
+def _opened(home: Home, *, working: bool) -> WithoutDaemon | Working:
     with lasting():
-        from narval.surfaces.cli.without_daemon import Alone, Working
+        from narval.surfaces.cli.without_daemon import WithoutDaemon, Working
 
-        return Working(home) if working else Alone(home)
+        return Working(home) if working else WithoutDaemon(home)
 
 
 def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:

@@ -18,7 +18,7 @@ from narval.surfaces.cli.session import Session
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
     from narval.simulation.scenario import Scenario, When
-    from narval.simulation.simulated_home import Stage
+    from narval.simulation.simulated_home import SimulatedHome
     from narval.simulation.trace import Line
     from narval.surfaces.cli.render_simulation import Told
 
@@ -100,7 +100,7 @@ def simulate(
     context.exit(0 if well else NOT_WELL)
 
 
-def _scenarios(home: Home, here: Stage, names: tuple[str, ...]) -> list[Scenario]:
+def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[Scenario]:
     """What is to be played. Raises RequestError for what is neither a definition nor a scenario."""
     from narval.engines.registry import runnable
     from narval.simulation import files as finding
@@ -120,7 +120,7 @@ def _scenarios(home: Home, here: Stage, names: tuple[str, ...]) -> list[Scenario
     return found
 
 
-def _unknown(home: Home, here: Stage, name: str) -> str:
+def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.definitions.suggestions import closest
     from narval.engines.registry import runnable
     from narval.simulation import files as finding
@@ -132,7 +132,7 @@ def _unknown(home: Home, here: Stage, name: str) -> str:
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"
 
 
-def _play(here: Stage, scenario: Scenario, *, told: bool, brief: bool) -> dict[str, Any]:
+def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -> dict[str, Any]:
     """Play one, telling of it as it goes on."""
     import asyncio
 

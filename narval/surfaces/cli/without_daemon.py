@@ -26,7 +26,7 @@ READING = frozenset(
 """The operations that leave a home as it is: a home that one may only read answers them from a copy."""
 
 
-class Alone:
+class WithoutDaemon:
     """A home opened to be asked something: that is recorded, and left to the next daemon to act upon."""
 
     alone = True

@@ -35,7 +35,7 @@ class Answers(Protocol):
         """Perform one operation. Raises NarvalError."""
 
 
-class Limits(NamedTuple):
+class ControlLimits(NamedTuple):
     """How much one daemon puts up with; times in seconds."""
 
     connections: int = 64
@@ -56,7 +56,9 @@ class Limits(NamedTuple):
 class ControlServer:
     """Serves operations at a socket until it is closed. Made by `open`."""
 
-    def __init__(self, path: Path, operations: Answers, limits: Limits, uid_of: Callable[[Any], int]) -> None:
+    def __init__(
+        self, path: Path, operations: Answers, limits: ControlLimits, uid_of: Callable[[Any], int]
+    ) -> None:
         self._path, self._operations, self._limits, self._uid_of = path, operations, limits, uid_of
         self._peers: dict[_Peer, asyncio.Task[None]] = {}
         self._closing = False
@@ -68,11 +70,11 @@ class ControlServer:
         path: Path,
         operations: Answers,
         *,
-        limits: Limits | None = None,
+        limits: ControlLimits | None = None,
         uid_of: Callable[[Any], int] | None = None,
     ) -> ControlServer:
         """Listen at `path`. Only who holds the home's lock may call this: a socket found there is stale."""
-        server = cls(path, operations, limits or Limits(), uid_of or peer_uid)
+        server = cls(path, operations, limits or ControlLimits(), uid_of or peer_uid)
         listener = _listener(path)
         try:
             server._server = await asyncio.start_unix_server(server._welcome, sock=listener)
@@ -133,7 +135,7 @@ class _Peer:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         operations: Answers,
-        limits: Limits,
+        limits: ControlLimits,
     ) -> None:
         self._reader, self._writer = reader, writer
         self._operations, self._limits = operations, limits

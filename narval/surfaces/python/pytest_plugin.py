@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from narval.simulation.simulated_home import Stage
-    from narval.simulation.simulation import Report
+    from narval.simulation.simulated_home import SimulatedHome
+    from narval.simulation.simulation import SimulationReport
     from narval.surfaces.python.agent import Agent
 
 HOME = "narval_home"
 LONGEST_STORY = 300
 """So many lines of what happened are shown of a scenario that failed, the last ones."""
 
-_STAGES: pytest.StashKey[dict[Path, Stage]] = pytest.StashKey()
+_STAGES: pytest.StashKey[dict[Path, SimulatedHome]] = pytest.StashKey()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ class ScenarioItem(pytest.Item):
         """Where it is, and how it is called."""
         return self.path, 0, f"scenario {self.name}"
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> SimulatedHome:
         """The stage of the home; its definitions are read once."""
         from narval.runtime.home.home import Home
         from narval.simulation.simulated_home import stage
@@ -116,7 +116,7 @@ class ScenarioItem(pytest.Item):
         pytest.fail(f"{self.path} lies in no home; name one: {HOME} in the settings of pytest", pytrace=False)
 
 
-def _told(report: Report) -> Iterator[str]:
+def _told(report: SimulationReport) -> Iterator[str]:
     """The story of a scenario, then what it came to."""
     from narval.surfaces.cli import render_simulation
 

@@ -18,7 +18,7 @@ from narval.simulation import files
 from narval.simulation.memory_copy import Remembered
 from narval.simulation.parser import read_date, read_scenario, read_when
 from narval.simulation.scenario import Scenario, of_definition
-from narval.simulation.simulated_home import Stage
+from narval.simulation.simulated_home import SimulatedHome
 from narval.simulation.simulation import rehearse, start_of
 from narval.source.text import Source
 from narval.surfaces.cli import render_simulation
@@ -37,7 +37,7 @@ def simulate(
     memory: str | None,
 ) -> dict[str, Any]:
     """What would happen, in the form of `narval simulate --json`."""
-    here = Stage(
+    here = SimulatedHome(
         daemon.model or daemon.home,
         daemon.settings,
         daemon.loaded,
@@ -57,7 +57,7 @@ def simulate(
         return render_simulation.plain(runner.run(rehearse(here, scenario, start)))
 
 
-def _scenario(here: Stage, what: str | Path) -> Scenario:
+def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
     if isinstance(what, str) and what.lstrip().startswith("<"):
         return read_scenario(Source.of_text("scenario", what), here.loaded.library, here.schemas)
     path = files.named(here.home, str(what))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from narval.engines.commands import Abandon, Answer, Call
-from narval.engines.events import Problem, Raw, Returned, Signalled
+from narval.engines.commands import Answer, Call, CancelCall
+from narval.engines.events import Failure, OutputElement, Returned, Signalled
 from tests.engines.dialogue import Dialogue, action, recipe, step
 
 DIAMOND = """
@@ -74,7 +74,7 @@ def test_A4_an_error_kills_what_its_successor_had_started_before_that_starts_aga
     said = Programs(AROUND)
     said.ends("start")
     said.ends("q1", 1)
-    (killed,) = said.wishes(Abandon)
+    (killed,) = said.wishes(CancelCall)
     assert killed.call == said.call_of("q2").call
     assert said.running == set(), "the successor waits until what was killed is gone"
     assert said.states_of["start"] == "held: programs"
@@ -302,7 +302,7 @@ def test_A10_a_state_waits_for_its_date() -> None:
 
 
 def signal(said: Programs, name: str, *xml: bytes) -> Answer:
-    said.tell(said.run, Signalled(1000, said.now, "s1", name, tuple(map(Raw, xml))))
+    said.tell(said.run, Signalled(1000, said.now, "s1", name, tuple(map(OutputElement, xml))))
     (answer,) = said.wishes(Answer)
     return answer
 
@@ -363,11 +363,11 @@ def test_A15_a_run_that_fails_is_status_1_and_one_that_takes_too_long_a_timeout(
         <transition from="start" label="timeout" to="late"/><transition from="start" label="1" to="ill"/>"""
     called = recipe("g.r", step("a"), start="a", end="a"), action("m.a")
     failed, late = Programs(text, *called), Programs(text, *called)
-    failed.answer(failed.call_of("start"), problem=Problem("run-failed", "no"))
+    failed.answer(failed.call_of("start"), problem=Failure("run-failed", "no"))
     assert failed.running == {"ill"}
     late.passes(5)
-    assert [each.call for each in late.wishes(Abandon)] == [late.call_of("start").call]
-    late.answer(late.call_of("start"), abandoned=True, problem=Problem("run-cancelled", "no"))
+    assert [each.call for each in late.wishes(CancelCall)] == [late.call_of("start").call]
+    late.answer(late.call_of("start"), abandoned=True, problem=Failure("run-cancelled", "no"))
     assert late.running == {"late"}
 
 

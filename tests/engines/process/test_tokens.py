@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from narval.engines.events import Raw
+from narval.engines.events import OutputElement
 from narval.engines.process import traversal
 from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
 from narval.engines.process.engine import portrait
@@ -303,7 +303,7 @@ def test_what_was_gone_back_from_is_no_result() -> None:
     run = said.start("p", kind="process")
     for text in ("<first/>", "<second/>"):
         done = {"effects": [{"do": "complete", "arcs": [""]}]}
-        said.answer(said.call_of("a"), elements=(Raw(text.encode()),), value=done)
+        said.answer(said.call_of("a"), elements=(OutputElement(text.encode()),), value=done)
         if text == "<first/>":
             said.says(run, "backtrack", node="a")
     said.says(run, "complete", node="b")

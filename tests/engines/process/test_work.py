@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narval.definitions.kinds import parse
-from narval.engines.events import Event, Returned, Signalled, Started, Woken
+from narval.engines.events import Event, Returned, Signalled, Started, TimerFired
 from narval.engines.process import engine
 from narval.engines.process.flow import LAPS, MOVED_AT_ONCE
 from narval.engines.process.tokens import Line
@@ -58,7 +58,7 @@ class Run:
     def go_on(self) -> None:
         """Until the queue is empty."""
         while self.state.paused:
-            self.tell(Woken, (self.state.paused,))
+            self.tell(TimerFired, (self.state.paused,))
 
     def says(self, name: str, **arguments: Any) -> None:
         self.tell(Signalled, (f"s{self.event}", name, (), arguments))

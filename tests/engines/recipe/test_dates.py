@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from narval.engines.commands import Unwake, Unwatch, Wake
+from narval.engines.commands import CancelTimer, SetTimer, Unwatch
 from narval.engines.recipe.changes import DateCome, DateSet
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
@@ -45,7 +45,7 @@ def test_N25_the_clock_starts_once_the_in_steps_are_done() -> None:
     said.returned("a")
     assert said.transitions(run) == {"t": "wait-time"}
     tomorrow = moment("2026-03-02T07:00:00Z")
-    assert said.wishes(Wake) == [Wake("2.1", tomorrow, dated=True)]
+    assert said.wishes(SetTimer) == [SetTimer("2.1", tomorrow, dated=True)]
     assert said.decided[-1] == DateSet("t", tomorrow, "2.1")
 
 
@@ -72,14 +72,14 @@ def test_N25_a_date_within_the_second_it_is_asked_in_is_not_set_again() -> None:
     said, _ = plan(dated("t", "a", "z"))
     said.now = moment("2026-03-01T07:00:00.400Z")
     said.returned("a")
-    [wake] = said.wishes(Wake)
+    [wake] = said.wishes(SetTimer)
     assert wake.at == moment("2026-03-02T07:00:00Z")
 
 
 def test_N25_several_dates_mean_the_earliest() -> None:
     said, _ = plan(dated("t", "a", "z", times=EIGHT + SEVEN))
     said.returned("a")
-    [wake] = said.wishes(Wake)
+    [wake] = said.wishes(SetTimer)
     assert wake.at == moment("2026-03-01T07:00:00Z")
 
 
@@ -87,7 +87,7 @@ def test_N25_the_zone_is_that_of_the_home() -> None:
     said, _ = plan(dated("t", "a", "z"))
     said.zone = "Australia/Lord_Howe"
     said.returned("a")
-    [wake] = said.wishes(Wake)
+    [wake] = said.wishes(SetTimer)
     assert wake.at == moment("2026-03-01T07:00:00+11:00") + 86400
 
 
@@ -133,7 +133,10 @@ def test_N22_of_a_date_and_an_element_the_first_to_come_is_taken_and_the_other_w
     assert said.transitions(run)["late"] == "wait-time"
     said.arrives("<mail/>")
     assert said.transitions(run) == {"late": "impossible", "mail": "fired", "u": "impossible"}
-    assert [type(each) for each in said.wished if isinstance(each, Unwake | Unwatch)] == [Unwatch, Unwake]
+    assert [type(each) for each in said.wished if isinstance(each, CancelTimer | Unwatch)] == [
+        Unwatch,
+        CancelTimer,
+    ]
     assert said.wakes == {}
 
     said, run = plan(dated("late", "a", "b"), transition("mail", "a", "z", "mail"), transition("u", "b", "z"))
@@ -147,7 +150,7 @@ def test_N22_what_may_fire_at_once_does_though_a_date_has_the_higher_priority() 
     said, run = plan(dated("late", "a", "b", priority=9), transition("now", "a", "z"))
     said.returned("a")
     assert said.transitions(run) == {"late": "impossible", "now": "fired"}
-    assert said.wishes(Wake) == [], "no date is set that would be withdrawn at once"
+    assert said.wishes(SetTimer) == [], "no date is set that would be withdrawn at once"
 
 
 def test_N22_when_a_date_comes_a_rival_of_higher_priority_is_tried_first() -> None:
@@ -234,7 +237,7 @@ def missed(times: str, *, date: str, since: str, told: str) -> tuple[Dialogue, i
     """A plan that waits for `date`, and is told of it late: somebody is at work again since `since`."""
     said, run = plan(dated("t", "a", "z", times=times))
     said.returned("a")
-    [wake] = said.wishes(Wake)
+    [wake] = said.wishes(SetTimer)
     assert wake.at == moment(date)
     said.since, said.now = moment(since), moment(told)
     said.wakes_up(wake.wake)
@@ -256,7 +259,7 @@ def test_N25_a_missed_date_may_be_dropped_and_the_next_is_set() -> None:
         SKIPPED, date="2026-03-01T07:00:00Z", since="2026-03-04T12:00:00Z", told="2026-03-04T12:00:01Z"
     )
     assert said.transitions(run) == {"t": "wait-time"}
-    assert [wake.at for wake in said.wishes(Wake)] == [moment("2026-03-05T07:00:00Z")]
+    assert [wake.at for wake in said.wishes(SetTimer)] == [moment("2026-03-05T07:00:00Z")]
     said.until("2026-03-05T07:00:00Z")
     assert said.transitions(run) == {"t": "fired"}
 
@@ -300,18 +303,18 @@ def test_N25_told_early_a_plan_works_its_date_out_anew() -> None:
     said, run = plan(dated("t", "a", "z"))
     said.now = moment("2026-03-01T12:00:00Z")
     said.returned("a")
-    [wake] = said.wishes(Wake)
+    [wake] = said.wishes(SetTimer)
     assert wake.at == moment("2026-03-02T07:00:00Z")
     said.now = moment("2026-02-20T12:00:00Z")
     said.wakes_up(wake.wake)
     assert said.transitions(run) == {"t": "wait-time"}
-    assert [each.at for each in said.wishes(Wake)] == [moment("2026-02-21T07:00:00Z")]
+    assert [each.at for each in said.wishes(SetTimer)] == [moment("2026-02-21T07:00:00Z")]
 
 
 def test_N25_a_moment_of_nobody_changes_nothing() -> None:
     said, run = plan(dated("t", "a", "z"))
     said.returned("a")
-    said.wakes["other"] = (run, Wake("other", said.now))
+    said.wakes["other"] = (run, SetTimer("other", said.now))
     said.wakes_up("other")
     assert (said.decided, said.wished) == ([], [])
 

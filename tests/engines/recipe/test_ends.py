@@ -5,17 +5,17 @@ import copy
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Abandon, Call, Finish, Forget, Release, Start, Unwatch
+from narval.engines.commands import Call, CancelCall, Finish, Release, ScheduleForget, Start, Unwatch
 from narval.engines.events import (
     Cancelled,
+    Failure,
     Matched,
-    Problem,
+    OutputElement,
     Produced,
-    Raw,
     Returned,
     Signalled,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.engines.recipe import engine
 from narval.engines.recipe.changes import PlanMoved, PlanStarted, StepDone, StepReady
@@ -78,20 +78,20 @@ def test_N4_the_first_context_of_a_plan_is_what_it_was_started_with() -> None:
 def test_N5_decay_seconds_after_a_plan_ended_it_is_to_be_forgotten(ending: str) -> None:
     said = one(decay="3600")
     run = said.start("g.r")
-    assert said.wishes(Forget) == []
+    assert said.wishes(ScheduleForget) == []
     said.now = 200.0
     if ending == "cancel":
         said.cancel(run)
     else:
         getattr(said, ending)("a")
-    assert said.wishes(Forget) == [Forget(3800.0)]
+    assert said.wishes(ScheduleForget) == [ScheduleForget(3800.0)]
 
 
 def test_N5_without_decay_it_stays() -> None:
     said = one()
     said.start("g.r")
     said.returned("a")
-    assert said.wishes(Forget) == []
+    assert said.wishes(ScheduleForget) == []
 
 
 # --- N28: restart ------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_N35_an_interrupted_call_is_an_error_like_another() -> None:
     )
     said.load(action("m.a"), action("m.z"))
     run = said.start("g.r")
-    said.answer(said.call_of("a"), problem=Problem("interrupted", "the daemon stopped"))
+    said.answer(said.call_of("a"), problem=Failure("interrupted", "the daemon stopped"))
     assert said.steps(run) == {"a": "history", "z": "running"}
 
 
@@ -217,7 +217,7 @@ def test_cancelling_gives_up_the_calls_and_frees_what_they_reserved() -> None:
     said.cancel(run)
     assert said.wished == [
         Release((x,)),
-        *(Abandon(call.call) for call in calls),
+        *(CancelCall(call.call) for call in calls),
         Finish("cancelled", "cancelled"),
     ]
     assert said.state(run) == "cancelled"
@@ -242,7 +242,7 @@ def test_cancelling_a_plan_that_ends_or_fails_is_over_at_once() -> None:
         getattr(said, answer)("z")
         said.cancel(run)
         assert said.state(run) == "cancelled"
-        assert len(said.wishes(Abandon)) == 1
+        assert len(said.wishes(CancelCall)) == 1
 
 
 def test_cancelling_before_the_plan_has_started() -> None:
@@ -259,12 +259,12 @@ def test_cancelling_before_the_plan_has_started() -> None:
 # --- late and unknown events -------------------------------------------------------------------------------
 
 STRAY = [
-    Returned(90, 1.0, "1.1", elements=(Raw(b"<mail/>"),)),
+    Returned(90, 1.0, "1.1", elements=(OutputElement(b"<mail/>"),)),
     Returned(90, 1.0, "unknown"),
     Returned(90, 1.0, "1.1", abandoned=True),
-    Produced(90, 1.0, "1.1", (Raw(b"<mail/>"),)),
+    Produced(90, 1.0, "1.1", (OutputElement(b"<mail/>"),)),
     Matched(90, 1.0, "2.1", 1),
-    Woken(90, 1.0, "any"),
+    TimerFired(90, 1.0, "any"),
     Signalled(90, 1.0, "s", "hello"),
     Started(90, 1.0),
 ]
@@ -323,18 +323,18 @@ def test_a_plan_that_broke_down_fails_where_it_stands() -> None:
     for prepare in (lambda: None, lambda: said.returned("a")):
         prepare()
         state = copy.deepcopy(said.states[run])
-        _, commands = engine.broken(said.definitions[run], state, Woken(90, 9.0, "any"), said, 77)
+        _, commands = engine.broken(said.definitions[run], state, TimerFired(90, 9.0, "any"), said, 77)
         assert (state.state, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
         assert commands == [Finish("failed", "failed", (77,), 77)]
-    once_more = engine.broken(said.definitions[run], state, Woken(91, 10.0, "any"), said, 78)
+    once_more = engine.broken(said.definitions[run], state, TimerFired(91, 10.0, "any"), said, 78)
     assert once_more == ([], []), "once is enough"
 
 
 def test_N28_a_plan_that_broke_down_starts_again_and_is_forgotten_as_any_other() -> None:
     said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes", decay="60"), action("m.a"))
     run = said.start("g.r")
-    _, commands = engine.broken(said.definitions[run], said.states[run], Woken(90, 9.0, "any"), said, 77)
-    assert commands[1:] == [Forget(69.0), Start("g.r", (), 10.0, 1)]
+    _, commands = engine.broken(said.definitions[run], said.states[run], TimerFired(90, 9.0, "any"), said, 77)
+    assert commands[1:] == [ScheduleForget(69.0), Start("g.r", (), 10.0, 1)]
 
 
 # --- identifiers -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.recipe.inputs import Taking
+from narval.engines.recipe.inputs import InputSearch
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 NAMES = ("red", "green", "blue")
@@ -28,15 +28,15 @@ def inputs(draw: st.DrawFn) -> list[Input]:
 @pytest.fixture(scope="module")
 def found() -> Iterator[Counter[bool]]:
     """How often something was at hand: then it is what the whole search gives."""
-    straight, counted = Taking.at_hand, Counter[bool]()
+    straight, counted = InputSearch.at_hand, Counter[bool]()
 
-    def checked(taking: Taking, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+    def checked(taking: InputSearch, without: Input | None) -> dict[str, tuple[int, ...]] | None:
         given = straight(taking, without)
         assert given is None or given == taking.searched(without).given
         counted[given is not None] += 1
         return given
 
-    with patch.object(Taking, "at_hand", checked):
+    with patch.object(InputSearch, "at_hand", checked):
         yield counted
     assert counted[True] > 50
     assert counted[False] > 50

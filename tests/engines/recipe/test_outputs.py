@@ -3,7 +3,7 @@
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Abandon, Add, Hold, Key
+from narval.engines.commands import Add, AddToContext, CancelCall, RecordUnique
 from narval.memory.elements.changes import Forgotten
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
@@ -160,7 +160,7 @@ def test_N37_an_element_of_that_name_with_an_equal_value_is_dropped() -> None:
     first = said.start("g.r")
     said.returned("a", "<mail id='1'/>", "<mail id='2'/>", "<mail id='1'/>")
     assert [each.attributes["id"] for each in said.named("mail")] == ["1", "2"]
-    assert said.wishes(Key) == [Key("mail", "@id", "1"), Key("mail", "@id", "2")]
+    assert said.wishes(RecordUnique) == [RecordUnique("mail", "@id", "1"), RecordUnique("mail", "@id", "2")]
     second = said.start("g.r")
     said.returned("a", "<mail id='2'/>", "<mail id='3'/>")
     assert [each.attributes["id"] for each in said.named("mail")] == ["1", "2", "3"]
@@ -291,7 +291,7 @@ def test_N20_N36_a_bad_yield_gives_the_source_up_and_fails_the_plan() -> None:
     run = said.start("g.r")
     call = said.call_of("a")
     said.produced("a", "<page/>")
-    assert said.wishes(Abandon) == [Abandon(call.call)]
+    assert said.wishes(CancelCall) == [CancelCall(call.call)]
     assert (said.state(run), said.steps(run)) == ("failed", {"a": "failed"})
     assert said.memory.reserved == set()
     said.answer(call, abandoned=True)
@@ -306,7 +306,7 @@ def test_N27_N36_a_source_on_a_side_branch_is_given_up_when_its_plan_has_ended()
         said.returned("s", run=run)
         call = said.call_of("a", run)
         getattr(said, answer)("z", run=run)
-        assert said.wishes(Abandon) == [Abandon(call.call)]
+        assert said.wishes(CancelCall) == [CancelCall(call.call)]
         assert said.state(run) in ("end", "failed-end")
         said.produced("a", f"<mail id='{run}'/>", run=run)
         assert said.named("mail")[-1].attributes["id"] == str(run), "until it has ended its elements count"
@@ -337,5 +337,5 @@ def test_N3_the_result_of_a_child_run_is_held_and_produced() -> None:
     said.returned("a", "<mail/>", run=inner)
     (mail,) = said.named("mail")
     said.answers(inner)
-    assert said.wishes(Hold) == [Hold((mail.eid,))]
+    assert said.wishes(AddToContext) == [AddToContext((mail.eid,))]
     assert said.finished[run].eids == (mail.eid,)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Call, Mark
-from narval.engines.events import Again, Resume
+from narval.engines.commands import Call, MarkUsed
+from narval.engines.events import Resume, Reusable
 from narval.engines.recipe import engine
 from narval.errors import RequestError
 from narval.memory.elements import changes as facts
@@ -29,14 +29,14 @@ class Retrying(Dialogue):
 
     def __init__(self, *definitions: object) -> None:
         super().__init__(*definitions)  # type: ignore[arg-type]
-        self.given: dict[int, list[Again]] = {}
+        self.given: dict[int, list[Reusable]] = {}
 
     def tell(self, run: int, event: object) -> None:  # type: ignore[override]
         super().tell(run, event)  # type: ignore[arg-type]
         for heard in self.heard:
             for each in heard.commands:
                 if isinstance(each, Call):
-                    given = [Again(each.step, slot, eids) for slot, eids in each.inputs]
+                    given = [Reusable(each.step, slot, eids) for slot, eids in each.inputs]
                     self.given.setdefault(heard.run, []).extend(given)
 
     def resumption(self, run: int, part: str | None = None) -> Resume:
@@ -68,7 +68,7 @@ def test_the_failed_step_is_done_again_with_what_it_was_given_and_no_other() -> 
     assert said.transitions(again) == {"ab": "fired", "bz": "wait-step"}
     assert said.inputs("b", again) == {"page": given.eids}
     assert said.states[again].resumed == (run, "b")
-    assert not [each for each in said.wishes(Mark) if each.scope[1] != "b"]
+    assert not [each for each in said.wishes(MarkUsed) if each.scope[1] != "b"]
     said.returned("b", run=again)
     said.returned("z", run=again)
     assert said.state(again) == "done"

@@ -6,9 +6,9 @@ import pytest
 
 from narval.definitions.action.definition import Input, Output
 from narval.engines.backoff import LONGEST_BACKOFF, wait
-from narval.engines.commands import Abandon, Call, Finish, Release, Reserve, Unwake, Wake
+from narval.engines.commands import Call, CancelCall, CancelTimer, Finish, Release, Reserve, SetTimer
 from narval.engines.engine import Wait
-from narval.engines.events import Problem
+from narval.engines.events import Failure
 from narval.engines.recipe.changes import SourceWell, TriedAgain, TryErred
 from narval.engines.registry import engine_of
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
@@ -125,7 +125,7 @@ def test_N29_outputs_that_do_not_fit_are_not_tried_again() -> None:
 
 def test_N29_a_problem_that_is_final_is_not_tried_again() -> None:
     said, run = once(retries="5")
-    said.answer(said.call_of("a"), problem=Problem("gone", "no such mailbox", final=True))
+    said.answer(said.call_of("a"), problem=Failure("gone", "no such mailbox", final=True))
     assert said.state(run) == "failed"
 
 
@@ -150,7 +150,7 @@ def test_N18_a_retry_keeps_its_assignment_its_marks_and_its_reservations() -> No
     run = said.start("g.r")
     given = said.call_of("a").inputs
     said.erred("a")
-    (wake,) = said.wishes(Wake)
+    (wake,) = said.wishes(SetTimer)
     assert set(wake.lent) == {mail, count}
     assert not said.wishes(Release)
     said.arrives("<email nearer='no'/>")
@@ -265,9 +265,9 @@ def test_N29_a_run_that_outlives_the_time_limit_of_its_step_is_given_up() -> Non
     said, run = nested(timeout="60")
     inner = said.begins("b")
     said.passes(59)
-    assert not said.wishes(Abandon)
+    assert not said.wishes(CancelCall)
     said.passes(2)
-    (abandoned,) = said.wishes(Abandon)
+    (abandoned,) = said.wishes(CancelCall)
     said.cancel(inner)
     said.answer(said.call_of("b"), abandoned=True)
     assert abandoned.call == said.errors()[0].attributes["call"]
@@ -281,7 +281,7 @@ def test_N29_a_run_that_is_back_in_time_leaves_no_moment_behind() -> None:
     said.returned("a", run=inner)
     said.answers(inner)
     assert said.state(run) == "done"
-    assert len(said.wishes(Unwake)) == 1
+    assert len(said.wishes(CancelTimer)) == 1
 
 
 def test_N29_each_try_of_a_run_has_its_own_time_limit() -> None:
@@ -310,7 +310,7 @@ def test_N29_a_run_that_someone_cancelled_is_not_run_again() -> None:
     said, run = nested(retries="3")
     inner = said.begins("b")
     said.cancel(inner)
-    said.answer(said.call_of("b"), problem=Problem("run-cancelled", "it was cancelled", final=True))
+    said.answer(said.call_of("b"), problem=Failure("run-cancelled", "it was cancelled", final=True))
     assert said.state(run) == "failed"
 
 
@@ -354,7 +354,7 @@ def test_N36_a_source_that_waits_for_its_next_try_ends_with_its_plan() -> None:
     said.erred("a", "the line went dead")
     said.returned("z")
     assert said.state(run) == "done"
-    assert len(said.wishes(Unwake)) == 1
+    assert len(said.wishes(CancelTimer)) == 1
 
 
 def test_N36_a_source_that_breaks_while_its_plan_ends_is_let_go() -> None:
@@ -393,12 +393,12 @@ def test_N29_a_cancelled_plan_tries_nothing_again(moment: str) -> None:
     said.erred("a")
     if moment == "while it waits":
         said.cancel(run)
-        assert len(said.wishes(Unwake)) == 1
-        assert not said.wishes(Abandon)
+        assert len(said.wishes(CancelTimer)) == 1
+        assert not said.wishes(CancelCall)
     else:
         said.until_woken()
         said.cancel(run)
-        assert len(said.wishes(Abandon)) == 1
+        assert len(said.wishes(CancelCall)) == 1
     assert said.state(run) == "cancelled"
 
 
@@ -406,7 +406,7 @@ def test_N29_a_cancelled_plan_waits_for_no_time_limit() -> None:
     said, run = nested(timeout="60", retries="1")
     said.begins("b")
     said.cancel(run)
-    assert len(said.wishes(Unwake)) == 1
+    assert len(said.wishes(CancelTimer)) == 1
     assert len(said.wishes(Finish)) == 1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from narval.engines.commands import Answer
-from narval.engines.events import Raw, Signalled
+from narval.engines.events import OutputElement, Signalled
 from narval.engines.recipe import engine
 from narval.memory.elements.canonical import MAX_DEPTH
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
@@ -25,7 +25,7 @@ def waiting(said: Dialogue) -> int:
 
 
 def tell(said: Dialogue, run: int, name: str, *xml: str, **arguments: Any) -> Answer:
-    raws = tuple(Raw(each.encode()) for each in xml)
+    raws = tuple(OutputElement(each.encode()) for each in xml)
     said.tell(run, Signalled(1000, said.now, "s1", name, raws, arguments))
     (answer,) = said.wishes(Answer)
     assert answer.signal == "s1"

@@ -3,7 +3,7 @@
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Call, Mark, Unwatch, Watch
+from narval.engines.commands import Call, MarkUsed, Unwatch, Watch
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 
@@ -272,7 +272,7 @@ def test_N23_matched_elements_enter_the_plans_context() -> None:
     mail, page = said.add("<mail/>"), said.add("<page/>")
     said.returned("a")
     assert list(said.context(run)) == [mail, page]
-    assert said.wishes(Mark) == [Mark(("g.r", "t", "#2"), (page,))]
+    assert said.wishes(MarkUsed) == [MarkUsed(("g.r", "t", "#2"), (page,))]
 
 
 def test_N23_two_plans_never_take_one_used_element() -> None:

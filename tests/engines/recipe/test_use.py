@@ -4,7 +4,7 @@ import pytest
 
 from narval.definitions.action.definition import Input, Output
 from narval.engines import commands
-from narval.engines.commands import Mark
+from narval.engines.commands import MarkUsed
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 USES = action("m.a", [Input("mail", "mail", use=True)])
@@ -30,7 +30,7 @@ def test_N18_the_mark_is_made_when_the_call_is_started_in_the_same_turn() -> Non
     said = Dialogue(ONE, USES)
     mail = said.add("<mail/>")
     said.start("g.r")
-    assert said.wishes(Mark) == [Mark(("g.r", "a", "mail"), (mail,))]
+    assert said.wishes(MarkUsed) == [MarkUsed(("g.r", "a", "mail"), (mail,))]
     assert said.call_of("a")
 
 

@@ -9,12 +9,12 @@ from lxml import etree
 from narval.memory.patterns.functions import check, type_of
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.syntax import (
-    Call,
+    BinaryOperation,
     Expression,
     Filter,
+    FunctionCall,
     Literal,
     Negation,
-    Operation,
     Path,
     parse,
     variables,
@@ -26,13 +26,13 @@ from tests.memory.patterns.test_lexer import garbage
 def shown(node: Expression) -> str:
     """A syntax tree with every grouping made plain."""
     match node:
-        case Operation(operator=operator, operands=operands):
+        case BinaryOperation(operator=operator, operands=operands):
             return "(" + f" {operator} ".join(map(shown, operands)) + ")"
         case Negation(operand=operand):
             return f"-{shown(operand)}"
         case Filter(primary=primary, predicates=predicates):
             return shown(primary) + "".join(f"[{shown(each)}]" for each in predicates)
-        case Call(name=name, arguments=arguments):
+        case FunctionCall(name=name, arguments=arguments):
             return f"{name}({', '.join(map(shown, arguments))})"
         case Path(origin=origin, steps=steps):
             start = origin if isinstance(origin, str) else "" if origin is None else shown(origin) + "/"

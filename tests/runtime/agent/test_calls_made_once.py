@@ -76,7 +76,7 @@ def made(scene: Scene) -> int:
 
 
 def begun(daemon: Daemon, run: int) -> int:
-    return [line["what"] for line in history.lines(daemon.store, run)].count("Begun")
+    return [line["what"] for line in history.lines(daemon.store, run)].count("CallStarting")
 
 
 @pytest.mark.parametrize("place", PLACES)

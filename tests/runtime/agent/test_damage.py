@@ -74,7 +74,7 @@ def error_of(daemon: Daemon, run: Run) -> tuple[str, str]:
     return read_error(element)[:2]
 
 
-RENAMED = "replace(CAST(data AS TEXT), 'TransitionAsleep', 'TransitionDreams')"
+RENAMED = "replace(CAST(data AS TEXT), 'TransitionWaiting', 'TransitionDreams')"
 LAST = "WHERE seq = (SELECT max(seq) FROM journal WHERE run = ?)"
 DAMAGES: dict[str, Callable[[int], list[tuple[str, tuple[Any, ...]]]]] = {
     "rubbish": lambda run: [(f"UPDATE journal SET data = x'c1' {LAST}", (run,))],

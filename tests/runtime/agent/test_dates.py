@@ -12,7 +12,7 @@ import pytest
 
 import narval
 from narval import SimulatedClock
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
 from narval.surfaces.python.agent import Agent as Embedded
 from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
@@ -310,7 +310,7 @@ def test_N35_a_date_fires_once_though_the_daemon_is_killed_at_any_commit(
     scene.write("modules/w.py", MODULE)
     scene.write("recipes/d.xml", dated("m", restart="no"))
 
-    async def until(moment: str, act: Callable[[Turn], object] | None = None) -> Agent:
+    async def until(moment: str, act: Callable[[Turn], object] | None = None) -> AgentState:
         daemon = await scene.open()
         if act is not None:
             await daemon.submit(act)

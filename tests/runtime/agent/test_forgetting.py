@@ -18,7 +18,7 @@ from narval.memory.elements.element import Origin
 from narval.operations.operations import Operations
 from narval.runtime.agent import loop
 from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE
-from narval.runtime.agent.jobs import Forgetting
+from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import Batch
@@ -126,7 +126,7 @@ async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon
         eids = await daemon.submit(lambda turn: filled(turn, 5 * FORGOTTEN_AT_ONCE, run))
         shared = tuple(eids[1 :: FORGOTTEN_AT_ONCE // 2])
         await daemon.submit(lambda turn: turn.change(changes.Held(other, shared)))
-        await daemon.submit(lambda turn: turn.later(turn.at, Forgetting(run)))
+        await daemon.submit(lambda turn: turn.later(turn.at, ForgetRun(run)))
         while len(list(daemon.agent.memory.named(["mail"]))) == len(eids):
             daemon.loop.commit(daemon.loop.decide())
         assert run in daemon.agent.runs

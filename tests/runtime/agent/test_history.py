@@ -63,7 +63,7 @@ def line_of(agent: Agent, run: int, what: str, **fields: Any) -> dict[str, Any]:
 def test_each_point_shows_what_was_so_then(agent: Agent) -> None:
     run = story(agent)
     made = line_of(agent, run, "StepRunning", step="a")["seq"]
-    asleep = line_of(agent, run, "TransitionAsleep")["seq"]
+    asleep = line_of(agent, run, "TransitionWaiting")["seq"]
     fired = line_of(agent, run, "TransitionFired")["seq"]
     found = {seq: agent.run(run, seq) for seq in (made, asleep, fired)}
     assert [step["state"] for step in found[made]["steps"]] == ["running", "todo"]
@@ -86,7 +86,7 @@ def test_the_first_line_shows_a_run_that_has_done_nothing_and_the_last_the_run_a
 
 def test_the_context_is_what_the_run_held_then(agent: Agent) -> None:
     run = story(agent)
-    asleep = line_of(agent, run, "TransitionAsleep")["seq"]
+    asleep = line_of(agent, run, "TransitionWaiting")["seq"]
     names = [agent.element(eid) for eid in agent.run(run, asleep)["context"]]
     assert [element and element.name for element in names] == ["mail", "page"]
     assert b'state="running"' in agent.ask("xml", run=run, at=asleep)["xml"].encode()

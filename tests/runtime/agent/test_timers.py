@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.runtime.agent.timers import Moments
+from narval.runtime.agent.timers import TimerQueue
 
 
-def due(moments: Moments[Any, Any], now: float) -> list[tuple[float, Hashable, Any]]:
+def due(moments: TimerQueue[Any, Any], now: float) -> list[tuple[float, Hashable, Any]]:
     """All that have come."""
     come = []
     while (found := moments.take(now)) is not None:
@@ -18,7 +18,7 @@ def due(moments: Moments[Any, Any], now: float) -> list[tuple[float, Hashable, A
 
 
 def test_moments_come_in_order_of_time_and_then_of_arrival() -> None:
-    moments: Moments[str, int] = Moments()
+    moments: TimerQueue[str, int] = TimerQueue()
     for key, at in (("late", 9.0), ("a", 5.0), ("b", 5.0), ("first", 1.0)):
         moments.push(at, key, len(moments))
     assert moments.next() == 1.0
@@ -28,7 +28,7 @@ def test_moments_come_in_order_of_time_and_then_of_arrival() -> None:
 
 
 def test_a_moment_given_up_does_not_come() -> None:
-    moments: Moments[str, None] = Moments()
+    moments: TimerQueue[str, None] = TimerQueue()
     moments.push(1.0, "a", None)
     moments.push(2.0, "b", None)
     moments.discard("a")
@@ -39,7 +39,7 @@ def test_a_moment_given_up_does_not_come() -> None:
 
 
 def test_a_moment_pushed_again_replaces_the_one_before() -> None:
-    moments: Moments[str, str] = Moments()
+    moments: TimerQueue[str, str] = TimerQueue()
     moments.push(1.0, "a", "old")
     moments.push(3.0, "a", "new")
     assert due(moments, 2.0) == []
@@ -47,14 +47,14 @@ def test_a_moment_pushed_again_replaces_the_one_before() -> None:
 
 
 def test_values_need_no_order() -> None:
-    moments: Moments[str, object] = Moments()
+    moments: TimerQueue[str, object] = TimerQueue()
     moments.push(1.0, "a", object())
     moments.push(1.0, "b", object())
     assert [key for _, key, _ in due(moments, 1.0)] == ["a", "b"]
 
 
 def test_moments_given_up_leave_nothing_behind() -> None:
-    moments: Moments[int, None] = Moments()
+    moments: TimerQueue[int, None] = TimerQueue()
     moments.push(1e9, -1, None)
     for key in range(10_000):
         moments.push(1e8 + key, key, None)
@@ -65,7 +65,7 @@ def test_moments_given_up_leave_nothing_behind() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("+-?"), st.integers(0, 5), st.integers(0, 9))))
 def test_moments_agree_with_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    moments: Moments[int, int] = Moments()
+    moments: TimerQueue[int, int] = TimerQueue()
     expected: dict[int, tuple[int, int]] = {}
     for count, (what, key, at) in enumerate(steps):
         if what == "+":
@@ -85,7 +85,7 @@ def test_moments_agree_with_a_sorted_list(steps: list[tuple[str, int, int]]) -> 
 
 
 def test_a_moment_that_many_wait_for_is_in_the_heap_once() -> None:
-    moments: Moments[int, None] = Moments()
+    moments: TimerQueue[int, None] = TimerQueue()
     for key in range(10_000):
         moments.push(7.0, key, None)
     assert len(moments._heap) == 1
@@ -94,7 +94,7 @@ def test_a_moment_that_many_wait_for_is_in_the_heap_once() -> None:
 
 
 def test_what_is_given_up_or_replaced_while_a_moment_is_being_taken_does_not_come() -> None:
-    moments: Moments[str, int] = Moments()
+    moments: TimerQueue[str, int] = TimerQueue()
     for key in "abcd":
         moments.push(1.0, key, 0)
     assert moments.take(1.0) == (1.0, "a", 0)
@@ -106,7 +106,7 @@ def test_what_is_given_up_or_replaced_while_a_moment_is_being_taken_does_not_com
 
 
 def test_some_moments_may_be_moved_along_and_others_stay() -> None:
-    moments: Moments[str, bool] = Moments()
+    moments: TimerQueue[str, bool] = TimerQueue()
     for at, key, moves in ((1.0, "a", True), (2.0, "b", False), (3.0, "c", True)):
         moments.push(at, key, moves)
     moments.shift(-2.0, lambda key, value: value)

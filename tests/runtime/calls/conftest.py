@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from narval.engines.events import Raw
+from narval.engines.events import OutputElement
 from narval.memory.elements.element import Element
-from narval.runtime.calls.executor import Executor, Limits, Outcome, Task
+from narval.runtime.calls.executor import CallLimits, Executor, Outcome, Task
 
 Given = Element | list[Element] | None
 
@@ -31,14 +31,14 @@ class Module:
 class Calls:
     """Starts calls on an executor, and waits for what becomes of them."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CallLimits) -> None:
         self.runner = asyncio.Runner()
         self.caught_up: list[str] = []
         self.produced: list[list[bytes]] = []
         self.executor = self.runner.run(self._make(limits))
         self._numbers = itertools.count(1)
 
-    async def _make(self, limits: Limits) -> Executor:
+    async def _make(self, limits: CallLimits) -> Executor:
         return Executor(limits, on_caught_up=self.caught_up.append)
 
     def task(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Task:
@@ -68,7 +68,7 @@ class Calls:
         self.executor.start(task, outcome.set_result, self.record)
         return outcome
 
-    async def record(self, raws: list[Raw]) -> None:
+    async def record(self, raws: list[OutputElement]) -> None:
         self.produced.append([raw.xml for raw in raws])
 
     def ask(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Outcome:
@@ -100,7 +100,7 @@ def make_calls() -> Iterator[Callable[..., Calls]]:
     made: list[Calls] = []
 
     def make(**limits: Any) -> Calls:
-        made.append(Calls(Limits(**limits)))
+        made.append(Calls(CallLimits(**limits)))
         return made[-1]
 
     yield make
@@ -117,7 +117,7 @@ def calls(make_calls: Callable[..., Calls]) -> Calls:
 @pytest.fixture(scope="module")
 def shared_calls() -> Iterator[Calls]:
     """For tests that leave nothing behind: its workers are started once."""
-    calls = Calls(Limits(workers=1))
+    calls = Calls(CallLimits(workers=1))
     yield calls
     calls.close()
     calls.runner.close()

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 import narval
-from narval.engines.events import Problem, Raw
-from narval.runtime.calls.executor import Executor, Limits, Task
+from narval.engines.events import Failure, OutputElement
+from narval.runtime.calls.executor import CallLimits, Executor, Task
 
 
 async def stubborn(ended: asyncio.Event) -> str:
@@ -24,7 +24,7 @@ def test_N33_an_async_action_runs_in_the_loop(calls: Any) -> None:
         await asyncio.sleep(0)
         return f"<a>{asyncio.get_running_loop() is calls.runner.get_loop()}</a>"
 
-    assert calls.ask(act, where="async").elements == [Raw(b"<a>True</a>")]
+    assert calls.ask(act, where="async").elements == [OutputElement(b"<a>True</a>")]
 
 
 def test_N33_an_async_action_is_cancelled_at_its_time_limit_and_may_clean_up(calls: Any) -> None:
@@ -38,7 +38,7 @@ def test_N33_an_async_action_is_cancelled_at_its_time_limit_and_may_clean_up(cal
             cleaned.append(True)
 
     outcome = calls.ask(act, where="async", timeout=0.02)
-    assert outcome.problem == Problem("timeout", "m.act did not come back within 0.02 s")
+    assert outcome.problem == Failure("timeout", "m.act did not come back within 0.02 s")
     assert cleaned == [True]
 
 
@@ -87,7 +87,7 @@ def test_an_action_that_cancels_itself_has_a_problem(calls: Any) -> None:
     async def act() -> None:
         raise asyncio.CancelledError
 
-    assert calls.ask(act, where="async").problem == Problem("CancelledError", "the action cancelled itself")
+    assert calls.ask(act, where="async").problem == Failure("CancelledError", "the action cancelled itself")
 
 
 # --- sources ----------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_N36_a_source_waits_until_what_it_gave_is_recorded(calls: Any) -> None:
         yield "<a/>"
         passed.append(True)
 
-    async def slowly(raws: list[Raw]) -> None:
+    async def slowly(raws: list[OutputElement]) -> None:
         await recorded.wait()
 
     async def both() -> None:
@@ -203,7 +203,7 @@ def test_N36_a_source_that_yields_rubbish_is_closed_and_told(calls: Any) -> None
 
 def test_N36_a_function_that_is_no_source_is_told_so(calls: Any) -> None:
     problem = calls.ask(lambda: "<a/>", where="source").problem
-    assert problem == Problem("bad-output", "a source is an async generator, got a str", final=True)
+    assert problem == Failure("bad-output", "a source is an async generator, got a str", final=True)
 
 
 def test_N36_a_source_that_yields_nothing_again_and_again_leaves_the_loop_to_others(calls: Any) -> None:
@@ -242,7 +242,7 @@ def test_N34_a_coroutine_that_refuses_to_end_keeps_no_loop_from_closing() -> Non
                 await asyncio.sleep(3600)
 
     async def story() -> None:
-        executor = Executor(Limits(patience=0.05))
+        executor = Executor(CallLimits(patience=0.05))
         task = Task(call="1", run=1, step="s", action="m.a", where="async", function=refuses)
         executor.start(task, lambda outcome: None, lambda raws: asyncio.sleep(0))
         await asyncio.sleep(0.01)

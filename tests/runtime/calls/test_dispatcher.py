@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Cancelled
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery
 from narval.runtime.calls.executor import Executor
 from narval.runtime.daemon.daemon import Daemon
@@ -72,7 +72,7 @@ async def works(daemon: Daemon, fact: Callable[[], Any]) -> None:
     await asyncio.wait_for(daemon._pump(lambda: bool(fact())), 20.0)
 
 
-def _words(agent: Agent) -> dict[str, list[str]]:
+def _words(agent: AgentState) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for run in agent.runs.values():
         found.setdefault(run.name, []).append(run.word)

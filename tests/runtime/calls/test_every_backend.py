@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narval.engines.events import Raw
+from narval.engines.events import OutputElement
 from narval.errors import InternalError, RequestError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import call
@@ -41,18 +41,20 @@ def test_N30_an_action_receives_elements_and_returns_elements(ask: Ask) -> None:
     outcome = ask("def act(mail): return mail", inputs={"mail": MAIL})
     assert outcome.problem is None
     assert not outcome.abandoned
-    assert outcome.elements == [Raw(b'<email subject="Hi"/>')]
+    assert outcome.elements == [OutputElement(b'<email subject="Hi"/>')]
 
 
 def test_N30_an_element_arrives_with_its_eid_bytes_and_moment(ask: Ask) -> None:
     text = 'def act(mail): return f\'<seen eid_="{mail.eid}" at="{mail.added}">{mail.name}</seen>\''
-    assert ask(text, inputs={"mail": MAIL}).elements == [Raw(b'<seen eid_="3" at="1.5">email</seen>')]
+    assert ask(text, inputs={"mail": MAIL}).elements == [
+        OutputElement(b'<seen eid_="3" at="1.5">email</seen>')
+    ]
 
 
 def test_N30_a_list_input_gets_a_list_and_an_absent_optional_one_gets_none(ask: Ask) -> None:
     text = "def act(mails, none, signature):\n  return f'<n>{[m.eid for m in mails]} {none} {signature}</n>'"
     outcome = ask(text, inputs={"mails": [MAIL, OTHER], "none": [], "signature": None})
-    assert outcome.elements == [Raw(b"<n>[3, 4] [] None</n>")]
+    assert outcome.elements == [OutputElement(b"<n>[3, 4] [] None</n>")]
 
 
 def test_N30_parameters_are_the_input_ids_made_into_names(ask: Ask) -> None:
@@ -67,21 +69,21 @@ def test_N30_parameters_are_the_input_ids_made_into_names(ask: Ask) -> None:
         ("None", []),
         ("[]", []),
         ("{}", []),
-        ("'<a/>'", [Raw(b"<a/>")]),
-        ("b'<a>\\xc3\\xa9</a>'", [Raw("<a>é</a>".encode())]),
-        ("Element(0, b'<a/>')", [Raw(b"<a/>")]),
-        ("etree.fromstring('<a><b/>tail</a>')[0]", [Raw(b"<b/>")]),
-        ("('<a/>', '<b/>')", [Raw(b"<a/>"), Raw(b"<b/>")]),
+        ("'<a/>'", [OutputElement(b"<a/>")]),
+        ("b'<a>\\xc3\\xa9</a>'", [OutputElement("<a>é</a>".encode())]),
+        ("Element(0, b'<a/>')", [OutputElement(b"<a/>")]),
+        ("etree.fromstring('<a><b/>tail</a>')[0]", [OutputElement(b"<b/>")]),
+        ("('<a/>', '<b/>')", [OutputElement(b"<a/>"), OutputElement(b"<b/>")]),
         (
             "{'x': '<a/>', 'y': ['<b/>', '<c/>'], 'z': None}",
-            [Raw(b"<a/>", "x"), Raw(b"<b/>", "y"), Raw(b"<c/>", "y")],
+            [OutputElement(b"<a/>", "x"), OutputElement(b"<b/>", "y"), OutputElement(b"<c/>", "y")],
         ),
-        ("{'undeclared': '<a/>'}", [Raw(b"<a/>", "undeclared")]),
-        ("'<error type=\"x\"/>'", [Raw(b'<error type="x"/>')]),
+        ("{'undeclared': '<a/>'}", [OutputElement(b"<a/>", "undeclared")]),
+        ("'<error type=\"x\"/>'", [OutputElement(b'<error type="x"/>')]),
     ],
 )
 def test_N30_an_action_returns_nothing_one_thing_a_list_or_a_dict(
-    ask: Ask, result: str, expected: list[Raw]
+    ask: Ask, result: str, expected: list[OutputElement]
 ) -> None:
     text = f"from lxml import etree\nfrom narval import Element\ndef act(): return {result}"
     outcome = ask(text)
@@ -211,12 +213,18 @@ def test_N37_an_action_reads_the_id_of_its_call_run_step_and_home(ask: Ask, tmp_
         '    return f\'<call id="{call.id}" run="{call.run}" step="{call.step}">{call.home / "x"}</call>\''
     )
     outcome = ask(text, call="h1.12.3", run=41, step="ack", home=tmp_path)
-    assert outcome.elements == [Raw(f'<call id="h1.12.3" run="41" step="ack">{tmp_path}/x</call>'.encode())]
+    assert outcome.elements == [
+        OutputElement(f'<call id="h1.12.3" run="41" step="ack">{tmp_path}/x</call>'.encode())
+    ]
 
 
 def test_N37_a_call_tried_again_has_the_same_id(ask: Ask) -> None:
     text = "import narval\ndef act(): return f'<id>{narval.call().id}</id>'"
-    assert ask(text, call="h1.9").elements == ask(text, call="h1.9").elements == [Raw(b"<id>h1.9</id>")]
+    assert (
+        ask(text, call="h1.9").elements
+        == ask(text, call="h1.9").elements
+        == [OutputElement(b"<id>h1.9</id>")]
+    )
 
 
 def test_call_outside_of_any_call_is_a_mistake() -> None:
@@ -229,7 +237,9 @@ def test_an_action_knows_its_deadline(calls: Any, module: Any, where: str) -> No
     text = "import narval, time\ndef act(): return f'<left>{narval.call().deadline - time.time():.0f}</left>'"
     if where == "async":
         text = text.replace("def", "async def")
-    assert calls.ask(module(text), where=where, timeout=1000.0).elements == [Raw(b"<left>1000</left>")]
+    assert calls.ask(module(text), where=where, timeout=1000.0).elements == [
+        OutputElement(b"<left>1000</left>")
+    ]
 
 
 def test_only_a_source_can_have_caught_up(ask: Ask) -> None:
@@ -304,8 +314,8 @@ def test_a_call_that_is_under_way_is_not_started_twice(calls: Any, module: Any) 
     outcome = calls.start(task)
     with pytest.raises(InternalError, match="is under way already"):
         calls.start(task)
-    assert calls.outcome(outcome).elements == [Raw(b"<a/>")]
-    assert calls.outcome(calls.start(task)).elements == [Raw(b"<a/>")]
+    assert calls.outcome(outcome).elements == [OutputElement(b"<a/>")]
+    assert calls.outcome(calls.start(task)).elements == [OutputElement(b"<a/>")]
 
 
 def test_giving_up_a_call_that_is_not_under_way_changes_nothing(calls: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.runtime.calls.backend import Task, Work
+from narval.runtime.calls.backend import RunningCall, Task
 from narval.runtime.calls.context import CurrentCall
 from narval.runtime.calls.fair_queue import Waiting
 
@@ -18,10 +18,10 @@ async def _dropped(raws: Any) -> None:
     """Nothing is produced."""
 
 
-def work(family: int, number: int) -> Work:
+def work(family: int, number: int) -> RunningCall:
     task = Task(call=f"{family}.{number}", run=family, step="s", action="m.a", where="thread", family=family)
     call = CurrentCall(task.call, family, "s")
-    return Work(task, call, lambda work, outcome: None, _dropped)
+    return RunningCall(task, call, lambda work, outcome: None, _dropped)
 
 
 def names(waiting: Waiting) -> list[str]:

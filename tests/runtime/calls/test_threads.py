@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 
 
 class Gate:
@@ -35,9 +35,9 @@ def test_N33_a_thread_that_outlives_its_time_limit_is_given_up_and_replaced(
 ) -> None:
     calls = make_calls(threads=1)
     outcome = calls.ask(gate, timeout=0.02, action="mail.fetch")
-    assert outcome.problem == Problem("timeout", "mail.fetch did not come back within 0.02 s")
+    assert outcome.problem == Failure("timeout", "mail.fetch did not come back within 0.02 s")
     assert calls.executor.counts.given_up == 1
-    assert calls.ask(lambda: "<a/>").elements == [Raw(b"<a/>")]
+    assert calls.ask(lambda: "<a/>").elements == [OutputElement(b"<a/>")]
 
 
 def test_N33_the_late_result_of_a_thread_given_up_is_dropped(calls: Any, gate: Gate) -> None:
@@ -63,7 +63,7 @@ def test_a_call_that_waits_is_abandoned_and_never_begins(make_calls: Callable[..
     calls.executor.abandon("second")
     assert calls.outcome(second).abandoned
     gate.opened.set()
-    assert calls.outcome(first).elements == [Raw(b"<late/>")]
+    assert calls.outcome(first).elements == [OutputElement(b"<late/>")]
     assert begun == []
 
 
@@ -113,8 +113,8 @@ def test_a_call_that_finds_no_room_for_a_thread_waits_for_one(
     second = calls.start(calls.task(lambda: "<a/>"))
     assert calls.executor.counts.queued == 1
     gate.opened.set()
-    assert calls.outcome(first).elements == [Raw(b"<late/>")]
-    assert calls.outcome(second).elements == [Raw(b"<a/>")]
+    assert calls.outcome(first).elements == [OutputElement(b"<late/>")]
+    assert calls.outcome(second).elements == [OutputElement(b"<a/>")]
 
 
 def test_a_call_for_which_there_will_be_no_thread_has_a_problem(
@@ -124,7 +124,7 @@ def test_a_call_for_which_there_will_be_no_thread_has_a_problem(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", full)
-    assert calls.ask(lambda: "<a/>").problem == Problem("no-thread", "can't start new thread")
+    assert calls.ask(lambda: "<a/>").problem == Failure("no-thread", "can't start new thread")
 
 
 def test_what_an_action_does_to_its_list_stays_with_it(calls: Any) -> None:
@@ -138,7 +138,7 @@ def test_N34_closing_lets_running_calls_end(calls: Any, gate: Gate) -> None:
     gate.inside.acquire()
     threading.Timer(0.05, gate.opened.set).start()
     calls.close(grace=30.0)
-    assert outcome.result().elements == [Raw(b"<late/>")]
+    assert outcome.result().elements == [OutputElement(b"<late/>")]
 
 
 def test_N34_what_does_not_end_within_the_grace_is_left_to_recovery(calls: Any, gate: Gate) -> None:

@@ -15,7 +15,7 @@ import pytest
 from narval.runtime.daemon import watcher
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.system.file_events import Notices, Settling
+from narval.runtime.system.file_events import Debounce, FileEvents
 
 MODULE = """\
 from narval import Output, action
@@ -126,7 +126,7 @@ def test_N31_when_notices_are_lost_everything_is_read_again(tmp_path: Path) -> N
             heard.add(part)
             news.set()
 
-        notices = Notices(tmp_path, {"recipes": True, "etc": False}, hear)
+        notices = FileEvents(tmp_path, {"recipes": True, "etc": False}, hear)
         await asyncio.to_thread(notices.arm)
         logging.getLogger("watchdog.observers.inotify_c").warning(
             "Inotify queue overflowed; events were lost"
@@ -150,10 +150,10 @@ def test_N31_when_notices_are_lost_everything_is_read_again(tmp_path: Path) -> N
 def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_room(notices: Notices, places: object) -> None:
+    def no_room(notices: FileEvents, places: object) -> None:
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-    monkeypatch.setattr(Notices, "_listen", no_room)
+    monkeypatch.setattr(FileEvents, "_listen", no_room)
     monkeypatch.setattr(watcher, "RESCAN", 0.05)
 
     async def works() -> str:
@@ -180,7 +180,7 @@ def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
 
 def test_what_never_rests_is_looked_at_all_the_same() -> None:
     async def hears() -> None:
-        settling = Settling(0.05, 0.1)
+        settling = Debounce(0.05, 0.1)
 
         async def never_rests() -> None:
             while True:

@@ -12,39 +12,39 @@ from hypothesis import strategies as st
 
 from narval.engines import commands as asked
 from narval.engines.commands import (
-    Abandon,
     Add,
     Call,
+    CancelCall,
+    CancelTimer,
     Command,
     Program,
     Release,
     Reserve,
-    Unwake,
+    SetTimer,
     Unwatch,
-    Wake,
     Watch,
 )
 from narval.engines.events import (
-    Again,
     Caller,
+    CarriedOver,
     Event,
-    Kept,
+    Failure,
     Matched,
+    OutputElement,
     Plain,
-    Problem,
     Produced,
-    Raw,
     Resume,
     Returned,
+    Reusable,
     Signalled,
     Started,
-    Woken,
+    TimerFired,
 )
 from narval.errors import StoreError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.patterns.pattern import Bound, condition
 from narval.runtime.store import codec
-from narval.runtime.store.codec import Entry
+from narval.runtime.store.codec import JournalEntry
 
 
 class Moved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -81,7 +81,7 @@ def bound(text: str, **variables: tuple[Element, ...]) -> Bound:
     return condition(text).bind(variables)
 
 
-def decode(data: bytes) -> Entry:
+def decode(data: bytes) -> JournalEntry:
     return codec.decode_entry(data, Change, lookup)
 
 
@@ -91,10 +91,10 @@ numbers = st.integers(0, 2**62)
 words = st.text(max_size=8)
 moments = st.floats(allow_nan=False)
 eids = st.lists(numbers, max_size=3).map(tuple)
-raws = st.lists(st.builds(Raw, st.binary(max_size=20), st.none() | words), max_size=3).map(tuple)
-problems = st.none() | st.builds(Problem, words, words, words)
-agains = st.builds(Again, words, words, eids)
-kept = st.builds(Kept, words, words, eids, eids)
+raws = st.lists(st.builds(OutputElement, st.binary(max_size=20), st.none() | words), max_size=3).map(tuple)
+problems = st.none() | st.builds(Failure, words, words, words)
+agains = st.builds(Reusable, words, words, eids)
+kept = st.builds(CarriedOver, words, words, eids, eids)
 resumes = st.none() | st.builds(
     Resume,
     numbers,
@@ -128,9 +128,9 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[tuple[int, ...], ...]: st.lists(eids, max_size=2).map(tuple),
     tuple[tuple[str, str], ...]: st.lists(st.tuples(words, words), max_size=2).map(tuple),
     tuple[tuple[str, tuple[int, ...]], ...]: st.lists(st.tuples(words, eids), max_size=2).map(tuple),
-    tuple[Raw, ...]: raws,
+    tuple[OutputElement, ...]: raws,
     tuple[str, str, str]: st.tuples(words, words, words),
-    Problem | None: problems,
+    Failure | None: problems,
     Caller | None: callers,
     Resume | None: resumes,
     Element: elements,
@@ -218,9 +218,16 @@ def test_N8_an_origin_comes_back() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        Returned(4, 5.0, "3.1", elements=(Raw(b"<secret/>"), Raw(b"<secret/>"))),
-        Produced(4, 5.0, "3.1", elements=(Raw(b"<secret/>"), Raw(b"<secret/>"))),
-        Signalled(4, 5.0, "s", "paid", elements=(Raw(b"<secret/>"), Raw(b"<secret/>")), arguments={"sum": 3}),
+        Returned(4, 5.0, "3.1", elements=(OutputElement(b"<secret/>"), OutputElement(b"<secret/>"))),
+        Produced(4, 5.0, "3.1", elements=(OutputElement(b"<secret/>"), OutputElement(b"<secret/>"))),
+        Signalled(
+            4,
+            5.0,
+            "s",
+            "paid",
+            elements=(OutputElement(b"<secret/>"), OutputElement(b"<secret/>")),
+            arguments={"sum": 3},
+        ),
     ],
 )
 def test_of_the_elements_of_an_event_only_their_number_is_kept(event: Event) -> None:
@@ -230,7 +237,7 @@ def test_of_the_elements_of_an_event_only_their_number_is_kept(event: Event) -> 
 
 
 def test_an_element_that_was_added_is_its_eid() -> None:
-    data = codec.encode_entry(Woken(4, 5.0, "w"), [], [Add(MAIL), Add(MAIL, held=False)])
+    data = codec.encode_entry(TimerFired(4, 5.0, "w"), [], [Add(MAIL), Add(MAIL, held=False)])
     assert b"email" not in data
     assert codec.describe_entry(data)[1:] == [
         {"seq": 1, "at": 5.0, "what": "Add", "element": 7},
@@ -241,7 +248,7 @@ def test_an_element_that_was_added_is_its_eid() -> None:
 
 def test_an_event_without_elements_says_nothing_of_them_after_decoding_twice() -> None:
     event = decode(
-        codec.encode_entry(Returned(4, 5.0, "3.1", problem=Problem("timeout", "late")), [], [])
+        codec.encode_entry(Returned(4, 5.0, "3.1", problem=Failure("timeout", "late")), [], [])
     ).event
     assert event["elements"] == 0
     assert event["problem"] == {"kind": "timeout", "message": "late"}
@@ -250,7 +257,7 @@ def test_an_event_without_elements_says_nothing_of_them_after_decoding_twice() -
 def test_N10_a_watch_comes_back_with_what_its_variables_stand_for() -> None:
     answer = bound("email[@in-reply-to = $ask/@message-id]", ask=(MAIL,))
     watch = Watch("4.1", (answer, bound("reminder")), (("mail.triage", "t1", "0"), None))
-    [read] = decode(codec.encode_entry(Woken(4, 5.0, "w"), [], [watch])).commands
+    [read] = decode(codec.encode_entry(TimerFired(4, 5.0, "w"), [], [watch])).commands
     assert read == watch
     assert isinstance(read, Watch)
     assert [each.text for each in read.conditions] == [answer.text, "reminder"]
@@ -259,27 +266,27 @@ def test_N10_a_watch_comes_back_with_what_its_variables_stand_for() -> None:
 def test_what_recovery_needs_is_told_apart() -> None:
     tracked = [
         Call("4.1", "action", "mail.send", "s1", inputs=(("mail", (7,)),), timeout=3.0, on_restart="error"),
-        Abandon("3.1"),
+        CancelCall("3.1"),
         Watch("4.2", (), ()),
         Unwatch("3.2"),
-        Wake("4.3", 9.0),
-        Unwake("3.3"),
+        SetTimer("4.3", 9.0),
+        CancelTimer("3.3"),
         Reserve((7,)),
         Release((8,)),
     ]
     others = [
         Add(MAIL),
-        asked.Hold((7,)),
-        asked.Mark(("a", "b", "c"), (7,)),
+        asked.AddToContext((7,)),
+        asked.MarkUsed(("a", "b", "c"), (7,)),
         asked.Outdate((7,)),
-        asked.Key("email", "@id", "x"),
-        asked.Forget(9.0),
+        asked.RecordUnique("email", "@id", "x"),
+        asked.ScheduleForget(9.0),
         asked.Start("mail.triage"),
         asked.Finish("done", "done"),
         asked.Answer("s1"),
     ]
     assert {type(each) for each in [*tracked, *others]} == set(get_args(Command))
-    entry = decode(codec.encode_entry(Woken(4, 5.0, "w"), [], [*others, *tracked]))
+    entry = decode(codec.encode_entry(TimerFired(4, 5.0, "w"), [], [*others, *tracked]))
     assert entry.commands == tracked
 
 
@@ -290,7 +297,7 @@ def test_lines_of_history_say_what_happened_in_order() -> None:
     data = codec.encode_entry(
         Started(4, 5.0, (7,), Caller(2, "s1", "3.1")),
         [Moved("s1", 5.0, (7,)), Moved("s2", 6.0), Asked(3, b"caf\xc3\xa9 \xff")],
-        [Wake("4.1", 9.0)],
+        [SetTimer("4.1", 9.0)],
     )
     assert codec.describe_entry(data, 3, 40) == [
         {
@@ -305,13 +312,13 @@ def test_lines_of_history_say_what_happened_in_order() -> None:
         {"seq": 41, "at": 5.0, "run": 3, "what": "Moved", "step": "s1", "eids": [7]},
         {"seq": 42, "at": 5.0, "run": 3, "what": "Moved", "step": "s2", "due": 6.0},
         {"seq": 43, "at": 5.0, "run": 3, "what": "Asked", "of_run": 3, "answer": "café �"},
-        {"seq": 44, "at": 5.0, "run": 3, "what": "Wake", "wake": "4.1", "due": 9.0},
+        {"seq": 44, "at": 5.0, "run": 3, "what": "SetTimer", "wake": "4.1", "due": 9.0},
     ]
 
 
 def test_what_is_due_at_once_is_still_said() -> None:
-    [_, line] = codec.describe_entry(codec.encode_entry(Woken(4, 5.0, "w"), [], [Wake("4.1", 5.0)]))
-    assert line == {"seq": 1, "at": 5.0, "what": "Wake", "wake": "4.1", "due": 5.0}
+    [_, line] = codec.describe_entry(codec.encode_entry(TimerFired(4, 5.0, "w"), [], [SetTimer("4.1", 5.0)]))
+    assert line == {"seq": 1, "at": 5.0, "what": "SetTimer", "wake": "4.1", "due": 5.0}
 
 
 # --- other versions, and damage -------------------------------------------------------------------------
@@ -414,4 +421,4 @@ def test_a_snapshot_of_another_shape_is_refused() -> None:
 
 def test_what_no_engine_may_decide_cannot_be_written() -> None:
     with pytest.raises(TypeError):
-        codec.encode_entry(Woken(1, 1.0, "w"), [object()], [])
+        codec.encode_entry(TimerFired(1, 1.0, "w"), [object()], [])

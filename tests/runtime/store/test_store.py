@@ -21,8 +21,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.engines.commands import Unwake, Wake
-from narval.engines.events import Woken
+from narval.engines.commands import CancelTimer, SetTimer
+from narval.engines.events import TimerFired
 from narval.errors import NarvalError, SettingsError, StoreError
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
@@ -59,7 +59,9 @@ def added(
 
 
 def entry(run: int, seq: int, step: str = "s1") -> Advance:
-    return Advance(run, seq, Woken(seq, seq + 0.5, "w"), (Moved(step, "done"),), (Wake("next", 9.0),))
+    return Advance(
+        run, seq, TimerFired(seq, seq + 0.5, "w"), (Moved(step, "done"),), (SetTimer("next", 9.0),)
+    )
 
 
 def running(eid: int, **fields: Any) -> RunRow:
@@ -135,7 +137,7 @@ def test_entries_come_back_by_run_and_in_order(store: Store) -> None:
     assert steps(2) == ["s1"]
     assert steps(3) == []
     expected = JournalRow(
-        2, 4, 4.5, encode_entry(Woken(4, 4.5, "w"), [Moved("s1", "done")], [Wake("next", 9.0)])
+        2, 4, 4.5, encode_entry(TimerFired(4, 4.5, "w"), [Moved("s1", "done")], [SetTimer("next", 9.0)])
     )
     assert next(store.journal(2)) == expected
     assert [(row.run, row.seq) for row in store.journal_all()] == [(1, 1), (2, 4), (1, 7), (1, 10)]
@@ -480,7 +482,9 @@ def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> No
 def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> None:
     store = open_store(path)
     with pytest.raises(TypeError):
-        store.commit(batch(elements=[added(1)], journal=[Advance(1, 1, Woken(1, 1.0, "w"), (object(),), ())]))
+        store.commit(
+            batch(elements=[added(1)], journal=[Advance(1, 1, TimerFired(1, 1.0, "w"), (object(),), ())])
+        )
     store = reopened(store, path)
     assert list(store.elements()) == []
     store.close()
@@ -554,7 +558,7 @@ def test_readers_of_another_thread_see_whole_turns_only(path: Path) -> None:
 HARNESS = """
 import os, random, resource, signal, sys
 from pathlib import Path
-from narval.engines.events import Woken
+from narval.engines.events import TimerFired
 from narval.errors import StoreError
 from narval.memory.elements.changes import Added
 from narval.memory.elements.element import Element, Origin
@@ -570,7 +574,7 @@ def turn(number, size=1):
         batch.held += [(1, eid), (2, eid)]
     batch.runs.append(RunRow(1, 'plan', 'a', 'd', str(number), 'active', 1.0))
     batch.runs.append(RunRow(2, 'plan', 'a', 'd', str(number), 'active', 1.0))
-    batch.journal.append(Advance(1, number + 1, Woken(number, 1.0, 'w'), (), ()))
+    batch.journal.append(Advance(1, number + 1, TimerFired(number, 1.0, 'w'), (), ()))
     return batch
 
 def child(work):
@@ -1201,10 +1205,10 @@ def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:
 
 def test_the_commands_of_an_entry_are_in_it(path: Path) -> None:
     with open_store(path) as store:
-        wished = (Wake("a", 2.0), Unwake("a"))
-        store.commit(batch(journal=[Advance(1, 1, Woken(1, 1.0, "w"), (), wished)]))
+        wished = (SetTimer("a", 2.0), CancelTimer("a"))
+        store.commit(batch(journal=[Advance(1, 1, TimerFired(1, 1.0, "w"), (), wished)]))
         kept = decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
-    assert kept.commands == [Wake("a", 2.0), Unwake("a")]
+    assert kept.commands == [SetTimer("a", 2.0), CancelTimer("a")]
     assert kept.lines == 3
 
 

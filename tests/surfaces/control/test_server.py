@@ -33,7 +33,7 @@ from narval.errors import (
 )
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
-from narval.surfaces.control.server import ControlServer, Limits
+from narval.surfaces.control.server import ControlLimits, ControlServer
 
 
 class Fake:
@@ -103,7 +103,7 @@ _RAISED: dict[str, NarvalError] = {
 class Daemon:
     """A control server in an event loop of its own, on a thread, for clients that block."""
 
-    def __init__(self, path: Path, limits: Limits, uid_of: Callable[[Any], int] | None) -> None:
+    def __init__(self, path: Path, limits: ControlLimits, uid_of: Callable[[Any], int] | None) -> None:
         self.path, self.limits, self.uid_of = path, limits, uid_of
         self.loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -142,7 +142,7 @@ def serving(
     folder: Path, uid_of: Callable[[Any], int] | None = None, **limits: Any
 ) -> Iterator[tuple[Daemon, Path]]:
     path = folder / "socket"
-    with Daemon(path, Limits(**limits), uid_of) as daemon:
+    with Daemon(path, ControlLimits(**limits), uid_of) as daemon:
         yield daemon, path
 
 

@@ -28,7 +28,7 @@ from narval.definitions.process.code import Code, made
 from narval.definitions.process.statements import Accept, Discard, Skip
 from narval.engines.events import Plain
 from narval.errors import ActionError
-from narval.runtime.agent.agent import Agent
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.conversion import problem
 from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
@@ -62,13 +62,13 @@ class Found(Protocol):
         """The function or class, or None."""
 
 
-class Asking:
+class Questions:
     """Answers the questions of one agent's engines; all of it is used on the loop's thread."""
 
     def __init__(self, found: Found, *, longest: float = LONGEST) -> None:
         self._found, self._longest = found, longest
-        self._voice: _Voice | None = None
-        self._given_up: list[_Voice] = []
+        self._voice: QuestionThread | None = None
+        self._given_up: list[QuestionThread] = []
 
     @property
     def given_up(self) -> int:
@@ -76,7 +76,9 @@ class Asking:
         self._given_up = [each for each in self._given_up if each.is_alive()]
         return len(self._given_up)
 
-    def ask(self, agent: Agent, run: Run, function: str, arguments: Mapping[str, Plain], at: float) -> Plain:
+    def ask(
+        self, agent: AgentState, run: Run, function: str, arguments: Mapping[str, Plain], at: float
+    ) -> Plain:
         """The answer of a function, asked at a moment, as plain data. Raises ActionError."""
         word, _, name = function.partition(":")
         name, _, hook = name.rpartition(":") if word == "node" else (name, "", "")
@@ -110,7 +112,7 @@ class Asking:
             self._voice = None
 
     def _answered(self, what: str, work: Callable[[], Plain]) -> Plain:
-        voice, self._voice = self._voice or _Voice(), None
+        voice, self._voice = self._voice or QuestionThread(), None
         voice.ask(work)
         try:
             answer, error = voice.answers.get(timeout=self._longest)
@@ -140,7 +142,7 @@ class Question(NamedTuple):
         return Token(self.portray(self.arguments["token"]), at=self.at)
 
 
-class _Voice:
+class QuestionThread:
     """One thread, which answers what it is asked until it is asked nothing."""
 
     __slots__ = ("_asked", "_thread", "answers")

@@ -31,7 +31,7 @@ class Delay:
         self.until = until.timestamp() if isinstance(until, datetime) else float(until)
 
 
-class Environment(Mapping[str, str]):
+class EnvironmentView(Mapping[str, str]):
     """Attributes by name, kept as texts; of several layers the first that has one counts.
 
     What is set goes to the first.
@@ -80,7 +80,7 @@ class Environment(Mapping[str, str]):
         return f"<environment {dict(self)!r:.200}>"
 
 
-class Node:
+class NodeView:
     """The node that a token is on."""
 
     __slots__ = ("arcs", "custom", "external", "external_environment", "name", "type")
@@ -93,13 +93,13 @@ class Node:
         self.arcs: tuple[Mapping[str, str], ...] = tuple(told.get("arcs", ()))
         """The arcs that leave it: `name` and `to` of each."""
         self.custom: Mapping[str, str] = MappingProxyType(dict(told.get("custom", {})))
-        self.external_environment = Environment([dict(told.get("external_environment", {}))])
+        self.external_environment = EnvironmentView([dict(told.get("external_environment", {}))])
 
     def __repr__(self) -> str:
         return f"<node {self.name!r} of type {self.type!r}>"
 
 
-class Process:
+class ProcessView:
     """The run that a token belongs to."""
 
     __slots__ = ("environment", "name", "run", "state")
@@ -108,7 +108,7 @@ class Process:
         self.run: int = told.get("run", 0)
         self.name: str = told.get("name", "")
         self.state: str = told.get("state", "")
-        self.environment = Environment([dict(told.get("environment", {}))], write)
+        self.environment = EnvironmentView([dict(told.get("environment", {}))], write)
 
     def __repr__(self) -> str:
         return f"<process {self.run} of {self.name!r}>"
@@ -124,8 +124,8 @@ class SetMember:
         self.index: int = told.get("index", 0)
         self.max_index: int = told.get("max_index", 0)
         self.level: int = told.get("level", 0)
-        self.environment = Environment([dict(told.get("environment", {}))], shared)
-        self.member = Environment([dict(told.get("member", {}))], own)
+        self.environment = EnvironmentView([dict(told.get("environment", {}))], shared)
+        self.member = EnvironmentView([dict(told.get("member", {}))], own)
 
     def __repr__(self) -> str:
         return f"<member {self.index} of the set {self.name!r}>"
@@ -149,7 +149,7 @@ class Token:
     ) -> None:
         self._at = at
         self.id: int = told["id"]
-        self.node = Node(told["node"])
+        self.node = NodeView(told["node"])
         self.is_complete = bool(told.get("complete", False))
         self.guard_action: str | None = told.get("guard_action") or None
         self.execution_type: str = told.get("execution_type", "Forward")
@@ -158,10 +158,10 @@ class Token:
         self.is_writable, self.effects = writable, list[Effect]()
         self.completes = completes
         """Whether it may be completed here: once, and not by what goes back."""
-        self.process = Process(told.get("process", {}), self._writer("process"))
+        self.process = ProcessView(told.get("process", {}), self._writer("process"))
         own = dict(told.get("environment", {}))
         shared = self.process.environment._layers[0]
-        self.environment = Environment([own, shared], self._writer("token"))
+        self.environment = EnvironmentView([own, shared], self._writer("token"))
         """Its own attributes over those of the process; what is set is its own."""
         self.sets: Mapping[str, SetMember] = MappingProxyType(
             {
@@ -257,7 +257,7 @@ def _arc(name: str | None) -> str:
 # --- what questions are given ---------------------------------------------------------------------------
 
 
-class ArcToken:
+class ArcTokenView:
     """A token on its way along an arc; it waits at the arc's end."""
 
     __slots__ = ("arc", "id", "node", "parent")
@@ -280,18 +280,18 @@ class Arrival:
     __slots__ = ("node", "target", "token", "waiting")
 
     def __init__(self, told: Mapping[str, Any]) -> None:
-        self.waiting = tuple(ArcToken(each) for each in told.get("waiting", ()))
+        self.waiting = tuple(ArcTokenView(each) for each in told.get("waiting", ()))
         """The tokens that wait at the node, oldest first, the arriving one among them."""
         self.token = next((each for each in self.waiting if each.id == told.get("arc_token")), None)
         self.node: str = told.get("node", "")
         self.target: int | None = told.get("target")
         """The newest token on the node that others may be merged into, or None."""
 
-    def join(self, tokens: Iterable[ArcToken] | None = None) -> dict[str, Any]:
+    def join(self, tokens: Iterable[ArcTokenView] | None = None) -> dict[str, Any]:
         """The answer that joins these tokens into a new one; by default all that wait."""
         return {"join": [each.id for each in (self.waiting if tokens is None else tokens)]}
 
-    def merge(self, tokens: Iterable[ArcToken] | None = None) -> dict[str, Any]:
+    def merge(self, tokens: Iterable[ArcTokenView] | None = None) -> dict[str, Any]:
         """The answer that has these tokens end in the one that is on the node already: the newest."""
         if self.target is None:
             raise RequestError("there is no token on the node to merge into")
@@ -310,7 +310,7 @@ class ProcessEvent:
         self.arcs: tuple[str, ...] = tuple(told.get("arcs") or ())
         """Of a token that is completed, the names of the arcs on which it leaves."""
         self.token = Token(portrait) if "id" in portrait else None
-        self.process = self.token.process if self.token is not None else Process(portrait["process"])
+        self.process = self.token.process if self.token is not None else ProcessView(portrait["process"])
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.token if self.token is not None else self.arc_token}>"

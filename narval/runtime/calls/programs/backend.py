@@ -13,13 +13,13 @@ from pathlib import Path
 from lxml import etree
 
 from narval.engines.commands import Program
-from narval.engines.events import Problem
+from narval.engines.events import Failure
 from narval.memory.elements.element import Element, parse
-from narval.runtime.calls.backend import ABANDONED, Outcome, Task, Work
+from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall, Task
 from narval.runtime.calls.programs import reaper
-from narval.runtime.calls.programs.output import Listen, Output, logged
-from narval.runtime.calls.programs.process_group import Group
-from narval.runtime.calls.programs.reaper_client import Keeping
+from narval.runtime.calls.programs.output import Listen, ProgramOutput, logged
+from narval.runtime.calls.programs.process_group import ProcessGroup
+from narval.runtime.calls.programs.reaper_client import ReaperClient
 from narval.runtime.calls.programs.spawn import CannotStartError, limited
 from narval.runtime.calls.programs.up_to_date import is_up_to_date
 from narval.runtime.home.home import Home
@@ -32,7 +32,7 @@ LONGEST_VARIABLE = 100_000
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
 
 
-class Programs:
+class ProgramBackend:
     """All programs under way.
 
     `directory` is where they run that say nothing else, `folder` where what they print is kept (None:
@@ -48,7 +48,7 @@ class Programs:
         *,
         directory: Path | None = None,
         folder: Path | None = None,
-        keeping: Keeping | None = None,
+        keeping: ReaperClient | None = None,
         listen: Listen = logged,
     ) -> None:
         self._loop = loop
@@ -57,19 +57,19 @@ class Programs:
         self.is_known: Callable[[int], bool] = lambda run: True
         """Whether a run is not forgotten: what its programs printed goes with it."""
         self._swept = 0.0
-        self.keeping = keeping or Keeping()
+        self.keeping = keeping or ReaperClient()
         self._environment = {**os.environ, reaper.OWNER: self.keeping.owner}
-        self._at_work: dict[Work, Group] = {}
-        self._reasons: dict[Work, Outcome | None] = {}
+        self._at_work: dict[RunningCall, ProcessGroup] = {}
+        self._reasons: dict[RunningCall, Outcome | None] = {}
         """Of those that are being ended: how their call ends, None for a time limit."""
         self._is_closing = False
         self._gone = asyncio.Event()
 
-    def start(self, work: Work) -> None:
+    def start(self, work: RunningCall) -> None:
         """Answer a call: at once when its files are up to date (A9)."""
         work.begin(self._loop, self._expire, partial(self._begin, work))
 
-    def abandon(self, work: Work) -> None:
+    def abandon(self, work: RunningCall) -> None:
         """End its program; the answer comes when all of it is gone (A4)."""
         self._end(work, ABANDONED)
 
@@ -94,7 +94,7 @@ class Programs:
 
     # --- beginning ------------------------------------------------------------------------------------
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, work: RunningCall) -> None:
         program = _program(work.task)
         directory = self._whole(program.directory)
         if program.creates and self.is_up_to_date(directory, program.creates, program.needs):
@@ -103,16 +103,16 @@ class Programs:
         try:
             environment, text = self._environment_of(work.task, program), _standard_input(work.task, program)
         except ValueError as error:
-            work.answer(Outcome(problem=Problem("bad-value", str(error), final=True)))
+            work.answer(Outcome(problem=Failure("bad-value", str(error), final=True)))
             return
         run = partial(self._run, work, directory, environment)
         if program.unless:
-            nobody = Output(_hear_nothing, None)
+            nobody = ProgramOutput(_hear_nothing, None)
             run(program.unless, b"", nobody, partial(self._asked, work, partial(run, text=text)))
         else:
             run(program.words, text, self._output(work.task), partial(self._over, work))
 
-    def _asked(self, work: Work, run: Callable[..., None], output: Output, status: int) -> None:
+    def _asked(self, work: RunningCall, run: Callable[..., None], output: ProgramOutput, status: int) -> None:
         """The program that says whether there is nothing to do has said so (A9)."""
         if self._is_over(work):
             return
@@ -124,17 +124,17 @@ class Programs:
 
     def _run(
         self,
-        work: Work,
+        work: RunningCall,
         directory: str,
         environment: dict[str, str],
         words: tuple[str, ...],
         text: bytes,
-        output: Output,
-        over: Callable[[Output, int], None],
+        output: ProgramOutput,
+        over: Callable[[ProgramOutput, int], None],
     ) -> None:
         program = _program(work.task)
         self.keeping.prepare()
-        group = Group(
+        group = ProcessGroup(
             self._loop,
             self.keeping,
             output,
@@ -153,7 +153,7 @@ class Programs:
             over(output, error.status)
         except OSError as error:
             del self._at_work[work]
-            work.answer(Outcome(problem=Problem("no-program", f"{words[0]} was not started: {error}")))
+            work.answer(Outcome(problem=Failure("no-program", f"{words[0]} was not started: {error}")))
 
     def _environment_of(self, task: Task, program: Program) -> dict[str, str]:
         """What a program finds in its environment (A13). Raises ValueError."""
@@ -181,18 +181,18 @@ class Programs:
                 if each.name.isdigit() and not self.is_known(int(each.name)):
                     shutil.rmtree(each, ignore_errors=True)
 
-    def _output(self, task: Task) -> Output:
+    def _output(self, task: Task) -> ProgramOutput:
         if self._loop.time() - self._swept > SWEEP_EVERY:
             self.sweep()
         path = self._folder / str(task.run) / task.step if self._folder is not None else None
-        return Output(self.listen(task), path)
+        return ProgramOutput(self.listen(task), path)
 
     # --- ending ---------------------------------------------------------------------------------------
 
-    def _expire(self, work: Work) -> None:
+    def _expire(self, work: RunningCall) -> None:
         self._end(work, None)
 
-    def _end(self, work: Work, reason: Outcome | None) -> None:
+    def _end(self, work: RunningCall, reason: Outcome | None) -> None:
         group = self._at_work.get(work)
         if group is None:  # it is being announced
             work.answer(reason or _late(""))
@@ -201,7 +201,11 @@ class Programs:
         group.end()
 
     def _gone_from(
-        self, work: Work, output: Output, over: Callable[[Output, int], None], status: int
+        self,
+        work: RunningCall,
+        output: ProgramOutput,
+        over: Callable[[ProgramOutput, int], None],
+        status: int,
     ) -> None:
         del self._at_work[work]
         output.close()
@@ -210,14 +214,14 @@ class Programs:
         else:
             over(output, status)
 
-    def _is_over(self, work: Work) -> bool:
+    def _is_over(self, work: RunningCall) -> bool:
         """Whether its answer is that it was ended; then it is given."""
         if work not in self._reasons:
             return False
         work.answer(self._reasons.pop(work) or _late(""))
         return True
 
-    def _over(self, work: Work, output: Output, status: int) -> None:
+    def _over(self, work: RunningCall, output: ProgramOutput, status: int) -> None:
         if work in self._reasons:
             work.answer(self._reasons.pop(work) or _late(output.last))
             return
@@ -225,13 +229,13 @@ class Programs:
         work.answer(Outcome(value={**ended, "output": output.last}))
 
 
-def programs_of(home: Home | None, *, quiet: bool) -> Programs:
+def programs_of(home: Home | None, *, quiet: bool) -> ProgramBackend:
     """The programs of a home, which run in its folder; a home that is only asked keeps nothing."""
     loop = asyncio.get_running_loop()
     if home is None or quiet:
-        return Programs(loop)
-    keeping = Keeping(home.id, home.var)
-    return Programs(loop, directory=home.path, folder=home.var / "output", keeping=keeping)
+        return ProgramBackend(loop)
+    keeping = ReaperClient(home.id, home.var)
+    return ProgramBackend(loop, directory=home.path, folder=home.var / "output", keeping=keeping)
 
 
 def _program(task: Task) -> Program:

@@ -28,7 +28,7 @@ Heard = Callable[[bytes, bool], None]
 Listen = Callable[[Task], Heard]
 
 
-class Output:
+class ProgramOutput:
     """What one program has printed so far. `path` is where what is too long is kept, None: nowhere."""
 
     __slots__ = ("_begun", "_file", "_heard", "_path", "_tail", "_written")

@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from narval.runtime.calls.programs import reaper, spawn
-from narval.runtime.calls.programs.output import Output
-from narval.runtime.calls.programs.reaper_client import Keeping
+from narval.runtime.calls.programs.output import ProgramOutput
+from narval.runtime.calls.programs.reaper_client import ReaperClient
 
 log = logging.getLogger("narval.programs")
 
@@ -32,7 +32,7 @@ Over = Callable[[int], None]
 """Told the status: negative, the signal that ended the program."""
 
 
-class Group:
+class ProcessGroup:
     """A program that was started, and those that it has started.
 
     `mark` is the variable of its environment that no other program has but those that it started.
@@ -41,8 +41,8 @@ class Group:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        keeping: Keeping,
-        output: Output,
+        keeping: ReaperClient,
+        output: ProgramOutput,
         over: Over,
         *,
         grace: float,

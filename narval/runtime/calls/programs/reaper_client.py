@@ -25,7 +25,7 @@ LONGEST_WAIT = 6.0
 """Seconds for which the next daemon waits for the keeper of the last one."""
 
 
-class Keeping:
+class ReaperClient:
     """Groups under way, and the keeper that knows them; it is started with the first.
 
     `home` names the home, and `folder` is where its keeper says that it is at work; a home in memory has

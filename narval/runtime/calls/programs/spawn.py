@@ -31,7 +31,7 @@ class CannotStartError(Exception):
         self.status = status
 
 
-class Started(NamedTuple):
+class StartedProgram(NamedTuple):
     """A program that was started: its number, which is that of its group, and how to learn its status."""
 
     pid: int
@@ -61,7 +61,9 @@ def _text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def start(words: Sequence[str], environment: Mapping[str, str], directory: str, pipes: Pipes) -> Started:
+def start(
+    words: Sequence[str], environment: Mapping[str, str], directory: str, pipes: Pipes
+) -> StartedProgram:
     """Start a program in a folder. Raises CannotStartError."""
     path = find(words[0], environment.get("PATH", os.defpath), directory)
     try:
@@ -73,7 +75,7 @@ def start(words: Sequence[str], environment: Mapping[str, str], directory: str, 
         raise _refusal(error, words[0], directory) from None
 
 
-def _spawned(path: str, words: Sequence[str], environment: Mapping[str, str], pipes: Pipes) -> Started:
+def _spawned(path: str, words: Sequence[str], environment: Mapping[str, str], pipes: Pipes) -> StartedProgram:
     pid = os.posix_spawn(
         path,
         list(words),
@@ -83,12 +85,12 @@ def _spawned(path: str, words: Sequence[str], environment: Mapping[str, str], pi
         setsigmask=(),
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT),
     )
-    return Started(pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    return StartedProgram(pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def _started_in(
     directory: str, path: str, words: Sequence[str], environment: Mapping[str, str], pipes: Pipes
-) -> Started:
+) -> StartedProgram:
     """posix_spawn cannot change the folder; this takes a tenth longer."""
     program = subprocess.Popen(
         list(words),
@@ -100,7 +102,7 @@ def _started_in(
         stderr=pipes.error,
         process_group=0,
     )
-    return Started(program.pid, program.wait)
+    return StartedProgram(program.pid, program.wait)
 
 
 def find(name: str, path: str, directory: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 
@@ -34,7 +34,7 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
     listed: bool
 
 
-class Asked(msgspec.Struct, frozen=True, tag=True):
+class CallFrame(msgspec.Struct, frozen=True, tag=True):
     """To a worker: answer this call. `source` is the text of the file at `path`, None to read it there."""
 
     call: str
@@ -70,19 +70,19 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     """From a worker: how a call ended."""
 
     call: str
-    elements: list[Raw]
-    problem: Problem | None
+    elements: list[OutputElement]
+    problem: Failure | None
     value: dict[str, Any] | None = None
 
 
 Said = Ready | Progressed | Answered
 
 _encoder = msgspec.msgpack.Encoder()
-_asked = msgspec.msgpack.Decoder(Asked)
+_asked = msgspec.msgpack.Decoder(CallFrame)
 _said: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
 
 
-def pack(message: Asked | Said) -> bytes:
+def pack(message: CallFrame | Said) -> bytes:
     """A message as a frame. Raises FrameError when it is too large."""
     body = _encoder.encode(message)
     if len(body) > MOST:
@@ -92,7 +92,7 @@ def pack(message: Asked | Said) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def read_asked(body: bytes) -> Asked:
+def read_asked(body: bytes) -> CallFrame:
     """What the daemon asks."""
     return _asked.decode(body)
 

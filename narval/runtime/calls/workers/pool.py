@@ -9,13 +9,21 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from narval.engines.events import Problem
-from narval.runtime.calls.backend import ABANDONED, Outcome, Work
+from narval.engines.events import Failure
+from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.runtime.calls.fair_queue import Waiting
 from narval.runtime.calls.output_capture import log_print
 from narval.runtime.calls.workers.child import Child
-from narval.runtime.calls.workers.frames import Asked, FrameError, Progressed, Ready, Said, pack, packed_input
-from narval.runtime.home.settings import Limits
+from narval.runtime.calls.workers.frames import (
+    CallFrame,
+    FrameError,
+    Progressed,
+    Ready,
+    Said,
+    pack,
+    packed_input,
+)
+from narval.runtime.home.settings import CallLimits
 
 
 class Workers:
@@ -23,13 +31,13 @@ class Workers:
 
     given_up = 0
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits) -> None:
         self._loop, self._limits = loop, limits
         self._waiting = Waiting()
         self._starting: dict[Child, asyncio.TimerHandle] = {}
         self._idle: dict[Child, asyncio.TimerHandle] = {}
-        self._busy: dict[Child, Work] = {}
-        self._places: dict[Work, Child] = {}
+        self._busy: dict[Child, RunningCall] = {}
+        self._places: dict[RunningCall, Child] = {}
         self._children: set[Child] = set()
         self._stale: set[Child] = set()
         self.restarts = 0
@@ -39,7 +47,7 @@ class Workers:
         """Calls that wait for a worker."""
         return len(self._waiting)
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: CallLimits) -> None:
         """Keep to other limits from the next call on."""
         self._limits = limits
         self._hand_out()
@@ -53,12 +61,12 @@ class Workers:
             timer.cancel()
             self._retire(child)
 
-    def start(self, work: Work) -> None:
+    def start(self, work: RunningCall) -> None:
         """Answer a call as soon as a worker is free."""
         self._waiting.add(work)
         self._hand_out()
 
-    def abandon(self, work: Work) -> None:
+    def abandon(self, work: RunningCall) -> None:
         """Take a call out of the queue, or kill its worker."""
         if work in self._places:
             self._kill(work, ABANDONED)
@@ -85,30 +93,30 @@ class Workers:
             try:
                 child = Child(self._loop, self, self._limits.worker_memory)
             except OSError as error:
-                self._fail(Problem("no-worker", f"a worker cannot be started: {error}"))
+                self._fail(Failure("no-worker", f"a worker cannot be started: {error}"))
                 continue
             self._children.add(child)
             limit = self._limits.worker_start
             self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
 
-    def _give(self, child: Child, work: Work) -> None:
+    def _give(self, child: Child, work: RunningCall) -> None:
         child.last_words.clear()
         self._busy[child] = work
         self._places[work] = child
         work.begin(self._loop, self._expire, partial(self._send, child, work))
 
-    def _send(self, child: Child, work: Work) -> None:
+    def _send(self, child: Child, work: RunningCall) -> None:
         try:
             child.send(pack(self._asked(work)))
         except FrameError as error:
             del self._busy[child], self._places[work]
             self._rest(child)
-            work.answer(Outcome(problem=Problem(error.kind, str(error), final=error.final)))
+            work.answer(Outcome(problem=Failure(error.kind, str(error), final=error.final)))
             self._hand_out()
 
-    def _asked(self, work: Work) -> Asked:
+    def _asked(self, work: RunningCall) -> CallFrame:
         task = work.task
-        return Asked(
+        return CallFrame(
             call=task.call,
             run=task.run,
             step=task.step,
@@ -136,10 +144,10 @@ class Workers:
         if self._idle.pop(child, None) is not None:
             child.retire()
 
-    def _expire(self, work: Work) -> None:
+    def _expire(self, work: RunningCall) -> None:
         self._kill(work, work.expired())
 
-    def _kill(self, work: Work, outcome: Outcome) -> None:
+    def _kill(self, work: RunningCall, outcome: Outcome) -> None:
         child = self._places.pop(work)
         del self._busy[child]
         self.restarts += 1
@@ -147,7 +155,7 @@ class Workers:
         work.answer(outcome)
         self._hand_out()
 
-    def _fail(self, problem: Problem) -> None:
+    def _fail(self, problem: Failure) -> None:
         """Answer the call whose turn it is: it is the one for which a worker was to be started."""
         if self._waiting:
             self._waiting.next().answer(Outcome(problem=problem))
@@ -195,7 +203,7 @@ class Workers:
         self.restarts += any(each is not None for each in (work, starting, idle))
         if work is not None:
             del self._places[work]
-            work.answer(Outcome(problem=Problem("crashed", f"the worker {how}", last_words)))
+            work.answer(Outcome(problem=Failure("crashed", f"the worker {how}", last_words)))
         elif starting is not None:
-            self._fail(Problem("crashed", f"the worker, still starting, {how}", last_words))
+            self._fail(Failure("crashed", f"the worker, still starting, {how}", last_words))
         self._hand_out()

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import etree
 
-from narval.engines.events import Raw
+from narval.engines.events import OutputElement
 from narval.errors import ActionError, ElementError
 from narval.memory.elements.canonical import MAX_BYTES, parse_untrusted
 from narval.memory.elements.element import children, local_name
@@ -147,7 +147,7 @@ def _compile(path: str, text: bytes, resolver: _Folders) -> etree.XSLT:
         raise TransformError(_story(error, path), "bad-transform") from None
 
 
-def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[Raw]:
+def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[OutputElement]:
     try:
         result = sheet(source)
     except etree.XSLTApplyError as error:

@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from types import ModuleType
 from typing import Any
 
-from narval.engines.events import Problem
+from narval.engines.events import Failure
 from narval.errors import ActionError
 from narval.runtime.calls import conversion
 from narval.runtime.calls.backend import Outcome, Task
@@ -34,7 +34,7 @@ from narval.runtime.calls.context import CurrentCall
 from narval.runtime.calls.workers import transforms
 from narval.runtime.calls.workers.frames import (
     Answered,
-    Asked,
+    CallFrame,
     FrameError,
     FrameReader,
     Progressed,
@@ -83,7 +83,7 @@ class _Text(importlib.abc.SourceLoader):
         return self._text
 
 
-class Modules:
+class WorkerModules:
     """The modules loaded, by path and content, so that a run keeps the version it began with."""
 
     def __init__(self) -> None:
@@ -111,9 +111,9 @@ def main() -> None:
     requests, pipe = _take_pipes()
     with contextlib.suppress(OSError):  # the folder may have been removed meanwhile
         os.chdir(folder)
-    calls: SimpleQueue[Asked] = SimpleQueue()
+    calls: SimpleQueue[CallFrame] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, calls), daemon=True).start()
-    modules = Modules()
+    modules = WorkerModules()
     if memory:
         bound_memory(memory)
     pipe.send(Ready())
@@ -125,10 +125,10 @@ def main() -> None:
         try:
             pipe.send(answered)
         except FrameError as error:
-            pipe.send(Answered(asked.call, [], Problem("bad-output", str(error), final=True)))
+            pipe.send(Answered(asked.call, [], Failure("bad-output", str(error), final=True)))
 
 
-def _answer(asked: Asked, modules: Modules, pipe: Pipe) -> Outcome:
+def _answer(asked: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     """Whatever happens, there is an answer."""
     home = None if asked.home is None else Path(asked.home)
     current = CurrentCall(
@@ -163,7 +163,7 @@ def _answer(asked: Asked, modules: Modules, pipe: Pipe) -> Outcome:
     return current.context().run(_call, task, modules)
 
 
-def _call(task: Task, modules: Modules) -> Outcome:
+def _call(task: Task, modules: WorkerModules) -> Outcome:
     """Load the module and call its function; a coroutine gets a loop of its own."""
     try:
         result = _function(task, modules)(**conversion.arguments(task.inputs))
@@ -172,7 +172,7 @@ def _call(task: Task, modules: Modules) -> Outcome:
         return Outcome(problem=conversion.problem(error, task.module_path, task.home))
 
 
-def _function(task: Task, modules: Modules) -> Any:
+def _function(task: Task, modules: WorkerModules) -> Any:
     """What a task calls: a function, or the class of a node."""
     module = modules.load(task.module_path, task.source)
     function = getattr(module, task.function_name, None)
@@ -246,7 +246,7 @@ def _take_pipes() -> tuple[int, Pipe]:
     return requests, Pipe(answers)
 
 
-def _read(requests: int, calls: SimpleQueue[Asked]) -> None:
+def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
     """Hand on what is asked; when nobody can ask any more, end, with all that was started here."""
     frames = FrameReader()
     while data := os.read(requests, 256 * 1024):

@@ -12,8 +12,8 @@ import pytest
 
 from narval.definitions.library import Library
 from narval.errors import ActionError
-from narval.runtime.agent.agent import Agent
-from narval.runtime.calls.process_code.questions import MOST_GIVEN_UP, Asking
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.calls.process_code.questions import MOST_GIVEN_UP, Questions
 from narval.runtime.home.modules import import_modules, key_of
 from narval.source.text import Source
 
@@ -53,16 +53,16 @@ Ask = Callable[[str, dict[str, Any]], Any]
 @pytest.fixture
 def asker() -> Iterator[Callable[..., Ask]]:
     """Makes of a module's text what answers questions to it."""
-    made: list[Asking] = []
+    made: list[Questions] = []
 
     def make(text: str, longest: float = 5.0) -> Ask:
         source = Source.of_text("modules/shop.py", "import time\nfrom narval import *\n" + text)
         imported = import_modules(["shop"], lambda wanted: iter([source]) if wanted == "shop" else None)
         assert not imported.faults, imported.faults
         functions = imported.modules["shop"].functions
-        asking = Asking(lambda run, definition: functions.get(key_of(definition)), longest=longest)  # type: ignore[arg-type]
+        asking = Questions(lambda run, definition: functions.get(key_of(definition)), longest=longest)  # type: ignore[arg-type]
         made.append(asking)
-        agent = Agent(Library(imported.modules["shop"].found))
+        agent = AgentState(Library(imported.modules["shop"].found))
         engine = SimpleNamespace(portrait=portrait)
         run: Any = SimpleNamespace(
             library=None, engine=engine, definition=None, state=None, lease=imported.modules["shop"].lease
@@ -210,7 +210,7 @@ def test_a_question_that_takes_too_long_is_given_up_and_the_next_is_answered(
         "question-timeout: predicate 'endless' did not answer within 0.05 s"
     )
     assert ask("predicate:quick", ASKED) is True
-    asking: Asking = ask.asking  # type: ignore[attr-defined]
+    asking: Questions = ask.asking  # type: ignore[attr-defined]
     while asking.given_up:  # Python code is ended where it stands
         time.sleep(0.01)
 
@@ -220,7 +220,7 @@ def test_too_many_that_cannot_be_ended_are_not_asked_after(asker: Callable[..., 
     ask = asker(
         "@predicate\ndef stuck(token): return wait()\n@predicate\ndef p(token): return True\n", longest=0.02
     )
-    asking: Asking = ask.asking  # type: ignore[attr-defined]
+    asking: Questions = ask.asking  # type: ignore[attr-defined]
     found = asking._found
 
     def waiting(run: Any, definition: Any) -> Any:

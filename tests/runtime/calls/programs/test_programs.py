@@ -17,9 +17,9 @@ import psutil
 from narval.engines.commands import Program
 from narval.memory.elements.element import Element
 from narval.runtime.calls.executor import Executor, Outcome, Task
-from narval.runtime.calls.programs.backend import Programs
+from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.programs.output import AT_HAND, FILE_BYTES
-from narval.runtime.calls.programs.reaper_client import Keeping
+from narval.runtime.calls.programs.reaper_client import ReaperClient
 from tests.places import ROOT
 from tests.runtime.at_work import in_a_loop
 
@@ -29,7 +29,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.printed = folder, bytearray()
-        self.programs = Programs(
+        self.programs = ProgramBackend(
             asyncio.get_running_loop(),
             directory=folder,
             folder=folder / "output",
@@ -339,13 +339,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from narval.runtime.calls.backend import Task
 from narval.runtime.calls.executor import Executor
-from narval.runtime.calls.programs.reaper_client import Keeping
-from narval.runtime.calls.programs.backend import Programs
+from narval.runtime.calls.programs.reaper_client import ReaperClient
+from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.engines.commands import Program
 
 async def main():
     folder = Path(sys.argv[1])
-    programs = Programs(asyncio.get_running_loop(), directory=folder, keeping=Keeping("home", folder))
+    programs = ProgramBackend(asyncio.get_running_loop(), directory=folder, keeping=ReaperClient("home", folder))
     executor = Executor(programs=programs)
     script = "sleep 600 & setsid sleep 600 & env -i sleep 600 & echo $! > ready.n; mv ready.n ready; wait"
     task = Task(call="c.1", run=1, step="s", action="program", where="program",
@@ -367,7 +367,7 @@ def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> 
     assert len(mine) >= 4
     daemon.kill()
     daemon.wait()
-    Keeping("home", tmp_path).end_former()
+    ReaperClient("home", tmp_path).end_former()
     _, left = psutil.wait_procs(mine, timeout=10)
     assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
     assert not (tmp_path / "keeper").exists()
@@ -385,7 +385,7 @@ def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_wel
             each.kill()
     daemon.kill()
     daemon.wait()
-    Keeping("home", tmp_path).end_former()
+    ReaperClient("home", tmp_path).end_former()
     _, left = psutil.wait_procs([each for each in mine if _carries(each)], timeout=10)
     assert left == []
     bare = int((tmp_path / "ready").read_text())  # it has cleared its environment, and nobody knows it now

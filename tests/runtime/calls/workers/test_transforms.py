@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.memory.elements.element import Element
 
 MAIL = Element(3, b"<email subject='Hi'/>")
@@ -28,7 +28,7 @@ def sheet(body: str, top: str = "", doctype: str = "") -> bytes:
 
 def test_N32_a_single_input_is_the_document_itself(shared_calls: Any) -> None:
     outcome = shared_calls.ask(sheet("<got eids='{/email/@eid}'/>"), inputs={"mail": MAIL})
-    assert outcome.elements == [Raw(b'<got eids="3"/>')]
+    assert outcome.elements == [OutputElement(b'<got eids="3"/>')]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_N32_several_inputs_or_a_list_are_children_of_elements_in_their_order(
     ],
 )
 def test_N21_the_prototype_in_the_sheet_is_no_obstacle(shared_calls: Any, prototype: str) -> None:
-    assert shared_calls.ask(sheet("<a/>", prototype)).elements == [Raw(b"<a/>")]
+    assert shared_calls.ask(sheet("<a/>", prototype)).elements == [OutputElement(b"<a/>")]
 
 
 # --- what it gives ----------------------------------------------------------------------------------------
@@ -86,13 +86,13 @@ def test_N32_one_call_may_yield_several_roots(shared_calls: Any, body: str, expe
 
 def test_a_sheet_that_would_write_html_gives_the_page_as_an_element(shared_calls: Any) -> None:
     html = sheet("<html><p>é<br/></p></html>", "<xsl:output method='html'/>")
-    assert shared_calls.ask(html).elements == [Raw("<html><p>é<br/></p></html>".encode())]
+    assert shared_calls.ask(html).elements == [OutputElement("<html><p>é<br/></p></html>".encode())]
 
 
 @pytest.mark.parametrize("top", ["", "<xsl:output method='text'/>"])
 def test_a_sheet_that_gives_text_alone_is_told_to_give_elements(shared_calls: Any, top: str) -> None:
     problem = shared_calls.ask(sheet("hello", top)).problem
-    assert problem == Problem(
+    assert problem == Failure(
         "bad-output", "expected elements, got text alone; give the text an element around it"
     )
 
@@ -129,9 +129,9 @@ def test_a_sheet_is_read_from_its_file_when_its_text_is_not_at_hand(
 ) -> None:
     (tmp_path / "s.xsl").write_bytes(sheet("<a/>"))
     task = shared_calls.task(b"", source=None, module_path=str(tmp_path / "s.xsl"))
-    assert shared_calls.outcome(shared_calls.start(task)).elements == [Raw(b"<a/>")]
+    assert shared_calls.outcome(shared_calls.start(task)).elements == [OutputElement(b"<a/>")]
     (tmp_path / "s.xsl").write_bytes(sheet("<b/>"))
-    assert shared_calls.outcome(shared_calls.start(task)).elements == [Raw(b"<b/>")]
+    assert shared_calls.outcome(shared_calls.start(task)).elements == [OutputElement(b"<b/>")]
 
 
 # --- what it may not do -----------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_N32_a_transform_writes_no_file(
     calls = make_calls(folders=(str(tmp_path),) if allowing else ())
     target = tmp_path / "written.xml"
     outcome = calls.ask(sheet(f"<exsl:document href='{target}'><a/></exsl:document>"))
-    assert outcome.problem == Problem(
+    assert outcome.problem == Failure(
         "forbidden", f"a transform may write nothing, and this one asks to write {target}"
     )
     assert not target.exists()
@@ -187,10 +187,10 @@ def test_N32_a_transform_reads_the_folders_allowed(make_calls: Callable[..., Any
         "<a v='{$v}'><xsl:value-of select=\"document('names.xml')\"/></a>", "<xsl:include href='common.xsl'/>"
     )
     task = calls.task(made, module_path=str(folder / "s.xsl"))
-    assert calls.outcome(calls.start(task)).elements == [Raw(b'<a v="1">Ann</a>')]
+    assert calls.outcome(calls.start(task)).elements == [OutputElement(b'<a v="1">Ann</a>')]
     (folder / "names.xml").write_text("<name>Bob</name>")
     (folder / "common.xsl").write_text((folder / "common.xsl").read_text().replace("'1'", "'2'"))
-    assert calls.outcome(calls.start(task)).elements == [Raw(b'<a v="2">Bob</a>')]
+    assert calls.outcome(calls.start(task)).elements == [OutputElement(b'<a v="2">Bob</a>')]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_N32_what_a_transform_reads_is_no_way_out_of_the_folder(
 )
 def test_N32_a_sheet_with_a_doctype_is_refused(shared_calls: Any, doctype: str) -> None:
     problem = shared_calls.ask(sheet("<a/>", doctype=doctype)).problem
-    assert problem == Problem(
+    assert problem == Failure(
         "bad-transform",
         "the stylesheet:1:1: a DOCTYPE is not accepted: remove it and write its entities out",
     )
@@ -257,8 +257,8 @@ def test_an_endless_sheet_is_killed_at_its_time_limit(calls: Any) -> None:
     many = Element(1, b"<a>" + b"<b/>" * 2000 + b"</a>")
     body = "<n><xsl:value-of select='count(//b[count(//b[count(//b[//b = current()]) = 7]) = 7])'/></n>"
     outcome = calls.ask(sheet(body), inputs={"many": many}, timeout=0.3)
-    assert outcome.problem == Problem("timeout", "m.act did not come back within 0.3 s")
-    assert calls.ask(sheet("<a/>")).elements == [Raw(b"<a/>")]
+    assert outcome.problem == Failure("timeout", "m.act did not come back within 0.3 s")
+    assert calls.ask(sheet("<a/>")).elements == [OutputElement(b"<a/>")]
 
 
 DOUBLING = (
@@ -280,4 +280,4 @@ def test_a_sheet_that_wants_all_memory_costs_its_call_alone(make_calls: Callable
     outcome = calls.ask(sheet(body, DOUBLING))
     assert outcome.elements == []
     assert outcome.problem is not None
-    assert calls.ask(sheet("<a/>")).elements == [Raw(b"<a/>")]
+    assert calls.ask(sheet("<a/>")).elements == [OutputElement(b"<a/>")]

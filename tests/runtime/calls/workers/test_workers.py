@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from narval.engines.events import Problem, Raw
+from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.workers import child, frames
@@ -48,7 +48,7 @@ def test_N33_a_crash_of_a_worker_costs_its_call_alone(
     crashing = module(f"import ctypes, os, signal, time\ndef act(): {statement}")
     problem = shared_calls.ask(crashing).problem
     assert (problem.kind, problem.message) == ("crashed", f"the worker {how}")
-    assert shared_calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert shared_calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
     assert shared_calls.executor.counts.worker_restarts == restarts + 1
 
 
@@ -58,8 +58,8 @@ def test_the_end_of_a_worker_is_noticed_where_no_descriptor_tells_of_it(
     monkeypatch.setattr(sys, "platform", "darwin")
     calls = make_calls()
     problem = calls.ask(module("import os\ndef act(): os._exit(3)")).problem
-    assert problem == Problem("crashed", "the worker exited with status 3")
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert problem == Failure("crashed", "the worker exited with status 3")
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
     calls.close()
 
 
@@ -82,7 +82,7 @@ def test_a_program_that_goes_on_printing_holds_nobody_up(
     text = (
         "import subprocess, time\ndef act():\n  subprocess.Popen(['yes'])\n  time.sleep(0.5)\n  return '<a/>'"
     )
-    assert shared_calls.ask(module(text)).elements == [Raw(b"<a/>")]
+    assert shared_calls.ask(module(text)).elements == [OutputElement(b"<a/>")]
     assert any("lines left out" in record.getMessage() for record in caplog.records)
     assert len(caplog.records) < 100_000, "at full speed half a second is two million lines"
     assert shared_calls.ask(module("import os\ndef act(): os._exit(3)")).problem.kind == "crashed"
@@ -107,18 +107,18 @@ def test_N33_a_hang_costs_its_call_alone_and_ends_what_it_started(
         "    time.sleep(600)\n"
     )
     outcome = calls.ask(module(text), timeout=1.0)
-    assert outcome.problem == Problem("timeout", "m.act did not come back within 1 s")
+    assert outcome.problem == Failure("timeout", "m.act did not come back within 1 s")
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     calls.until(lambda: all(gone(pid) for pid in pids))
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
     assert calls.executor.counts.worker_restarts == 1
 
 
 def test_N33_a_worker_that_was_stopped_is_killed_at_its_time_limit(calls: Any, module: Any) -> None:
     text = "import os, signal\ndef act():\n    os.kill(os.getpid(), signal.SIGSTOP)\n    return '<a/>'"
     outcome = calls.ask(module(text), timeout=1.0)
-    assert outcome.problem == Problem("timeout", "m.act did not come back within 1 s")
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert outcome.problem == Failure("timeout", "m.act did not come back within 1 s")
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
@@ -129,7 +129,7 @@ def test_N33_a_worker_gets_no_more_memory_than_it_may_have(
     text = "def act():\n    return f'<a size=\"{len(bytearray(1024 * 1024 * 1024))}\"/>'"
     problem = calls.ask(module(text)).problem
     assert problem.kind == "MemoryError"
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
 
 
 def test_a_call_given_up_takes_its_worker_along(calls: Any, module: Any, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_worker_nobody_needs_ends(make_calls: Callable[..., Any], module: Any)
     outcome = calls.ask(module("import os\ndef act(): return f'<pid>{os.getpid()}</pid>'"))
     pid = int(Element(0, outcome.elements[0].xml).text)
     calls.until(lambda: gone(pid))
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
     assert calls.executor.counts.worker_restarts == 0
 
 
@@ -227,7 +227,7 @@ def test_a_worker_that_cannot_start_costs_one_call(
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     assert calls.ask(module(GOOD)).problem.kind == "no-worker"
     monkeypatch.undo()
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
 
 
 def test_a_worker_that_is_never_ready_is_killed(
@@ -249,15 +249,15 @@ def test_a_module_is_loaded_once_until_its_file_changes(shared_calls: Any, modul
     made = module(text)
     assert [shared_calls.ask(made).elements[0].xml for _ in "ab"] == [b"<v1>1</v1>", b"<v1>2</v1>"]
     made = module(text.replace("v1", "v2"))
-    assert shared_calls.ask(made).elements == [Raw(b"<v2>1</v2>")]
+    assert shared_calls.ask(made).elements == [OutputElement(b"<v2>1</v2>")]
 
 
 def test_N31_a_run_keeps_the_version_of_the_module_that_it_began_with(shared_calls: Any, module: Any) -> None:
     old, new = "def act(): return '<old/>'", "def act(): return '<new/>'"
     made = module(new)
-    assert shared_calls.ask(made, source=old.encode()).elements == [Raw(b"<old/>")]
-    assert shared_calls.ask(made).elements == [Raw(b"<new/>")]
-    assert shared_calls.ask(made, source=old.encode()).elements == [Raw(b"<old/>")]
+    assert shared_calls.ask(made, source=old.encode()).elements == [OutputElement(b"<old/>")]
+    assert shared_calls.ask(made).elements == [OutputElement(b"<new/>")]
+    assert shared_calls.ask(made, source=old.encode()).elements == [OutputElement(b"<old/>")]
 
 
 def test_a_module_may_hold_what_looks_for_its_module(shared_calls: Any, module: Any) -> None:
@@ -266,7 +266,7 @@ def test_a_module_may_hold_what_looks_for_its_module(shared_calls: Any, module: 
         "@dataclass\nclass Mail:\n    to: str\n"
         "def act(): return f'<to>{Mail(\"a@example.org\").to}</to>'"
     )
-    assert shared_calls.ask(module(text)).elements == [Raw(b"<to>a@example.org</to>")]
+    assert shared_calls.ask(module(text)).elements == [OutputElement(b"<to>a@example.org</to>")]
 
 
 def test_a_module_may_import_the_one_beside_it(shared_calls: Any, module: Any, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_module_may_import_the_one_beside_it(shared_calls: Any, module: Any, t
 
 def test_an_async_action_may_run_in_a_worker(shared_calls: Any, module: Any) -> None:
     text = "import asyncio\nasync def act():\n  await asyncio.sleep(0)\n  return '<a/>'"
-    assert shared_calls.ask(module(text)).elements == [Raw(b"<a/>")]
+    assert shared_calls.ask(module(text)).elements == [OutputElement(b"<a/>")]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_what_is_printed_by_programs_and_c_goes_to_the_log_too(
         "    os.write(2, b'\\xff\\n' + b'y' * 20_000 + b'\\n')\n"  # C writes its line when the call is over
         "    return '<a/>'"
     )
-    assert shared_calls.ask(module(text), call="c-1").elements == [Raw(b"<a/>")]
+    assert shared_calls.ask(module(text), call="c-1").elements == [OutputElement(b"<a/>")]
     said = [(record.getMessage(), record.call) for record in caplog.records]
     assert {(line, "c-1") for line in ("one", "two", "three", "\ufffd")} <= set(said)
     assert sum(line.count("y") for line, _ in said) == 20_000
@@ -361,7 +361,7 @@ def test_what_is_printed_by_programs_and_c_goes_to_the_log_too(
 
 def test_actions_in_a_worker_have_no_standard_input(shared_calls: Any, module: Any) -> None:
     text = "import sys\ndef act(): return f'<read>{sys.stdin.read()!r}</read>'"
-    assert shared_calls.ask(module(text)).elements == [Raw(b"<read>''</read>")]
+    assert shared_calls.ask(module(text)).elements == [OutputElement(b"<read>''</read>")]
 
 
 def test_rubbish_in_the_pipe_costs_its_call_alone(shared_calls: Any, module: Any) -> None:
@@ -376,7 +376,7 @@ def test_rubbish_in_the_pipe_costs_its_call_alone(shared_calls: Any, module: Any
     problem = shared_calls.ask(module(text)).problem
     assert problem.kind == "crashed"
     assert "expected a frame of at most" in problem.message
-    assert shared_calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert shared_calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
 
 
 def test_a_message_of_no_known_kind_is_refused() -> None:
@@ -396,8 +396,8 @@ def test_frames_come_in_any_pieces() -> None:
 
 def test_a_fork_of_a_worker_answers_nothing(shared_calls: Any, module: Any) -> None:
     forking = module("import os\ndef act():\n  os.fork()\n  return '<a/>'")
-    assert shared_calls.ask(forking).elements == [Raw(b"<a/>")]
-    assert shared_calls.ask(module("def act(): return '<b/>'")).elements == [Raw(b"<b/>")]
+    assert shared_calls.ask(forking).elements == [OutputElement(b"<a/>")]
+    assert shared_calls.ask(module("def act(): return '<b/>'")).elements == [OutputElement(b"<b/>")]
 
 
 def test_workers_answer_at_the_same_time(make_calls: Callable[..., Any], module: Any, tmp_path: Path) -> None:
@@ -424,4 +424,4 @@ def test_an_idle_worker_that_was_stopped_is_killed_when_its_time_is_over(
     )
     os.kill(pid, signal.SIGSTOP)
     calls.until(lambda: gone(pid))
-    assert calls.ask(module(GOOD)).elements == [Raw(b"<a/>")]
+    assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
