@@ -21,11 +21,11 @@ class CandidateSearch:
     """What lies around one step or transition of a run.
 
     `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node,
-    which promotes what it selects to rank 1; `near` are the eids of the ranks between that and the run's own
-    context.
+    which promotes what it selects to rank 1; `nearby` are the eids of the ranks between that and the run's
+    own context.
     """
 
-    __slots__ = ("_alternatives", "arguments", "context", "near", "run", "view")
+    __slots__ = ("_alternatives", "arguments", "context", "nearby", "run", "view")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class CandidateSearch:
         context: Context | None = None,
         bindings: Bindings | None = None,
     ) -> None:
-        self.view, self.run, self.near = view, run, near
+        self.view, self.run, self.nearby = view, run, near
         self.arguments, self.context = arguments, context
         self._alternatives = (
             tuple(each.bind(bindings or {}) for each in context.alternatives) if context is not None else ()
@@ -64,13 +64,13 @@ class CandidateSearch:
             yield self._first(bound, scope)
         if again and scope is not None:
             yield view.among(again, bound, None)
-        for eids in self.near:
+        for eids in self.nearby:
             if eids:
                 yield view.among(eids, bound, scope)
         yield view.among(view.context(run), bound, scope)
         caller = view.caller(run)
         while caller is not None:
-            for eids in caller.near:
+            for eids in caller.nearby:
                 yield view.among(eids, bound, scope)
             yield view.among(view.context(caller.run), bound, scope)
             caller = view.caller(caller.run)

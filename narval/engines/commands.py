@@ -73,14 +73,14 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     """Tell me (`Matched`) when an element comes that fits one of these conditions and may be taken.
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
-    With `or_gone` it is also told when an element that fits is replaced: who waits for a reserved one to come
-    free must hear that it never will (N18).
+    With `or_outdated` it is also told when an element that fits is replaced: who waits for a reserved one to
+    come free must hear that it never will (N18).
     """
 
     watch: str
     conditions: tuple[Bound, ...]
     scopes: tuple[MarkScope | None, ...]
-    or_gone: bool = False
+    or_outdated: bool = False
 
 
 class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -165,8 +165,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
 
     `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
-    first context of a run; `near` are the eids nearest to the calling step, nearest rank first. `program` is
-    what a call of kind "program" runs. `about` is plain data that goes with it: the token of a node, the
+    first context of a run; `nearby` are the eids nearest to the calling step, nearest rank first. `program`
+    is what a call of kind "program" runs. `payload` is plain data that goes with it: the token of a node, the
     environment of a process.
     """
 
@@ -177,13 +177,13 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     listed: tuple[str, ...] = ()
     elements: tuple[int, ...] = ()
-    near: tuple[tuple[int, ...], ...] = ()
+    nearby: tuple[tuple[int, ...], ...] = ()
     timeout: float | None = None
     on_restart: str = "retry"
     attempt: int = 1
     begun: bool = False
     program: Program | None = None
-    about: dict[str, Plain] | None = None
+    payload: dict[str, Plain] | None = None
 
 
 class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):

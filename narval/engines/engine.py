@@ -77,7 +77,7 @@ class Engine(Protocol):
     def apply(self, state: Any, change: Any, /) -> None:
         """Alter the state as the change says."""
 
-    def broken(
+    def on_engine_error(
         self, definition: Any, state: Any, event: Event, view: View, error: int, /
     ) -> tuple[list[Any], list[Command]]:
         """What ends a run whose `advance` raised; `error` is the eid of the error element."""
@@ -85,19 +85,19 @@ class Engine(Protocol):
     def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
         """The run as an XML element (N2)."""
 
-    def waits(self, definition: Any, state: Any, watches: dict[str, Watch], /) -> Iterator[Wait]:
+    def waiting_for(self, definition: Any, state: Any, watches: dict[str, Watch], /) -> Iterator[Wait]:
         """What the run waits for now; `watches` are those it has set."""
 
     def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
         """The parts of the run with their states, as surfaces show them: each has an `id`."""
 
-    def reason(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
+    def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
         """Why a part is in the state it is in, for people; None when there is none of that id.
 
         With no identifier, how the run as a whole came to its end; None when there is nothing to tell.
         """
 
-    def judged(
+    def diagnose(
         self, definition: Any, state: Any, identifier: str | None, element: Lookup, find: Find, /
     ) -> Iterator[Wait]:
         """What decides whether a part goes on, to be judged now, though it may not wait for it any more.
@@ -105,7 +105,7 @@ class Engine(Protocol):
         With no identifier, what kept a failed run from going on. `find` knows what steps call.
         """
 
-    def resumption(
+    def plan_resume(
         self, definition: Any, before: Any, part: str | None, given: Iterable[Reusable], element: Lookup, /
     ) -> Resume:
         """What a new run takes over from the state of an earlier one, to begin again from a part of it.
@@ -116,5 +116,5 @@ class Engine(Protocol):
     def resumed(self, state: Any, /) -> tuple[int, str] | None:
         """The run, and the part of it, from which this one was begun again."""
 
-    def word(self, state: Any, /) -> str:
+    def status(self, state: Any, /) -> str:
         """The kind's own word for the state of the run."""

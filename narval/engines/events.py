@@ -37,7 +37,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     run: int
     step: str
     call: str
-    near: tuple[tuple[int, ...], ...] = ()
+    nearby: tuple[tuple[int, ...], ...] = ()
 
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

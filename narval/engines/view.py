@@ -48,7 +48,7 @@ class View(Protocol):
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
         """Whether some element would fit if it were not reserved by a call now under way."""
 
-    def keyed(self, name: str, expression: str, value: str) -> bool:
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """Whether a unique output gave this value before (N37)."""
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
@@ -60,7 +60,7 @@ class View(Protocol):
     def asked(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""
 
-    def watched(self, watch: str) -> Watch | None:
+    def active_watch(self, watch: str) -> Watch | None:
         """A watch that the run has set, as it was set."""
 
     def schema_fault(self, xml: bytes) -> str | None:

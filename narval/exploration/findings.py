@@ -105,7 +105,7 @@ class _Telling:
             return ""
         engine = engine_of(self.definition.kind)
         state = msgspec.msgpack.decode(place.situation.state, type=engine.state_type)
-        told = engine.reason(self.definition, state, part.key[1])
+        told = engine.explain(self.definition, state, part.key[1])
         vain = [_text(each) for each in place.situation.watches.values() if in_vain(each)]
         reasons = [_NUMBER.sub("…", told)] if told else []
         reasons += [f"nothing can fit {text}" for text in vain]

@@ -88,7 +88,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
     def identity(self) -> bytes:
         """Equal for two situations from which the same can follow."""
         calls = {call: (each.step, each.kind, each.name, each.timeout) for call, each in self.calls.items()}
-        watches = {watch: (each.or_gone, *_texts(each)) for watch, each in self.watches.items()}
+        watches = {watch: (each.or_outdated, *_texts(each)) for watch, each in self.watches.items()}
         whole = {
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,

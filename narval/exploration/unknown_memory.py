@@ -175,7 +175,7 @@ class AnyMemory:
         """Whether a call elsewhere keeps an element that would fit."""
         return not contradictory(demands(bound)) and not self._choices.whether()
 
-    def keyed(self, name: str, expression: str, value: str) -> bool:
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """Whether a unique output gave this value before."""
         return not self._choices.whether()
 
@@ -191,7 +191,7 @@ class AnyMemory:
         """A call that the run has under way, as it was asked."""
         return self._calls.get(call)
 
-    def watched(self, watch: str) -> None:
+    def active_watch(self, watch: str) -> None:
         """None: what a condition is about can be resolved anew at any time."""
 
     def schema_fault(self, xml: bytes) -> str | None:

@@ -38,7 +38,7 @@ def run(agent: AgentState, each: Run) -> dict[str, Any]:
         "eid": each.eid,
         "kind": each.kind,
         "name": each.name,
-        "state": each.word,
+        "state": each.status,
         "phase": each.phase,
         "started": moment(each.started),
         "ended": moment(each.ended),
@@ -66,7 +66,7 @@ def past(agent: AgentState, each: Run, then: RunAt) -> dict[str, Any]:
     finish = then.finish or {}
     return {
         **shown(agent, each, then.definition, then.state, then.context),
-        "state": each.engine.word(then.state),
+        "state": each.engine.status(then.state),
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),
         "error": _error(agent, each) if finish.get("error") is not None else None,

@@ -216,7 +216,9 @@ class Operations(OfProcesses):
         return [
             json_forms.run(self.agent, run)
             for run in sorted(self.agent.runs.values(), key=lambda each: each.eid)
-            if state in (None, run.word, run.phase) and kind in (None, run.kind) and name in (None, run.name)
+            if state in (None, run.status, run.phase)
+            and kind in (None, run.kind)
+            and name in (None, run.name)
         ]
 
     async def show(self, run: int, at: int | None = None) -> dict[str, Any]:
@@ -277,7 +279,7 @@ class Operations(OfProcesses):
         """
         found = self.run_of(run)
         if found.active:
-            raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.word}")
+            raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.status}")
         before, engine = state_of(self.agent, self.daemon.store, found), found.engine
         used = list(given(self.daemon.store, found))
 
@@ -285,7 +287,7 @@ class Operations(OfProcesses):
             definition = turn.agent.library.get(engine.definition_kind, found.name)
             if definition is None:
                 raise RequestError(self._not_loaded(found.name) or _unknown(found.name, turn.agent.library))
-            resume = engine.resumption(definition, before, step, used, turn.element)
+            resume = engine.plan_resume(definition, before, step, used, turn.element)
             resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
             kind = engine.definition_kind
             started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
@@ -312,7 +314,7 @@ class Operations(OfProcesses):
         answer: list[Answer] = []
         await self.daemon.submit(lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes)))
         if not answer:
-            raise RequestError(f"run {run} of {found.name} was not told: it is {found.word}")
+            raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
         problem, value = answer[0].problem, answer[0].value
         if problem is not None:
             raise RequestError(f"run {run} of {found.name} did not take {name}: {problem.message}")
@@ -366,7 +368,7 @@ class Operations(OfProcesses):
         """The run of that number, which is not over. Raises RequestError."""
         run = self.run_of(eid)
         if not run.active:
-            raise RequestError(f"run {eid} of {run.name} is over already: it is {run.word}")
+            raise RequestError(f"run {eid} of {run.name} is over already: it is {run.status}")
         return run
 
     def _not_loaded(self, name: str) -> str | None:

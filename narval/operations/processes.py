@@ -126,7 +126,7 @@ class OfProcesses:
         if not run.active:
             raise NotExecutingError(
                 "cancelled" if run.phase == "cancelled" else "not-executing",
-                f"run {eid} of {run.name} is over already: it is {run.word}",
+                f"run {eid} of {run.name} is over already: it is {run.status}",
             )
         try:
             msgspec.msgpack.encode(arguments)  # what cannot be written down cannot be recorded
@@ -135,7 +135,7 @@ class OfProcesses:
         answers: list[Answer] = []
         await self.daemon.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
         if not answers:
-            error = f"run {eid} of {run.name} could not do it: it is {run.word}; narval why {eid} says more"
+            error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
             raise refusal("failed", error)
         problem, value = answers[0].problem, answers[0].value
         if problem is not None:

@@ -22,9 +22,9 @@ SHOWN = 5
 
 def status(daemon: Daemon) -> dict[str, Any]:
     """All of it, as `narval status --json` gives it."""
-    agent, alive = daemon.agent, not daemon.quiet
+    agent, alive = daemon.agent, not daemon.record_only
     counts, calls = daemon.executor.counts, _calls(daemon)
-    due = agent.moments.next()
+    due = agent.timers.next()
     return {
         "home": str(daemon.home.path) if daemon.home is not None else None,
         "name": daemon.settings.name,
@@ -41,7 +41,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "next": json_forms.moment(due) if due is not None else None,
         "later": [
             {"at": json_forms.moment(at), "what": json_forms.deed(agent, *key, deed)}
-            for at, key, deed in agent.moments.soonest(SHOWN)
+            for at, key, deed in agent.timers.soonest(SHOWN)
         ],
         "calls": calls if alive else [],
         "calls_left": 0 if alive else len(calls),

@@ -31,11 +31,11 @@ def explain(
 
     What a part does not wait for any more is judged as if it did: that tells why it was not done.
     """
-    waits = list(run.engine.waits(definition, state, run.watches)) if run.active else []
-    judged = list(run.engine.judged(definition, state, identifier, agent.memory.element, agent.library.get))
-    answer: dict[str, Any] = {"run": run.eid, "state": run.word}
+    waits = list(run.engine.waiting_for(definition, state, run.watches)) if run.active else []
+    judged = list(run.engine.diagnose(definition, state, identifier, agent.memory.element, agent.library.get))
+    answer: dict[str, Any] = {"run": run.eid, "state": run.status}
     if identifier is not None:
-        reason = run.engine.reason(definition, state, identifier)
+        reason = run.engine.explain(definition, state, identifier)
         if reason is None:
             parts = run.engine.parts(definition, state)
             known = ", ".join(each["id"] for part in parts.values() for each in part)
@@ -45,7 +45,7 @@ def explain(
     else:
         known_by_now = {wait.id for wait in waits}
         waits += [wait for wait in judged if wait.id not in known_by_now]
-        told = [run.engine.reason(definition, state, None), _again(agent, run)]
+        told = [run.engine.explain(definition, state, None), _again(agent, run)]
         outcome = _outcome(agent.memory, run, "; ".join(filter(None, told)))
         if outcome:
             answer["reason"] = outcome
@@ -57,7 +57,7 @@ def _again(agent: AgentState, run: Run) -> str:
     """When what failed begins again, while that is still to come (N28)."""
     if run.phase != "failed":
         return ""
-    for at, _, deed in agent.moments.waiting():
+    for at, _, deed in agent.timers.waiting():
         if isinstance(deed, StartRun) and (deed.name, deed.attempt) == (run.name, run.attempt + 1):
             failures = f"{deed.attempt} failures in a row" if deed.attempt > 1 else "a failure"
             return f"{run.name} begins again at {moment(at)}, after {failures}"
@@ -72,7 +72,7 @@ def _outcome(memory: Memory, run: Run, told: str | None) -> str:
     if told:
         texts.append(told)
     if not run.active:
-        texts = texts or [f"it was {run.word}" if run.word == "cancelled" else f"it is {run.word}"]
+        texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
         texts.append(f"it ended at {moment(run.ended)}")
     return "; ".join(texts)
 

@@ -102,7 +102,7 @@ class SimulatedExecutor(Executor):
         elif task.where in ("transform", "script") or self._play.is_pure(task.action):
             met.how = "ran"
             super().start(task, done, produced, announce)
-        elif task.about is not None:  # whoever was to do it has done it
+        elif task.payload is not None:  # whoever was to do it has done it
             met.how = "noted"
             done(Outcome(value=_done(task)))
         else:
@@ -217,7 +217,7 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
 
 def _done(task: Task) -> dict[str, Any] | None:
     """What a node leaves that has done its work: its token leaves on the arcs that have no name."""
-    if task.about is None:
+    if task.payload is None:
         return None
     over = {"do": "complete", "arcs": [""], "asynchronous": False}
-    return {"effects": [over] if task.about.get("hook") == "execute" else []}
+    return {"effects": [over] if task.payload.get("hook") == "execute" else []}

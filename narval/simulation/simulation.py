@@ -194,7 +194,7 @@ class _Simulation:
             settings,
             here.loaded,
             clock=self._clock,
-            quiet=False,
+            record_only=False,
             model=here.home,
             executor=understudy,
         )

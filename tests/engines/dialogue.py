@@ -205,8 +205,8 @@ class Dialogue:
         """The run that answers the call of a step begins; its eid."""
         call = self.call_of(step, run, given)
         of, _ = self.calls[call.call]
-        given: Any = (call.about or {}).get("environment")
-        caller = Caller(of, call.step, call.call, call.near)
+        given: Any = (call.payload or {}).get("environment")
+        caller = Caller(of, call.step, call.call, call.nearby)
         return self.start(call.name, call.elements, caller, kind=call.kind, environment=given)
 
     def answers(self, run: int) -> None:
@@ -335,8 +335,8 @@ class Dialogue:
 
     def state(self, run: int) -> str:
         """The run's own word for its state."""
-        word: str = self.engines[run].word(self.states[run])
-        return word
+        status: str = self.engines[run].status(self.states[run])
+        return status
 
     def xml(self, eid: int) -> str:
         """The bytes of an element, as text."""
@@ -385,7 +385,7 @@ class Dialogue:
     def reserved(self, bound: Any, scope: Any) -> bool:
         return self.memory.reserved_for(bound, scope)
 
-    def keyed(self, name: str, expression: str, value: str) -> bool:
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
         return (name, expression, value) in self.memory.keys
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
@@ -412,7 +412,7 @@ class Dialogue:
         assert of == self._run, f"call {call} is not one of run {self._run}"
         return asked
 
-    def watched(self, watch: str) -> Watch | None:
+    def active_watch(self, watch: str) -> Watch | None:
         of, set_ = self.watches[watch]
         assert of == self._run, f"watch {watch} is not one of run {self._run}"
         return set_
@@ -508,7 +508,7 @@ class Dialogue:
             assert not waiting, f"run {run} is over and still watches {waiting}"
             assert not self._reserved.get(run), f"run {run} is over and still reserves {self._reserved[run]}"
         else:
-            said = list(engine.waits(self.definitions[run], state, waiting))
+            said = list(engine.waiting_for(self.definitions[run], state, waiting))
             signals = [wait for wait in said if wait.what == "signal"]
             if engine.kind != "process":  # its tokens may wait for people, and for each other
                 assert under_way or waiting or moments or signals, f"run {run} waits for nothing"

@@ -331,7 +331,7 @@ def shown_call(command: Call) -> str:
         f"{slot}={listed(eids)}{'…' if slot in command.listed else ''}" for slot, eids in command.inputs
     ]
     words += [f"with {listed(command.elements)}"] if command.elements else []
-    words += [f"near {listed(command.near)}"] if any(command.near) else []
+    words += [f"near {listed(command.nearby)}"] if any(command.nearby) else []
     words += [f"try {command.attempt}"] if command.attempt > 1 else []
     return " ".join(words)
 

@@ -61,9 +61,9 @@ class Scene:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    async def open(self, *, quiet: bool = False) -> Daemon:
+    async def open(self, *, record_only: bool = False) -> Daemon:
         """A daemon on the home."""
-        self.alive = await Daemon.open(self.home, quiet=quiet, clock=self.clock)
+        self.alive = await Daemon.open(self.home, record_only=record_only, clock=self.clock)
         return self.alive
 
     async def end(self) -> None:
@@ -130,7 +130,7 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
         "contexts": {run: held for run in memory.contexts.runs() if (held := set(memory.contexts.of(run)))},
         "next_eid": memory.next_eid,
         "runs": {
-            run.eid: (run.name, run.word, run.phase, run.started, run.ended, run.attempt, run.error)
+            run.eid: (run.name, run.status, run.phase, run.started, run.ended, run.attempt, run.error)
             for run in agent.runs.values()
         },
         "callers": {run.eid: _caller(agent, run) for run in agent.active.values()},
@@ -141,7 +141,7 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
         "abandoned": {run.eid: set(run.abandoned) for run in agent.active.values()},
         "kept": {run.eid: set(run.reserved) for run in agent.active.values()},
         "waiting": len(agent.index),
-        "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.moments.waiting()),
+        "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.timers.waiting()),
         "queue": [(run, event) for _, run, event in agent.queue],
         "rendered": {eid: _of(memory.element(eid)) for eid in (agent.runs if over else agent.active)},
         "children": {
@@ -163,7 +163,7 @@ def outcome(agent: AgentState) -> dict[str, Counter[Any]]:
             (scope, text[eid]) for scope, eids in memory.marks.items() for eid in eids if eid in text
         ),
         "runs": Counter(
-            (run.name, run.word, run.caller.step if run.caller else None) for run in agent.runs.values()
+            (run.name, run.status, run.caller.step if run.caller else None) for run in agent.runs.values()
         ),
         "contexts": Counter(
             (run.name, text[eid])

@@ -273,7 +273,7 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
         definition = definition_of(agent, daemon.store, run)
         told = why.explain(agent, run, definition, state_of(agent, daemon.store, run), None)["waiting"]
         assert told, f"run {run.eid} of {run.name} is {run.word}, and why names nothing that it waits for"
-        waits = run.engine.waits(definition, run.state, run.watches)
+        waits = run.engine.waiting_for(definition, run.state, run.watches)
         for wait in waits:
             if wait.what == "condition" and wait.until is None:
                 _check_unmet(agent, run, wait)
@@ -286,7 +286,7 @@ def check_dates(daemon: Daemon) -> None:
     agent, now = daemon.agent, daemon.clock.now()
     for run in agent.active.values():
         definition = definition_of(agent, daemon.store, run)
-        for wait in run.engine.waits(definition, run.state, run.watches):
+        for wait in run.engine.waiting_for(definition, run.state, run.watches):
             if wait.what == "time":
                 expected = schedule_of(definition.transitions[wait.id].times, agent.zone).next(now)
                 assert wait.until == expected, (

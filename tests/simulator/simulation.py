@@ -292,7 +292,7 @@ class Simulation:
         await self._end()
         self._note("asked without a daemon")
         self.scene.kill_at = self._doom(True)
-        quiet = await self.scene.open(quiet=True)
+        quiet = await self.scene.open(record_only=True)
         for _ in range(self.chance.choice((1, 3))):
             quiet.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
         await quiet.until_idle()

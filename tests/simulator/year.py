@@ -141,7 +141,7 @@ class Year:
             "keys": len(agent.memory.keys),
             "marks": sum(map(len, agent.memory.marks.values())),
             "waiting": len(agent.index),
-            "moments": len(agent.moments),
+            "moments": len(agent.timers),
         }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from narval.definitions.automaton.definition import Automaton
 from narval.engines import commands
-from narval.engines.automaton import completion, explain, start
+from narval.engines.automaton import completion, start
 from narval.engines.automaton import state as states
 from narval.engines.automaton.changes import (
     AutomatonChange,
@@ -22,6 +22,7 @@ from narval.engines.automaton.changes import (
     SignalTaken,
 )
 from narval.engines.automaton.decision import AutomatonDecision
+from narval.engines.automaton.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
@@ -41,16 +42,30 @@ from narval.engines.view import View
 from narval.errors import RequestError
 from narval.memory.elements.element import Element, Origin
 
+__all__ = [
+    "advance",
+    "apply",
+    "begin",
+    "changes",
+    "definition_kind",
+    "diagnose",
+    "explain",
+    "kind",
+    "on_engine_error",
+    "parts",
+    "plan_resume",
+    "render",
+    "resumed",
+    "state_type",
+    "status",
+    "waiting_for",
+]
+
 kind = "automaton"
 definition_kind = "automaton"
 changes = AutomatonChange
 state_type = AutomatonState
 apply = states.apply
-render = explain.render
-waits = explain.waits
-parts = explain.parts
-reason = explain.reason
-judged = explain.judged
 
 
 def begin(run: int, definition: Automaton) -> AutomatonState:
@@ -68,7 +83,7 @@ def resumed(state: AutomatonState) -> tuple[int, str] | None:
     return None
 
 
-def resumption(
+def plan_resume(
     definition: Automaton,
     before: AutomatonState,
     part: str | None,
@@ -82,7 +97,7 @@ def resumption(
     )
 
 
-def word(state: AutomatonState) -> str:
+def status(state: AutomatonState) -> str:
     """The run's own word for its state."""
     return state.state
 
@@ -100,7 +115,7 @@ def advance(
     return run.record.changes, run.record.commands
 
 
-def broken(
+def on_engine_error(
     definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """What ends a run whose advance raised: it fails where it stands."""

@@ -51,7 +51,7 @@ def _render_state(root: etree._Element, each: State, state: AutomatonState) -> N
         etree.SubElement(node, "output").text = xml_safe(run.output)
 
 
-def waits(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
+def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """What the run waits for now: programs, dates, signals, room, and joins."""
     for call, name in state.calls.items():
         yield Wait(name, "call", _called(definition.states[name], state), calls=(call,))
@@ -103,7 +103,7 @@ def _part(each: State, state: AutomatonState) -> dict[str, Any]:
     }
 
 
-def reason(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
+def explain(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
     """Why a state, or with no name the run, is as it is; None when there is nothing to tell."""
     if identifier is None:
         return _reason_of_run(definition, state)
@@ -137,7 +137,7 @@ def _reason_of_state(definition: Automaton, state: AutomatonState, each: State) 
     return "nothing has led to it yet"
 
 
-def judged(
+def diagnose(
     definition: Automaton, state: AutomatonState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
     """Nothing of an automaton is decided by elements of memory."""

@@ -91,7 +91,7 @@ def _call_run(run: AutomatonDecision, state: State, target: tuple[str, str], ide
     produced = tuple(eid for each in run.state.states.values() for eid in each.produced)
     near = ((*produced, *run.state.first),)
     run.record.command(
-        commands.Call(identifier, kind, name, state.name, near=near, on_restart=state.on_restart)
+        commands.Call(identifier, kind, name, state.name, nearby=near, on_restart=state.on_restart)
     )
     if state.timeout is not None:
         run.record.command(commands.SetTimer(wake, run.event.at + state.timeout))

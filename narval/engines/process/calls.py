@@ -53,22 +53,22 @@ def has_hook(run: ProcessDecision, node: Node, hook: str) -> bool:
 
 def call_code(run: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
     """Call the script of a node, or the class for its type."""
-    about: dict[str, Plain] = {"hook": hook, "token": token.id}
+    payload: dict[str, Plain] = {"hook": hook, "token": token.id}
     call = run.record.identifier()
     run.record.change(NodeCallMade(token.id, call, hook != "execute"))
     run.record.command(
-        commands.Call(call, "node", node.type, node.id, timeout=_seconds(node, "timeout"), about=about)
+        commands.Call(call, "node", node.type, node.id, timeout=_seconds(node, "timeout"), payload=payload)
     )
 
 
 def _call_run(run: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """A run is nested in this one; a process has the attributes of the token from its start (section 9)."""
-    near = conditions.around(run, token).near
-    about: dict[str, Plain] = {"environment": dict(environment.full(run.state, token))}
+    near = conditions.around(run, token).nearby
+    payload: dict[str, Plain] = {"environment": dict(environment.full(run.state, token))}
     call = run.record.identifier()
     run.record.change(NodeCallMade(token.id, call))
-    given = about if kind == "process" else None
-    run.record.command(commands.Call(call, kind, target.full_name, node.id, near=near, about=given))
+    given = payload if kind == "process" else None
+    run.record.command(commands.Call(call, kind, target.full_name, node.id, nearby=near, payload=given))
 
 
 def _call_with_inputs(run: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:

@@ -119,15 +119,15 @@ class ProcessDecision:
 
     def _tell(self, listener: str, event: str, change: Any) -> list[str]:
         token = getattr(change, "token", None)
-        about: dict[str, Plain] = {
+        payload: dict[str, Plain] = {
             "event": event,
             "token": token if token in self.state.nodes else None,
             "arc_token": token if token in self.state.arcs else None,
         }
         if isinstance(change, NodeTokenCompleted):
-            about["arcs"] = list(change.exits)
+            payload["arcs"] = list(change.exits)
         try:
-            answer = self.ask(f"listener:{listener}", about, token)
+            answer = self.ask(f"listener:{listener}", payload, token)
         except NodeFault as fault:  # who only listens does not stop what happens
             self.add_error(fault.kind, fault.message, token=token or 0)
             return []

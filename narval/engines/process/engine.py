@@ -30,26 +30,42 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.process import completion, explain, flow, operations, returns, token_view
+from narval.engines.process import completion, flow, operations, returns
 from narval.engines.process import state as states
 from narval.engines.process import waits as waiting
 from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
+from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.process.state import ProcessState
+from narval.engines.process.token_view import token_view
 from narval.engines.view import View
 from narval.errors import RequestError
+
+__all__ = [
+    "advance",
+    "apply",
+    "begin",
+    "changes",
+    "definition_kind",
+    "diagnose",
+    "explain",
+    "kind",
+    "on_engine_error",
+    "parts",
+    "plan_resume",
+    "render",
+    "resumed",
+    "state_type",
+    "status",
+    "token_view",
+    "waiting_for",
+]
 
 kind = "process"
 definition_kind = "process"
 changes = ProcessChange
 state_type = ProcessState
 apply = states.apply
-render = explain.render
-waits = explain.waits
-parts = explain.parts
-reason = explain.reason
-judged = explain.judged
-portrait = token_view.portrait
 
 
 def begin(run: int, definition: Process) -> ProcessState:
@@ -57,7 +73,7 @@ def begin(run: int, definition: Process) -> ProcessState:
     return ProcessState(run, definition.full_name)
 
 
-def word(state: ProcessState) -> str:
+def status(state: ProcessState) -> str:
     """The process' own word for its state."""
     return state.state
 
@@ -67,7 +83,7 @@ def resumed(state: ProcessState) -> tuple[int, str] | None:
     return None
 
 
-def resumption(
+def plan_resume(
     definition: Process, before: ProcessState, part: str | None, given: Iterable[Reusable], element: Lookup
 ) -> Resume:
     """Processes are not begun again from a part of an earlier one. Raises RequestError."""
@@ -91,7 +107,7 @@ def advance(
     return run.record.changes, run.record.commands
 
 
-def broken(
+def on_engine_error(
     definition: Process, state: ProcessState, event: Event, view: View, error: int
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""

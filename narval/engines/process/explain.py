@@ -79,7 +79,7 @@ def word_of(token: NodeToken) -> str:
 # --- what it waits for ----------------------------------------------------------------------------------
 
 
-def waits(definition: Process, state: ProcessState, watches: dict[str, Watch]) -> Iterator[Wait]:
+def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """What the process waits for now: calls, moments, memory, people, other tokens."""
     for number in state.active_nodes:
         yield _wait(definition, state, state.nodes[number], watches)
@@ -225,7 +225,7 @@ def _sets(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
 # --- why ------------------------------------------------------------------------------------------------
 
 
-def reason(definition: Process, state: ProcessState, identifier: str | None) -> str | None:
+def explain(definition: Process, state: ProcessState, identifier: str | None) -> str | None:
     """Why a node, or with no id the process, is in the state it is in; None: nothing to tell."""
     if identifier is None:
         return _reason_of_process(state)
@@ -269,7 +269,7 @@ def _reason_of_process(state: ProcessState) -> str | None:
     return texts.get(state.state)
 
 
-def judged(
+def diagnose(
     definition: Process, state: ProcessState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
     """The conditions that tokens on a `wait` node have, to be judged now."""

@@ -127,13 +127,13 @@ def _by_class(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | Non
     """What a join of the user's own says; it is told of all that waits at the node."""
     state, target = run.state, merge_target(run.state, node)
     waiting = sorted(each for arc in node.ins for each in state.standing_in(place(arc.index)))
-    about: dict[str, Plain] = {
+    payload: dict[str, Plain] = {
         "node": node.name,
         "arc_token": token.id,
         "waiting": [arc_token_told(run.process, state.arcs[each]) for each in waiting],
         "target": target,
     }
-    answer = run.ask(f"join:{node.join_text}", about, token.parent, node)
+    answer = run.ask(f"join:{node.join_text}", payload, token.parent, node)
     if answer is None:
         return None
     said: dict[str, Any] = answer if isinstance(answer, dict) else {}

@@ -121,7 +121,7 @@ def _bindings(run: ProcessDecision, prototype: Prototype) -> Bindings:
 def _keep(run: ProcessDecision, node: Node, call: str, output: Accepted) -> int | None:
     """Add an output, unless `unique` has seen its value before (N37)."""
     if output.key is not None:
-        if run.view.keyed(*output.key):
+        if run.view.unique_seen(*output.key):
             return None
         run.record.command(commands.RecordUnique(*output.key))
     return run.add(output.xml, node.id, call)

@@ -9,7 +9,7 @@ from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import ArcToken, NodeToken
 
 
-def portrait(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:
+def token_view(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:
     """All that may be known of a node token, and of its process; of no token, its process alone."""
     found = state.nodes.get(token) if token is not None else None
     about = {

@@ -137,7 +137,7 @@ class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
         """Nothing further fires: watches and dates go, and steps that are ready do not run."""
         self.to_run.clear()
         self.to_judge.clear()
-        for transition in self.state.asleep:
+        for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.dated:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))

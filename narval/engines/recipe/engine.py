@@ -25,24 +25,39 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.recipe import explain, resume, retries, returns, signals, steps, transitions
+from narval.engines.recipe import resume, retries, returns, signals, steps, transitions
 from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
+from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
 from narval.engines.view import View
+
+__all__ = [
+    "advance",
+    "apply",
+    "begin",
+    "changes",
+    "definition_kind",
+    "diagnose",
+    "explain",
+    "kind",
+    "on_engine_error",
+    "parts",
+    "plan_resume",
+    "render",
+    "resumed",
+    "state_type",
+    "status",
+    "waiting_for",
+]
 
 kind = "plan"
 definition_kind = "recipe"
 changes = PlanChange
 state_type = PlanState
 apply = states.apply
-render = explain.render
-waits = explain.waits
-parts = explain.parts
-reason = explain.reason
-judged = explain.judged
-resumption = resume.resumption
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
@@ -62,12 +77,12 @@ def resumed(state: PlanState) -> tuple[int, str] | None:
     return state.resumed
 
 
-def word(state: PlanState) -> str:
+def status(state: PlanState) -> str:
     """The plan's own word for its state."""
     return state.state
 
 
-def broken(
+def on_engine_error(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
     """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""

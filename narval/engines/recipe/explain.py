@@ -19,7 +19,7 @@ from narval.memory.elements.error_element import read_error
 
 _SIGNAL_ALONE = frozenset({SIGNAL})
 FOLLOWED = 4
-"""So many transitions back `reason` looks for the choice that left a step out."""
+"""So many transitions back `explain` looks for the choice that left a step out."""
 
 _THEN = "an element for each condition"
 """What a transition waits for when its date has come."""
@@ -55,7 +55,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
     return etree.tostring(root, encoding="utf-8")
 
 
-def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> Iterator[Wait]:
+def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """What the plan waits for now: calls, reserved elements, dates, conditions, in-steps."""
     for identifier in dict.fromkeys(state.calls.values()):
         yield from _calls(definition.steps[identifier], state.step(identifier))
@@ -65,7 +65,7 @@ def waits(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> It
     for identifier in state.dated:
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(identifier, "time", then, until=state.transition(identifier).date)
-    for identifier in state.asleep:
+    for identifier in state.waiting:
         watch = watches.get(state.transition(identifier).watch)
         yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
     if state.state == "running":
@@ -161,7 +161,7 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
     }
 
 
-def reason(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
+def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
     """Why a step or transition, or with no id the plan, is in the state it is in; None: nothing to tell."""
     if identifier is None:
         return _reason_of_plan(definition, state)
@@ -290,12 +290,12 @@ def _unfired(definition: Recipe, state: PlanState) -> Iterator[Transition]:
 # --- conditions as they are judged now ----------------------------------------------------------------------
 
 
-def judged(
+def diagnose(
     definition: Recipe, state: PlanState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
     """The conditions of the transitions that decide about a part, whether they wait for them or not (N11).
 
-    Of a fired transition there are none: `reason` names what it took, and that may be used up by now. Of a
+    Of a fired transition there are none: `explain` names what it took, and that may be used up by now. Of a
     step that failed for want of an input, its inputs.
     """
     for step in definition.steps.values():

@@ -158,7 +158,7 @@ class InputSearch:
             watch,
             tuple(self._bound(each) for each in mandatory),
             tuple(self.scope(each) for each in mandatory),
-            or_gone=True,
+            or_outdated=True,
         )
 
     def lack(self, slot: Input) -> str:

@@ -1,6 +1,6 @@
 """A plan that goes on from a step where an earlier plan of the recipe had come (`narval retry`).
 
-`resumption` reads how far the earlier plan came and says what the new one takes over; `resumed` lets the new
+`plan_resume` reads how far the earlier plan came and says what the new one takes over; `resumed` lets the new
 one begin with that. Steps that were done are kept with what they produced, and what led on from them; the
 chosen step, and what came of it, is to be done again by the definition as it is now.
 """
@@ -22,7 +22,7 @@ from narval.errors import RequestError
 BROKEN = ("failed", "error")
 
 
-def resumption(
+def plan_resume(
     recipe: Recipe, before: PlanState, chosen: str | None, given: Iterable[Reusable], element: Lookup
 ) -> Resume:
     """What a plan of `recipe` takes over from an earlier one. Raises RequestError where it cannot.

@@ -153,7 +153,7 @@ def _keep(
 ) -> int | None:
     """Add an output, unless `unique` has seen its value before (N37)."""
     if output.key is not None:
-        if plan.view.keyed(*output.key):
+        if plan.view.unique_seen(*output.key):
             return None
         plan.command(commands.RecordUnique(*output.key))
     return plan.add(output.xml, step.id, identifier, call.inputs, held=held, name=output.name)

@@ -39,9 +39,9 @@ def signalled(plan: RecipeDecision, event: Signalled) -> None:
 
 def _offer(plan: RecipeDecision, eid: int) -> str | None:
     """The transition that took the signal at once, if one waited for it."""
-    for identifier in tuple(plan.state.asleep):
+    for identifier in tuple(plan.state.waiting):
         watch = plan.state.transition(identifier).watch
-        if identifier not in plan.state.asleep or not _concerns(plan, identifier, eid):
+        if identifier not in plan.state.waiting or not _concerns(plan, identifier, eid):
             continue
         transitions.matched(plan, watch)
         if eid in plan.state.transition(identifier).took:

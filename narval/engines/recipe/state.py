@@ -154,7 +154,7 @@ class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
     """Calls that are not back, those included that wait for another try (N29): id to step."""
-    asleep: dict[str, None] = {}
+    waiting: dict[str, None] = {}
     """Transitions in wait-condition."""
     dated: dict[str, None] = {}
     """Transitions in wait-time whose date has not come."""
@@ -214,8 +214,8 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     if to not in TRANSITION_MOVES[run.state]:
         raise _illegal(state, "transition", transition, run.state, to)
     run.state = to
-    if state.asleep:
-        state.asleep.pop(transition, None)
+    if state.waiting:
+        state.waiting.pop(transition, None)
     if state.dated:
         state.dated.pop(transition, None)
     return run
@@ -365,7 +365,7 @@ def _date_come(state: PlanState, change: DateCome) -> None:
 
 def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
-    state.asleep[change.transition] = None
+    state.waiting[change.transition] = None
     state.waited = True
 
 
@@ -404,7 +404,7 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
         state.error = change.error
     if state.over:
         state.ended = change.at
-    state.asleep.clear()
+    state.waiting.clear()
     state.dated.clear()
     state.held_back.clear()
 

@@ -139,7 +139,7 @@ def _call_run(plan: RecipeDecision, step: Step) -> None:
             return
     arguments = tuple(plan.add(xml, step.id) for xml in step.arguments)
     if step.foreach is None:
-        _call(plan, step, elements=arguments, near=_near_to_run(plan, step, arguments))
+        _call(plan, step, elements=arguments, nearby=_near_to_run(plan, step, arguments))
     else:
         plan.change(StepRunning(step.id, each=Each(arguments=arguments), later=found))
         call_more(plan, step)
@@ -156,7 +156,7 @@ def call_more(plan: RecipeDecision, step: Step) -> None:
     each, room = run.each, run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
     bound = step.foreach.bind(plan.bindings(step.foreach.variables))
     scope = scope_of(plan, step, each.input, each.use)
-    near = _near_to_run(plan, step, each.arguments) if not each.input else ()
+    nearby = _near_to_run(plan, step, each.arguments) if not each.input else ()
     again = plan.state.taken_before(step.id, each.input)
     source = _is_source(plan.view.definition(step.kind, step.target))
     dropped = []
@@ -173,7 +173,7 @@ def call_more(plan: RecipeDecision, step: Step) -> None:
             reserved, inputs = (eid,) if each.outdates else (), (*each.shared, (each.input, (eid,)))
             _call(plan, step, inputs, reserved=reserved, given=eid, listed=each.listed, source=source)
         else:
-            _call(plan, step, elements=(*each.arguments, eid), near=near, given=eid)
+            _call(plan, step, elements=(*each.arguments, eid), nearby=nearby, given=eid)
     if dropped:
         plan.change(CallsDropped(step.id, tuple(dropped)))
 
@@ -184,7 +184,7 @@ def _call(
     inputs: Settled = (),
     *,
     elements: tuple[int, ...] = (),
-    near: tuple[tuple[int, ...], ...] = (),
+    nearby: tuple[tuple[int, ...], ...] = (),
     given: int | None = None,
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
@@ -205,7 +205,7 @@ def _call(
         inputs,
         listed,
         elements,
-        near,
+        nearby,
         timeout=step.timeout,
         on_restart=step.on_restart,
     )
@@ -294,4 +294,4 @@ def _likely_input(prototype: Prototype, selected: Condition) -> Input | None:
 def _near_to_run(plan: RecipeDecision, step: Step, arguments: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """What lies nearest to the step: the run it calls looks there after its own context (N15)."""
     surroundings = around(plan, step)
-    return (arguments + surroundings.promoted(), *surroundings.near)
+    return (arguments + surroundings.promoted(), *surroundings.nearby)

@@ -41,7 +41,7 @@ def judge(plan: RecipeDecision, step: Step) -> None:
         done
         and sole is not None
         and sole.id not in state.transitions
-        and not (state.asleep or state.in_error)
+        and not (state.waiting or state.in_error)
     ):
         _go(plan, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
@@ -55,7 +55,7 @@ def judge(plan: RecipeDecision, step: Step) -> None:
 
 def matched(plan: RecipeDecision, watch: str) -> None:
     """An element came that a sleeping transition may take: try it, and its rivals."""
-    for identifier in plan.state.asleep:
+    for identifier in plan.state.waiting:
         if plan.state.transition(identifier).watch == watch:
             _choose(plan, plan.recipe.transitions[identifier].rivals, look_up=_as_watched)
             _fail_if_unhandled(plan)
@@ -81,7 +81,7 @@ def woken(plan: RecipeDecision, wake: str) -> None:
 def fail_if_stuck(plan: RecipeDecision) -> None:
     """Nothing is left to decide: a plan of which nothing can ever fire again fails (N27)."""
     state = plan.state
-    waits = state.calls or state.asleep or state.dated or state.held_back
+    waits = state.calls or state.waiting or state.dated or state.held_back
     if state.state == "running" and not waits:
         end = plan.recipe.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
@@ -147,7 +147,7 @@ def _choose(
             continue
         if handles_errors(transition):
             plan.change(TransitionFailed(transition.id))
-        elif transition.id not in plan.state.asleep:
+        elif transition.id not in plan.state.waiting:
             _sleep(plan, transition, conditions)
 
 
@@ -191,20 +191,20 @@ def _sleep(plan: RecipeDecision, transition: Transition, wanted: Wanted) -> None
 
 def _waiting_for(plan: RecipeDecision, step: Step) -> list[Transition]:
     """The sleeping transitions that say `$step`, which stands for something once that has ended (N10)."""
-    asleep = (plan.recipe.transitions[identifier] for identifier in plan.state.asleep)
+    asleep = (plan.recipe.transitions[identifier] for identifier in plan.state.waiting)
     return [each for each in asleep if step.id in _variables(each)]
 
 
 def _wait_anew(plan: RecipeDecision, transition: Transition) -> None:
     """A variable has got its elements: what waits may go on at once, or waits for what it stands for now."""
-    if transition.id in plan.state.asleep:
+    if transition.id in plan.state.waiting:
         _choose(plan, transition.rivals)
-    if transition.id in plan.state.asleep:
+    if transition.id in plan.state.waiting:
         _sleep(plan, transition, wanted(plan, transition))
 
 
 def _stop_waiting(plan: RecipeDecision, transition: Transition) -> None:
-    if transition.id in plan.state.asleep:
+    if transition.id in plan.state.waiting:
         plan.command(commands.Unwatch(plan.state.transition(transition.id).watch))
     elif transition.id in plan.state.dated:
         plan.command(commands.CancelTimer(plan.state.transition(transition.id).wake))
@@ -277,8 +277,8 @@ def _as_watched(plan: RecipeDecision, transition: Transition) -> Wanted:
 
     What `$plan` stands for is another element at any time.
     """
-    if transition.id in plan.state.asleep and PLAN not in _variables(transition):
-        watch = plan.view.watched(plan.state.transition(transition.id).watch)
+    if transition.id in plan.state.waiting and PLAN not in _variables(transition):
+        watch = plan.view.active_watch(plan.state.transition(transition.id).watch)
         if watch is not None:
             return list(zip(watch.conditions, watch.scopes, strict=True))
     return wanted(plan, transition)

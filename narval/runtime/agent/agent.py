@@ -55,10 +55,10 @@ class AgentState:
         self.children: dict[int, dict[int, None]] = {}
         self.unreadable: dict[int, str] = {}
         """Active runs that the store could not give back, and why: they fail in the next turn."""
-        self.losses: list[Damage] = []
+        self.damage: list[Damage] = []
         """What else the store could not give back."""
         self.index: Index[WatchKey] = Index()
-        self.moments: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
+        self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         """By run and wake; those of no run (0) have a deed."""
         self.queue: deque[tuple[int, int, Event]] = deque()
         """Events still to be told: the row they are stored under (0: none), the run, the event.
@@ -67,14 +67,14 @@ class AgentState:
         """
         self.waiters: deque[WatchKey] | None = None
         """Those who have yet to be told of the first offer in the queue; None before it is their turn."""
-        self.patient: dict[WatchKey, None] = {}
+        self.outdated_watchers: dict[WatchKey, None] = {}
         """Watches that are told, too, when an element that fits is replaced."""
         self.render: Callable[[int], Element] = _unseen
         """Makes the element of a run."""
         self.asking: Ask | None = None
         """Who answers what an engine asks the user's code while it decides."""
         self._listeners: tuple[Library, Mapping[str, int]] | None = None
-        self.drawn: OrderedDict[int, None] = OrderedDict()
+        self.rendered: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
         self.idle: IdleTracker | None = None
         """Since when elements are idle, where the home forgets such."""
@@ -97,7 +97,7 @@ class AgentState:
     def next_moment(self) -> float | None:
         """When something is due, or None."""
         idle = self.idle.next() if self.idle is not None else None
-        due = self.moments.next()
+        due = self.timers.next()
         return due if idle is None else idle if due is None else min(due, idle)
 
     def clock_was_set(self, by: float) -> None:
@@ -106,7 +106,7 @@ class AgentState:
             for wake, command in run.wakes.items():
                 if not command.dated:
                     run.wakes[wake] = replace(command, at=command.at + by)
-        self.moments.shift(by, self._lasts)
+        self.timers.shift(by, self._lasts)
         if self.idle is not None:
             self.idle.shift(by)
         if by < 0:
@@ -117,7 +117,7 @@ class AgentState:
         for run in self.active.values():
             for wake in [wake for wake, command in run.wakes.items() if command.dated]:
                 del run.wakes[wake]
-                self.moments.discard((run.eid, wake))
+                self.timers.discard((run.eid, wake))
                 self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
 
     def _lasts(self, key: tuple[int, str], deed: Job | None) -> bool:
@@ -149,7 +149,7 @@ class AgentState:
                 return called[0]
         return None
 
-    def enlist(self, run: Run) -> None:
+    def add_run(self, run: Run) -> None:
         """A run begins to be known, and to be seen in memory (N2)."""
         self.runs[run.eid] = run
         self.counts[run.kind, run.phase] += 1
@@ -175,7 +175,7 @@ class AgentState:
             self._listeners = library, masks
         return self._listeners[1]
 
-    def retire(self, run: Run) -> None:
+    def end_run(self, run: Run) -> None:
         """A run is over: it waits for nothing any more."""
         if self.active.pop(run.eid, None) is not None:
             self.counts[run.kind, "active"] -= 1
@@ -194,35 +194,35 @@ class AgentState:
         key = (run.eid, command.watch)
         for bound in command.conditions:
             self.index.add(key, bound)
-        if command.or_gone:
-            self.patient[key] = None
+        if command.or_outdated:
+            self.outdated_watchers[key] = None
 
     def unwatch(self, run: Run, watch: str) -> None:
         """A run waits for it no more."""
         if run.watches.pop(watch, None) is not None:
             self.index.discard((run.eid, watch))
-            self.patient.pop((run.eid, watch), None)
+            self.outdated_watchers.pop((run.eid, watch), None)
 
     def unwait(self, run: Run) -> None:
         """Drop all that the run waits for."""
         for watch in list(run.watches):
             self.unwatch(run, watch)
         for wake in run.wakes:
-            self.moments.discard((run.eid, wake))
+            self.timers.discard((run.eid, wake))
         run.wakes.clear()
         run.calls.clear()
         run.abandoned.clear()
 
-    def keep_drawn(self, run: Run) -> None:
+    def cache_rendered(self, run: Run) -> None:
         """The element of a run that is over was rendered: keep so many, for who looks at them again."""
-        self.drawn[run.eid] = None
-        self.drawn.move_to_end(run.eid)
-        if len(self.drawn) > MOST_DRAWN:
-            oldest, _ = self.drawn.popitem(last=False)
+        self.rendered[run.eid] = None
+        self.rendered.move_to_end(run.eid)
+        if len(self.rendered) > MOST_DRAWN:
+            oldest, _ = self.rendered.popitem(last=False)
             if oldest in self.runs:
                 self.runs[oldest].shown = None
 
-    def dismiss(self, eid: int) -> None:
+    def remove_run(self, eid: int) -> None:
         """A run is forgotten."""
         run = self.runs.pop(eid, None)
         if run is None:

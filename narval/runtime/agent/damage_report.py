@@ -19,7 +19,7 @@ TOLD = ("error", "an origin that cannot be read")
 
 def report_damage(turn: Turn) -> None:
     """Tell what was lost, and be done with it."""
-    losses, turn.agent.losses = turn.agent.losses, []
+    losses, turn.agent.damage = turn.agent.damage, []
     if any(isinstance(loss, LostEvent) and loss.run == 0 for loss in losses):
         _offer_again(turn)
     for loss in losses:
@@ -33,7 +33,7 @@ def report_damage(turn: Turn) -> None:
 
 def _origin(turn: Turn, loss: LostOrigin) -> None:
     key = (*TOLD, str(loss.eid))
-    if not turn.keyed(*key):
+    if not turn.unique_seen(*key):
         turn.change(Keyed(*key))
         message = f"where element {loss.eid} comes from is not known any more: {loss.why}"
         _tell(turn, message, element=str(loss.eid))

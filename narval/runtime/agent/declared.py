@@ -111,7 +111,7 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
         else:
             due = eid in again and root.get("at") == "start"
         if due:
-            turn.obey(element)
+            turn.execute_control(element)
 
 
 def _compare(turn: Turn, who: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:

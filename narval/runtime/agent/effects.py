@@ -98,19 +98,19 @@ def _unwatch(turn: Turn, run: Run, command: commands.Unwatch) -> None:
 
 def _wake(turn: Turn, run: Run, command: commands.SetTimer) -> None:
     run.wakes[command.wake] = command
-    turn.agent.moments.push(command.at, (run.eid, command.wake), None)
+    turn.agent.timers.push(command.at, (run.eid, command.wake), None)
 
 
 def _unwake(turn: Turn, run: Run, command: commands.CancelTimer) -> None:
     if run.wakes.pop(command.wake, None) is not None:
-        turn.agent.moments.discard((run.eid, command.wake))
+        turn.agent.timers.discard((run.eid, command.wake))
 
 
 def _replaced(turn: Turn, run: Run, command: commands.Outdate) -> None:
     """What replaces a declared element is declared in its place; who waited for that one hears of it."""
     for eid in command.eids:
         if eid in turn.memory.declared:
-            turn.hand_down(eid, run)
+            turn.transfer_declaration(eid, run)
     _tell_of_gone(turn, run, command)
 
 
@@ -118,9 +118,9 @@ def _tell_of_gone(turn: Turn, run: Run, command: commands.Outdate) -> None:
     """Steps that wait for a reserved element to come free hear that it was replaced (N18)."""
     for eid in command.eids:
         element = turn.memory.element(eid)
-        if element is not None and turn.agent.patient:
+        if element is not None and turn.agent.outdated_watchers:
             tree = turn.memory.tree(element)
-            for waiting, watch in turn.agent.patient:
+            for waiting, watch in turn.agent.outdated_watchers:
                 bounds = turn.agent.runs[waiting].watches[watch].conditions
                 if any(bound.test(tree) for bound in bounds):
                     turn.agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
@@ -143,7 +143,7 @@ def _finish(turn: Turn, run: Run, command: commands.Finish) -> None:
     run.phase, run.ended, run.error = command.phase, turn.at, command.error
     if run.reserved:  # a run that is over keeps nothing from others
         _release(turn, run, commands.Release(tuple(run.reserved)))
-    turn.agent.retire(run)
+    turn.agent.end_run(run)
     turn.ended.append(run)
     if run.caller is not None:
         caller = turn.agent.active.get(run.caller.run)

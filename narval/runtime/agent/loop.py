@@ -81,18 +81,18 @@ class Loop:
         perform: Callable[[Run, Outer], Event | None],
         *,
         limit: int = 1000,
-        asleep: bool = False,
+        record_only: bool = False,
     ) -> None:
         self.agent, self.store, self.schemas, self.clock = agent, store, schemas, clock
         self.limit = limit
-        self.asleep = asleep
+        self.record_only = record_only
         """Asleep, a loop records what it is asked and tells no run: that is left to the next daemon."""
         self.turns = 0
         self._looked = float("-inf")
         self.gone: NarvalError | None = None
         """Why there will be no more turns."""
         self._perform = perform
-        self._at_once = store.is_volatile and not asleep
+        self._at_once = store.is_volatile and not record_only
         """Nothing is recorded that could be there after a crash: what is asked for need not wait for it."""
         self._inbox: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
@@ -110,7 +110,7 @@ class Loop:
         """Whether a turn would do anything now."""
         if self._inbox:
             return True
-        if self.asleep:
+        if self.record_only:
             return False
         if self.agent.queue:
             return True
@@ -126,16 +126,16 @@ class Loop:
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
         now = self.clock.now()
-        jumped = not self.asleep and self._has_jumped(now)
-        turn = Turn(self.agent, self.store, self.schemas, now, asleep=self.asleep)
+        jumped = not self.record_only and self._has_jumped(now)
+        turn = Turn(self.agent, self.store, self.schemas, now, record_only=self.record_only)
         if jumped:
             self._reckon(turn)
-        if self.asleep:
+        if self.record_only:
             self._take_in(turn, _Room(self.limit))
         else:
             if self.agent.queue:
                 self._drain(turn, _Room(self.limit))
-            if len(self.agent.moments) or self.agent.idle is not None:
+            if len(self.agent.timers) or self.agent.idle is not None:
                 self._take_due(turn, _Room(self.limit, DUE_SLICE))
             room = _Room(self.limit)
             self._take_in(turn, room)
@@ -155,7 +155,7 @@ class Loop:
 
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer who waited for it."""
-        if not self.asleep:
+        if not self.record_only:
             for run, command in turn.outer:
                 event = self._perform(run, command)
                 if event is not None:
@@ -261,7 +261,7 @@ class Loop:
 
     def _take_due(self, turn: Turn, room: _Room) -> None:
         """Do what its moment has come for; forgetting has less room, for nobody waits for it."""
-        moments, forgetting = self.agent.moments, _Room(self.limit)
+        moments, forgetting = self.agent.timers, _Room(self.limit)
         while len(moments) and room.take() and (due := moments.take(turn.at)) is not None:
             _, (run, identifier), deed = due
             if deed is None:

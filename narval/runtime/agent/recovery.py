@@ -42,7 +42,7 @@ def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Ele
     """What memory is filled with, while the agent learns what else there is to know of each."""
     for element, declared, outdated, fault in kept:
         if fault:
-            agent.losses.append(LostOrigin(fault, element.eid))
+            agent.damage.append(LostOrigin(fault, element.eid))
         if agent.idle is not None:
             agent.idle.added(element.eid, element.added)
         yield element, declared, outdated
@@ -52,7 +52,7 @@ def restore_runs(agent: AgentState, store: Store) -> None:
     """Bring the runs back: those under way whole, those that are over by their row alone."""
     for row in store.runs():
         run = _run_of(row)
-        agent.enlist(run)
+        agent.add_run(run)
         agent.latest = max(agent.latest, row.started, row.ended or 0.0)
         if agent.idle is not None and row.ended is not None:
             agent.idle.used(agent.memory.contexts.of(row.eid), row.ended)
@@ -68,16 +68,16 @@ def restore_runs(agent: AgentState, store: Store) -> None:
         try:
             agent.queue.append((number, run_eid, codec.decode_event(data)))
         except UnreadableError as error:
-            agent.losses.append(LostEvent(str(error), number, run_eid))
+            agent.damage.append(LostEvent(str(error), number, run_eid))
             if run_eid in agent.active:
                 agent.unreadable.setdefault(run_eid, str(error))
     for identifier, at, data in store.moments():
         try:
             deed = decode_deed(data)
         except UnreadableError as error:
-            agent.losses.append(LostJob(str(error), identifier, at))
+            agent.damage.append(LostJob(str(error), identifier, at))
             continue
-        agent.moments.push(at, (0, identifier), deed)
+        agent.timers.push(at, (0, identifier), deed)
         if isinstance(deed, ForgetRun) and deed.run in agent.runs:
             agent.runs[deed.run].decays = True
 
@@ -94,13 +94,13 @@ def render(agent: AgentState, store: Store, eid: int) -> Element:
         run.shown = (run.version, Element(run.eid, xml, run.started, origin_of(run)))
     shown = run.shown[1]
     if not run.active:
-        agent.keep_drawn(run)
+        agent.cache_rendered(run)
     return shown
 
 
 def _outline(run: Run) -> bytes:
     """A run of which nothing is known but its row."""
-    root = etree.Element(run.kind, name=run.name, state=run.word, unreadable="yes")
+    root = etree.Element(run.kind, name=run.name, state=run.status, unreadable="yes")
     return etree.tostring(root, encoding="utf-8")
 
 
@@ -109,7 +109,7 @@ def _nest(agent: AgentState, run: Run) -> None:
     parent = agent.active.get(run.caller.run) if run.caller is not None else None
     call = parent.calls.get(run.caller.call) if parent is not None and run.caller is not None else None
     if run.caller is not None and call is not None:
-        run.caller = msgspec.structs.replace(run.caller, near=call.near)
+        run.caller = msgspec.structs.replace(run.caller, nearby=call.nearby)
 
 
 def _run_of(row: RunRow) -> Run:
@@ -118,5 +118,5 @@ def _run_of(row: RunRow) -> Run:
     if row.parent_run is not None:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
     run = Run(row.eid, engine, row.name, row.digest, row.started or 0.0, caller, row.attempt)
-    run.word, run.phase, run.ended, run.error = row.state, row.phase, row.ended, row.error
+    run.status, run.phase, run.ended, run.error = row.state, row.phase, row.ended, row.error
     return run

@@ -32,7 +32,7 @@ def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance
         event = msgspec.structs.asdict(each.event)
         replay.follow(type(each.event).__name__, event, each.changes, each.commands)
     run.state, run.entries = replay.state, replay.entries
-    run.word = run.engine.word(run.state)
+    run.status = run.engine.status(run.state)
     run.reserved.clear()
     run.version += 1
     for command in replay.force.values():
@@ -42,7 +42,7 @@ def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance
             agent.watch(run, command)
         elif isinstance(command, SetTimer):
             run.wakes[command.wake] = command
-            agent.moments.push(command.at, (run.eid, command.wake), None)
+            agent.timers.push(command.at, (run.eid, command.wake), None)
         elif isinstance(command, CancelCall):
             run.abandoned[command.call] = None
         elif isinstance(command, Reserve):

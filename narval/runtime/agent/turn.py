@@ -58,10 +58,10 @@ class Turn:
     """What happens between two commits."""
 
     def __init__(
-        self, agent: AgentState, store: Store, schemas: Schemas, at: float, *, asleep: bool = False
+        self, agent: AgentState, store: Store, schemas: Schemas, at: float, *, record_only: bool = False
     ) -> None:
         self.agent, self.store, self.schemas, self.at = agent, store, schemas, at
-        self.asleep = asleep
+        self.record_only = record_only
         """Nothing is told and nothing performed: what is asked is recorded for the next daemon."""
         self.memory = agent.memory
         self.batch = Batch()
@@ -124,7 +124,7 @@ class Turn:
         """Whether some element would fit if it were not reserved."""
         return self.memory.reserved_for(bound, scope)
 
-    def keyed(self, name: str, expression: str, value: str) -> bool:
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """Whether a unique output gave this value before."""
         return (name, expression, value) in self.memory.keys
 
@@ -140,7 +140,7 @@ class Turn:
         """A call that the run which is being told has under way."""
         return self._run.calls.get(call) if self._run is not None else None
 
-    def watched(self, watch: str) -> commands.Watch | None:
+    def active_watch(self, watch: str) -> commands.Watch | None:
         """A watch that the run which is being told has set."""
         return self._run.watches.get(watch) if self._run is not None else None
 
@@ -194,7 +194,7 @@ class Turn:
         if run is None or not self._still_true(run, event):
             return False
         if run.state is None:
-            self.lose(run)
+            self.fail_unreadable(run)
             return False
         event = replace(event, id=self.agent.sequence + 1, at=self.at)
         self._run = run
@@ -221,7 +221,7 @@ class Turn:
         """An advance raised: its run goes back to where it was, and fails there."""
         self._take_back(run)
         if run.state is None:
-            self.lose(run)
+            self.fail_unreadable(run)
         else:
             self._break(run, event, kind, message)
 
@@ -234,7 +234,7 @@ class Turn:
         watch = run.watches.get(event.watch)
         if watch is None:
             return False
-        if watch.or_gone and event.eid in self.memory.outdated:
+        if watch.or_outdated and event.eid in self.memory.outdated:
             return True
         return any(self.memory.may_take(event.eid, scope) for scope in watch.scopes)
 
@@ -272,9 +272,9 @@ class Turn:
     def _changed(self, run: Run) -> None:
         """A run looks different now: those who wait for such an element see it (N2)."""
         run.version += 1
-        word = run.engine.word(run.state) if run.state is not None else run.word
-        if word != run.word or run.phase != "active":
-            run.word = word
+        word = run.engine.status(run.state) if run.state is not None else run.status
+        if word != run.status or run.phase != "active":
+            run.status = word
             self._altered[run.eid] = run
         if self.agent.index.interested(run.kind):
             element = self.memory.element(run.eid)
@@ -295,7 +295,7 @@ class Turn:
         except UnreadableError as error:
             self.agent.unreadable[run.eid] = str(error)
 
-    def lose(self, run: Run) -> None:
+    def fail_unreadable(self, run: Run) -> None:
         """What the store holds of a run cannot be read: the run fails, as far as it is known (N35)."""
         why = self.agent.unreadable.get(run.eid, "its state is not known")
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
@@ -304,7 +304,7 @@ class Turn:
         if run.state is not None:
             self._break(run, event, "unreadable", why)
             return
-        run.word = "failed"
+        run.status = "failed"
         eid = self.add(
             make_error("unreadable", why, plan=run.eid, recipe=run.name), Origin(run.eid), held=run
         )
@@ -313,7 +313,7 @@ class Turn:
     def _break(self, run: Run, event: Event, kind: str, message: str) -> None:
         """The run fails where it stands; the others go on."""
         eid = self.add(make_error(kind, message, plan=run.eid, recipe=run.name), Origin(run.eid), held=run)
-        decided, wished = run.engine.broken(run.definition, run.state, event, self, eid)
+        decided, wished = run.engine.on_engine_error(run.definition, run.state, event, self, eid)
         given_up: list[Command] = [commands.CancelCall(call) for call in run.calls]
         self._record(run, event, decided, [*given_up, *wished])
 
@@ -363,7 +363,7 @@ class Turn:
         if self._controls:
             controls, self._controls = self._controls, []
             for element in controls:
-                self.obey(element)
+                self.execute_control(element)
 
     def close(self) -> None:
         """Nothing more happens in this turn: what runs have come to becomes rows."""
@@ -385,7 +385,7 @@ class Turn:
         self.fact(fact)
         self._flush()
 
-    def hand_down(self, eid: int, run: Run) -> None:
+    def transfer_declaration(self, eid: int, run: Run) -> None:
         """What a run has just made of a declared element, where that is one element of its name, is declared
         from now on, so that decay does not take what memory.xml says is always there (N4, N5).
         """
@@ -420,7 +420,7 @@ class Turn:
             self.change(unheld)
         self.change(fact)
         for run in fact.runs:
-            self.agent.dismiss(run)
+            self.agent.remove_run(run)
         self.batch.meta[:] = [(key, value) for key, value in self.batch.meta if key != "next_eid"]
         self.batch.meta.append(("next_eid", str(self.memory.next_eid)))
 
@@ -446,13 +446,13 @@ class Turn:
         if self._lent is not None:
             self._lent.update(eid for _, eids in call.inputs for eid in eids)
 
-    def obey(self, element: Element) -> None:
+    def execute_control(self, element: Element) -> None:
         """Do what a control element says: `start-plan` (N4), `quit` (N34)."""
         if local_name(element.name) == QUIT:
             self.quit = True
             return
         root = parse(element.xml)
-        if self.asleep and root.get("at") == "start":
+        if self.record_only and root.get("at") == "start":
             return  # the next daemon's start is the one it means
         name = root.get("recipe", "")
         first = [canonical(child) for child in children(root)]
@@ -494,7 +494,7 @@ class Turn:
         nested = parent is not None and parent.kind == definition.kind == PROCESS
         run.library = (parent.library if parent is not None and not nested else None) or agent.library
         run.state = engine.begin(run.eid, definition)
-        self.agent.enlist(run)
+        self.agent.add_run(run)
         self._altered[run.eid] = run
         given = dict(environment or {})
         self.agent.queue.append((0, run.eid, Started(0, 0.0, elements, caller, attempt, resume, given)))
@@ -505,7 +505,7 @@ class Turn:
         self.agent.sequence += 1
         identifier = str(self.agent.sequence)
         self.batch.moments.append(MomentRow(identifier, at, encode_deed(deed)))
-        self.agent.moments.push(at, (0, identifier), deed)
+        self.agent.timers.push(at, (0, identifier), deed)
 
 
 def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:
@@ -523,7 +523,7 @@ def row_of(run: Run) -> RunRow:
         kind=run.kind,
         name=run.name,
         digest=run.digest,
-        state=run.word,
+        state=run.status,
         phase=run.phase,
         started=run.started,
         ended=run.ended,

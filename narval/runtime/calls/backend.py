@@ -32,7 +32,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     `source` is the text of that file as it was when the definition was loaded; without it the worker reads
     the file. `inputs` are by input id, in declaration order. `timeout` is in seconds, None for none.
     `program` is what is run where that is a program.
-    `about` is what a call of a node is about: its hook, its token as plain data, its script.
+    `payload` is what a call of a node is about: its hook, its token as plain data, its script.
     """
 
     call: str
@@ -50,7 +50,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     home: Path | None = None
     program: Program | None = None
-    about: Mapping[str, Any] | None = None
+    payload: Mapping[str, Any] | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

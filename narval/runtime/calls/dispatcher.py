@@ -262,7 +262,7 @@ class Dispatcher:
             source=source,
             timeout=node.timeout,
             home=self._home,
-            about=node.about,
+            payload=node.payload,
         )
         if node.where == "inline" and (outcome := self._at_once(run, call, task, {})) is not None:
             return _returned(call.call, node.finished(outcome))
@@ -413,8 +413,8 @@ def _begin(run: Run, call: Call, turn: Turn) -> None:
     if call.call in run.abandoned:
         turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
         return
-    caller = Caller(run.eid, call.step, call.call, call.near)
-    environment: Any = (call.about or {}).get("environment")
+    caller = Caller(run.eid, call.step, call.call, call.nearby)
+    environment: Any = (call.payload or {}).get("environment")
     if turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment) is None:
         problem = Failure("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))

@@ -91,9 +91,9 @@ class Summary(NamedTuple):
 class Daemon:
     """A home at work: one agent, its loop, its executor, its store.
 
-    `quiet` opens a home to ask it something: what is asked is recorded, but no call is performed and no run
-    is told anything; the next daemon takes that up. `model` is a home whose files are read and never written:
-    what is followed is its definitions, what is remembered is not its own.
+    `record_only` opens a home to ask it something: what is asked is recorded, but no call is performed and no
+    run is told anything; the next daemon takes that up. `model` is a home whose files are read and never
+    written: what is followed is its definitions, what is remembered is not its own.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class Daemon:
         loaded: Loaded,
         *,
         clock: Clock,
-        quiet: bool,
+        record_only: bool,
         model: Home | None = None,
         executor: Executor | None = None,
     ) -> None:
         self.home, self.store, self.settings, self.loaded, self.clock = home, store, settings, loaded, clock
-        self.quiet, self.model = quiet, model
+        self.record_only, self.model = record_only, model
         self.since = clock.now()
         self.loader = Loader(home.path if home is not None else None)
         self.hot: FileWatcher | None = None
@@ -120,7 +120,7 @@ class Daemon:
         self.agent = AgentState(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
         self.executor = executor or Executor(
-            settings.limits, clock=clock, programs=programs_of(files, quiet=quiet)
+            settings.limits, clock=clock, programs=programs_of(files, record_only=record_only)
         )
         if executor is None:
             self.agent.is_up_to_date = self.executor.is_up_to_date
@@ -137,7 +137,7 @@ class Daemon:
         self.asking = Questions(self.performer.function_of)
         self.agent.asking = partial(self.asking.ask, self.agent)
         log_file = home.log if home is not None else None
-        self.logbook = Logbook(log_file, settings.log_level, writes=not quiet)
+        self.logbook = Logbook(log_file, settings.log_level, writes=not record_only)
         self.schemas = Schemas(files.schemas if files is not None else None)
         self.seen = Seen(
             loaded, self.schemas, settings, tuple(sorted({*loaded.faults, *self.schemas.faults()}))
@@ -153,7 +153,7 @@ class Daemon:
             clock,
             self.performer.perform,
             limit=settings.turn_limit,
-            asleep=quiet,
+            record_only=record_only,
         )
         self._bell = asyncio.Event()
         self._alarm: Alarm | None = None
@@ -174,7 +174,9 @@ class Daemon:
     # --- opening and closing --------------------------------------------------------------------------
 
     @classmethod
-    async def open(cls, home: Home | None, *, quiet: bool = False, clock: Clock | None = None) -> Daemon:
+    async def open(
+        cls, home: Home | None, *, record_only: bool = False, clock: Clock | None = None
+    ) -> Daemon:
         """Take a home, or make one in memory.
 
         Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
@@ -182,7 +184,7 @@ class Daemon:
         with ExitStack() as ends:
             if home is not None:
                 ends.enter_context(home.lock())
-            daemon = cls._assembled(home, clock or SystemClock(), ends, quiet=quiet)
+            daemon = cls._assembled(home, clock or SystemClock(), ends, record_only=record_only)
             daemon._ends = ends.pop_all()
         try:
             await daemon._wake_up()
@@ -192,13 +194,15 @@ class Daemon:
         return daemon
 
     @classmethod
-    def _assembled(cls, home: Home | None, clock: Clock, ends: ExitStack, *, quiet: bool) -> Daemon:
+    def _assembled(cls, home: Home | None, clock: Clock, ends: ExitStack, *, record_only: bool) -> Daemon:
         if home is None:
-            return cls(None, open_store(None), Settings(), Loader(None).load(), clock=clock, quiet=quiet)
+            return cls(
+                None, open_store(None), Settings(), Loader(None).load(), clock=clock, record_only=record_only
+            )
         settings = Settings.load(home.path)
         store = ends.enter_context(open_store(settings.store or home.store, settings.durability))
         loader = Loader(home.path, store.stored_files)
-        daemon = cls(home, store, settings, loader.load(), clock=clock, quiet=quiet)
+        daemon = cls(home, store, settings, loader.load(), clock=clock, record_only=record_only)
         loader.forget_fallback()
         daemon.loader = loader
         return daemon
@@ -209,25 +213,25 @@ class Daemon:
             self._ends.callback(self._writer.shutdown)
         self.logbook.attach()
         self._ends.callback(self.logbook.detach)
-        if not self.quiet:
+        if not self.record_only:
             self._ends.callback(capture_output())
-        if not self.quiet and not isinstance(self.clock, SimulatedClock):
+        if not self.record_only and not isinstance(self.clock, SimulatedClock):
             self._alarm = alarm(asyncio.get_running_loop(), self._ring)
             self._ends.callback(self._alarm.close)
         restore_runs(self.agent, self.store)
         moved = self.store.meta.get("zone", self.agent.zone) != self.agent.zone
-        if not self.quiet and (moved or self.clock.now() < self.agent.latest):
+        if not self.record_only and (moved or self.clock.now() < self.agent.latest):
             self.agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
         self.use(self.loaded)
         declared: list[bytes] | None = []
         if self.home is not None:
             declared, self._memory_faults = read_memory(self.home.memory, self.schemas)
-        if not self.quiet:
+        if not self.record_only:
             self.store.make_room()
             await self.executor.end_former()
             self.performer.resume()
-        await self.submit(lambda turn: self.declare(turn, declared, at_start=not self.quiet))
-        if not self.quiet:
+        await self.submit(lambda turn: self.sync_declared(turn, declared, at_start=not self.record_only))
+        if not self.record_only:
             self._log_start()
 
     async def rehearse(self, declared: list[bytes] | None) -> None:
@@ -239,7 +243,7 @@ class Daemon:
         self._ends.callback(self.logbook.detach)
         self._ends.callback(capture_output())
         self.use(self.loaded)
-        await self.submit(lambda turn: self.declare(turn, declared, at_start=False))
+        await self.submit(lambda turn: self.sync_declared(turn, declared, at_start=False))
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
@@ -249,14 +253,14 @@ class Daemon:
         for fault in self.faults:
             log.info("did not load: %s", fault)
 
-    def declare(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
+    def sync_declared(self, turn: Turn, declared: list[bytes] | None, *, at_start: bool) -> None:
         """Bring memory in line with the library, its faults, and what `data/memory.xml` declares."""
         acted = frozenset(turn.memory.marks.get(ACTED, ())) if at_start else frozenset()
         if at_start and self.store.meta.get("zone") != self.agent.zone:
             turn.batch.meta.append(("zone", self.agent.zone))
         if at_start:
             for run in list(self.agent.unreadable):
-                turn.lose(self.agent.runs[run])
+                turn.fail_unreadable(self.agent.runs[run])
             report_damage(turn)
         declare_library(turn, self.agent.library, self.loaded.sources, self.faults)
         if declared is not None:
@@ -266,14 +270,14 @@ class Daemon:
     def use(self, loaded: Loaded) -> None:
         """From now on these are the definitions; their engines are there before the first run needs one."""
         self.loaded = loaded
-        if not self.quiet:
+        if not self.record_only:
             import_engines(loaded.library)
         self.agent.library = loaded.library
         self.performer.use(loaded.library, LoadedModules(loaded.functions, loaded.sources, loaded.leases))
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
-        if not self.quiet:
+        if not self.record_only:
             log.info("stopped")
         with self._ends:
             if self.hot is not None:
@@ -328,7 +332,7 @@ class Daemon:
             return self._stopped() or _past(deadline) or (until_idle and self.idle())
 
         await self._pump(over, deadline=deadline)
-        waiting = (each for each in self.agent.moments.waiting() if not isinstance(each[2], ForgetRun))
+        waiting = (each for each in self.agent.timers.waiting() if not isinstance(each[2], ForgetRun))
         later = sorted(waiting, key=lambda each: each[:2])
         idle = self.idle()
         timed_out = _past(deadline) and not self._stopped() and not (until_idle and idle)
@@ -395,12 +399,12 @@ class Daemon:
         loaded = self.loaded.with_definitions(what)
         self.given.append(what)
         self.use(loaded)
-        await self.submit(lambda turn: self.declare(turn, None, at_start=False))
+        await self.submit(lambda turn: self.sync_declared(turn, None, at_start=False))
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
         """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
         self.use(self.loaded.with_parsed(source, parsed))
-        await self.submit(lambda turn: self.declare(turn, None, at_start=False))
+        await self.submit(lambda turn: self.sync_declared(turn, None, at_start=False))
         return parsed.definitions
 
     # --- hot files ------------------------------------------------------------------------------------
@@ -412,7 +416,7 @@ class Daemon:
 
     def follow_files(self) -> None:
         """From now on what changes in the home takes effect by itself (N31)."""
-        if self.home is not None and not self.quiet and self.hot is None:
+        if self.home is not None and not self.record_only and self.hot is None:
             inbox = Inbox(
                 self.home.path,
                 self.store.meta,

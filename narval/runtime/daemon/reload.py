@@ -60,7 +60,7 @@ class Reload:
             log.warning("did not load: %s", fault)
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in seen.faults}):
             log.info("%s has no faults any more", path)
-        daemon.declare(turn, None, at_start=False)
+        daemon.sync_declared(turn, None, at_start=False)
 
     def _set(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible now."""

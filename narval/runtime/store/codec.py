@@ -220,7 +220,7 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
     try:
         conditions = tuple(Bound.from_plain(bound, lookup) for bound in plain["conditions"])
         scopes = msgspec.convert(plain["scopes"], tuple[tuple[str, str, str] | None, ...])
-        return Watch(plain["watch"], conditions, scopes, bool(plain.get("or_gone")))
+        return Watch(plain["watch"], conditions, scopes, bool(plain.get("or_outdated")))
     except (AttributeError, KeyError, TypeError, ValueError, PatternError) as error:
         raise _unreadable("a Watch of the journal", error) from None
 

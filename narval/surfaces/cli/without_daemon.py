@@ -45,13 +45,13 @@ class WithoutDaemon:
     async def _opened(self, home: Home) -> Daemon:
         """The home, or a copy of its store where one may only read it."""
         try:
-            return await Daemon.open(home, quiet=True)
+            return await Daemon.open(home, record_only=True)
         except OperatorError as error:
             if not home.may_be_copied():
                 raise
             self._refusal = error
             folder = self._ends.enter_context(TemporaryDirectory(prefix="narval-"))
-            return await Daemon.open(home.copied(Path(folder)), quiet=True)
+            return await Daemon.open(home.copied(Path(folder)), record_only=True)
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""

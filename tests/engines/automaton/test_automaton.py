@@ -262,7 +262,7 @@ def test_A9_a_skipped_state_counts_as_0() -> None:
     said = Programs(DIAMOND)
     said.answer(said.call_of("start"), value={"status": 0, "skipped": 1})
     assert said.running == {"q1", "q2"}
-    assert "up to date" in said.engines[said.run].reason(
+    assert "up to date" in said.engines[said.run].explain(
         said.definitions[said.run], said.states[said.run], "start"
     )
 

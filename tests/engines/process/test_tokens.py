@@ -10,7 +10,7 @@ from lxml import etree
 from narval.engines.events import OutputElement
 from narval.engines.process import traversal
 from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
-from narval.engines.process.engine import portrait
+from narval.engines.process.engine import token_view
 from narval.engines.process.environment import Environment, full, of_member
 from narval.engines.process.tokens import NodeToken
 from tests.engines.dialogue import Dialogue, Refusal
@@ -126,7 +126,7 @@ def test_section_2_a_new_set_is_completed_without_running_the_queue() -> None:
     answer = said.says(run, "complete", node="s", set={"name": "outer", "count": 3})
     assert answer["state"] == "executing"
     assert said.states[run].queue.first is not None
-    (wait,) = said.engines[run].waits(said.definitions[run], said.states[run], {})
+    (wait,) = said.engines[run].waiting_for(said.definitions[run], said.states[run], {})
     assert wait.what == "person"
 
 
@@ -222,13 +222,13 @@ def test_section_7_going_back_from_a_dead_end_has_the_set_wait_again() -> None:
 
 def test_a_portrait_has_all_that_code_may_know_of_a_token() -> None:
     said, run, state = diamond()
-    found = portrait(said.definitions[run], state, state.newest["d"])
+    found = token_view(said.definitions[run], state, state.newest["d"])
     assert found["node"]["name"] == "d"
     assert found["node"]["custom"] == {"size": "5", "sizeUnit": "cm"}
     about = {"run": run, "name": "test.p", "state": "executing", "environment": {"who": "ada"}}
     assert found["process"] == about
     assert [state.nodes[each].node for each in found["parents"]] == ["b", "c"]
-    assert portrait(said.definitions[run], state, None) == {"process": about}
+    assert token_view(said.definitions[run], state, None) == {"process": about}
 
 
 def test_memory_shows_the_process_with_its_tokens() -> None:
@@ -247,20 +247,22 @@ def test_memory_shows_the_process_with_its_tokens() -> None:
 def test_every_part_has_a_reason_and_a_state() -> None:
     said, run, state = diamond()
     engine, definition = said.engines[run], said.definitions[run]
-    assert "token 7 is active" not in str(engine.reason(definition, state, "a"))
-    assert "is active" in str(engine.reason(definition, state, "d"))
-    assert "completed" in str(engine.reason(definition, state, "a"))
-    assert engine.reason(definition, state, "nobody") is None
-    assert engine.reason(definition, state, None) is None
+    assert "token 7 is active" not in str(engine.explain(definition, state, "a"))
+    assert "is active" in str(engine.explain(definition, state, "d"))
+    assert "completed" in str(engine.explain(definition, state, "a"))
+    assert engine.explain(definition, state, "nobody") is None
+    assert engine.explain(definition, state, None) is None
     states = {each["id"]: each["state"] for each in engine.parts(definition, state)["nodes"]}
     assert states == {"a": "complete", "b": "complete", "c": "complete", "d": "active"}
     said.says(run, "complete", node="d")
-    assert engine.reason(definition, state, None) == "no token was active any more"
+    assert engine.explain(definition, state, None) == "no token was active any more"
 
 
 def test_what_breaks_down_ends_where_it_stands_and_gives_its_calls_up_to_who_noticed() -> None:
     said, run, state = diamond()
-    changes, commands = said.engines[run].broken(said.definitions[run], state, said.heard[0].event, said, 99)
+    changes, commands = said.engines[run].on_engine_error(
+        said.definitions[run], state, said.heard[0].event, said, 99
+    )
     assert (state.state, state.error) == ("failed", 99)
     assert [type(each).__name__ for each in commands] == ["Finish"]
     assert changes

@@ -326,9 +326,9 @@ def test_N25_a_plan_says_what_date_it_waits_for() -> None:
     said, run = plan(dated("t", "a", "z", "mail"))
     said.returned("a")
     engine, definition, state = said.engines[run], said.definitions[run], said.states[run]
-    [wait] = engine.waits(definition, state, {})
+    [wait] = engine.waiting_for(definition, state, {})
     assert (wait.id, wait.what, wait.until) == ("t", "time", moment("2026-03-01T07:00:00Z"))
-    assert "its date has not come" in engine.reason(definition, state, "t")
-    [judged] = engine.judged(definition, state, "t", said.element, said.definition)
+    assert "its date has not come" in engine.explain(definition, state, "t")
+    [judged] = engine.diagnose(definition, state, "t", said.element, said.definition)
     assert (judged.what, judged.until, len(judged.conditions)) == ("time", wait.until, 1)
     assert 'state="wait-time"' in said.memory.element(run).xml.decode()

@@ -323,17 +323,21 @@ def test_a_plan_that_broke_down_fails_where_it_stands() -> None:
     for prepare in (lambda: None, lambda: said.returned("a")):
         prepare()
         state = copy.deepcopy(said.states[run])
-        _, commands = engine.broken(said.definitions[run], state, TimerFired(90, 9.0, "any"), said, 77)
+        _, commands = engine.on_engine_error(
+            said.definitions[run], state, TimerFired(90, 9.0, "any"), said, 77
+        )
         assert (state.state, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
         assert commands == [Finish("failed", "failed", (77,), 77)]
-    once_more = engine.broken(said.definitions[run], state, TimerFired(91, 10.0, "any"), said, 78)
+    once_more = engine.on_engine_error(said.definitions[run], state, TimerFired(91, 10.0, "any"), said, 78)
     assert once_more == ([], []), "once is enough"
 
 
 def test_N28_a_plan_that_broke_down_starts_again_and_is_forgotten_as_any_other() -> None:
     said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes", decay="60"), action("m.a"))
     run = said.start("g.r")
-    _, commands = engine.broken(said.definitions[run], said.states[run], TimerFired(90, 9.0, "any"), said, 77)
+    _, commands = engine.on_engine_error(
+        said.definitions[run], said.states[run], TimerFired(90, 9.0, "any"), said, 77
+    )
     assert commands[1:] == [ScheduleForget(69.0), Start("g.r", (), 10.0, 1)]
 
 

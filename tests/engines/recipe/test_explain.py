@@ -32,13 +32,13 @@ def waiting() -> tuple[Dialogue, int]:
     return said, run
 
 
-def waits(said: Dialogue, run: int) -> list[Wait]:
+def waiting_for(said: Dialogue, run: int) -> list[Wait]:
     watches = {watch: command for watch, (of, command) in said.watches.items() if of == run}
-    return list(engine.waits(said.definitions[run], said.states[run], watches))
+    return list(engine.waiting_for(said.definitions[run], said.states[run], watches))
 
 
-def reason(said: Dialogue, run: int, part: str) -> str | None:
-    return engine.reason(said.definitions[run], said.states[run], part)
+def explain(said: Dialogue, run: int, part: str) -> str | None:
+    return engine.explain(said.definitions[run], said.states[run], part)
 
 
 # --- N2: the plan element ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_N24_a_plan_says_which_calls_conditions_and_joins_it_waits_for() -> None
     run = said.start("g.r")
     said.returned("a")
     said.returned("b")
-    call, condition, join = waits(said, run)
+    call, condition, join = waiting_for(said, run)
     assert (call.id, call.what, call.text) == ("c", "call", "action m.c")
     assert call.calls == (said.call_of("c").call,)
     assert (condition.id, condition.what) == ("t", "condition")
@@ -148,10 +148,10 @@ def test_N18_a_step_that_is_held_back_says_so() -> None:
     said.add("<x/>")
     said.start("g.r")
     second = said.start("g.r")
-    (wait,) = waits(said, second)
+    (wait,) = waiting_for(said, second)
     assert (wait.id, wait.what) == ("a", "input")
     assert [bound.text for bound in wait.conditions] == ["x"], "what is optional is not waited for"
-    assert "reserved" in reason(said, second, "a")
+    assert "reserved" in explain(said, second, "a")
 
 
 def test_a_plan_in_end_waits_for_calls_alone() -> None:
@@ -159,7 +159,7 @@ def test_a_plan_in_end_waits_for_calls_alone() -> None:
     run = said.start("g.r")
     said.returned("a", "<page/>")
     said.returned("z")
-    assert [(wait.id, wait.what) for wait in waits(said, run)] == [("b", "call")]
+    assert [(wait.id, wait.what) for wait in waiting_for(said, run)] == [("b", "call")]
 
 
 # --- parts and reasons --------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_parts_are_steps_with_their_calls_and_transitions() -> None:
 
 def test_every_part_has_a_reason_and_nothing_else_has() -> None:
     said, run = waiting()
-    told = {part: reason(said, run, part) for part in ("a", "b", "c", "z", "fork", "t", "ill")}
+    told = {part: explain(said, run, part) for part in ("a", "b", "c", "z", "fork", "t", "ill")}
     assert told == {
         "a": "step a is history: it did its work and the plan has gone on",
         "b": "step b is done: it did its work",
@@ -189,17 +189,17 @@ def test_every_part_has_a_reason_and_nothing_else_has() -> None:
         "t": "transition t is wait-condition: its in-steps are done, and some condition has no element",
         "ill": "transition ill is wait-step: its in-steps have not all ended: c is running (wanted: error)",
     }
-    assert reason(said, run, "nothing") is None
+    assert explain(said, run, "nothing") is None
 
 
 def test_reasons_of_what_went_wrong_name_the_elements() -> None:
     said, run = waiting()
     said.erred("c")
-    assert reason(said, run, "c") == "step c is history: its error was handled"
-    assert reason(said, run, "ill") == "transition ill is fired: it was taken"
+    assert explain(said, run, "c") == "step c is history: its error was handled"
+    assert explain(said, run, "ill") == "transition ill is fired: it was taken"
     said.erred("z")
     error = said.errors()[-1].eid
-    assert reason(said, run, "z") == f"step z is error: action m.z ended in error: element {error}"
+    assert explain(said, run, "z") == f"step z is error: action m.z ended in error: element {error}"
 
 
 def test_reasons_of_what_was_not_taken() -> None:
@@ -215,13 +215,13 @@ def test_reasons_of_what_was_not_taken() -> None:
     )
     run = said.start("g.r")
     said.returned("a")
-    assert reason(said, run, "u") == (
+    assert explain(said, run, "u") == (
         "transition u is impossible: transition t (priority 1, that of u is 0) was taken instead, "
         "and ended step a"
     )
     said.erred("b")
-    assert reason(said, run, "ill").startswith("transition ill is fail: its conditions did not hold")
-    assert reason(said, run, "c") == (
+    assert explain(said, run, "ill").startswith("transition ill is fail: its conditions did not hold")
+    assert explain(said, run, "c") == (
         "step c is impossible: transition u leads to it, and transition t (priority 1, that of u is 0) was "
         "taken instead, and ended step a; transition ill leads to it, and its conditions did not hold"
     )
@@ -238,7 +238,7 @@ def test_the_reason_of_a_step_that_was_ready_when_the_plan_ended() -> None:
     run = said.start("g.r")
     said.returned("a")
     said.returned("z")
-    assert reason(said, run, "b") == "step b is ready: it was not run; the plan is done"
+    assert explain(said, run, "b") == "step b is ready: it was not run; the plan is done"
 
 
 # --- N11: why something was not done ------------------------------------------------------------------------
@@ -262,18 +262,18 @@ def chosen(page: str) -> tuple[Dialogue, int]:
     return said, run
 
 
-def judged(said: Dialogue, run: int, part: str | None) -> list[Wait]:
+def diagnose(said: Dialogue, run: int, part: str | None) -> list[Wait]:
     view = (said.memory.element, said.definition)
-    return list(engine.judged(said.definitions[run], said.states[run], part, *view))
+    return list(engine.diagnose(said.definitions[run], said.states[run], part, *view))
 
 
 def test_N22_what_was_not_taken_names_the_rival_that_was() -> None:
     said, run = chosen("<page k='spam'/>")
     (page,) = said.named("page")
     taken = f"transition leave was taken instead with elements {page.eid}, and ended step a"
-    assert reason(said, run, "ask") == f"transition ask is impossible: {taken}"
-    assert reason(said, run, "c") == f"step c is impossible: transition ask leads to it, and {taken}"
-    assert reason(said, run, "d") == (
+    assert explain(said, run, "ask") == f"transition ask is impossible: {taken}"
+    assert explain(said, run, "c") == f"step c is impossible: transition ask leads to it, and {taken}"
+    assert explain(said, run, "d") == (
         "step d is impossible: transition send leads to it, and step c is impossible: "
         f"transition ask leads to it, and {taken}"
     )
@@ -282,7 +282,7 @@ def test_N22_what_was_not_taken_names_the_rival_that_was() -> None:
 def test_N11_the_conditions_of_what_was_not_taken_are_there_with_their_variables_and_marks() -> None:
     said, run = chosen("<page k='spam'>text</page>")
     for part in ("ask", "c", "d"):
-        (wait,) = judged(said, run, part)
+        (wait,) = diagnose(said, run, part)
         assert (wait.id, wait.what) == ("ask", "condition")
         assert wait.text == "nothing any more (it is impossible); its conditions as they are judged now:"
         assert wait.scopes == (("g.choice", "ask", "#1"),)
@@ -295,39 +295,39 @@ def test_N11_the_conditions_of_what_was_not_taken_are_there_with_their_variables
 
 def test_N24_a_sleeping_transition_is_judged_by_what_its_watch_waits_for() -> None:
     said, run = chosen("<page k='other'/>")
-    for wait in waits(said, run):
-        (now,) = judged(said, run, wait.id)
+    for wait in waiting_for(said, run):
+        (now,) = diagnose(said, run, wait.id)
         assert now.scopes == wait.scopes
         assert [each.text for each in now.conditions] == [each.text for each in wait.conditions]
-    assert [wait.id for wait in judged(said, run, "b")] == ["leave"]
-    (join,) = judged(said, run, "z")[:1]
+    assert [wait.id for wait in diagnose(said, run, "b")] == ["leave"]
+    (join,) = diagnose(said, run, "z")[:1]
     assert (join.id, join.what) == ("short", "join")
     assert join.text == "steps b (todo: no transition has led to it yet: leave (wait-condition))"
 
 
 def test_of_what_was_taken_or_does_not_exist_nothing_is_judged() -> None:
     said, run = chosen("<page k='spam'/>")
-    assert [judged(said, run, part) for part in ("leave", "a", "b", "nothing", None)] == [[]] * 5
+    assert [diagnose(said, run, part) for part in ("leave", "a", "b", "nothing", None)] == [[]] * 5
 
 
 def test_N27_a_plan_tells_that_its_end_was_reached() -> None:
     said, run = chosen("<page k='spam'/>")
-    assert engine.reason(said.definitions[run], said.states[run], None) is None
+    assert engine.explain(said.definitions[run], said.states[run], None) is None
     said.returned("b")
     said.returned("z")
-    assert engine.reason(said.definitions[run], said.states[run], None) == "step z was reached"
+    assert engine.explain(said.definitions[run], said.states[run], None) == "step z was reached"
 
 
 def test_N26_a_plan_tells_that_no_error_link_took_an_error() -> None:
     said, run = chosen("<page k='spam'/>")
     said.erred("b")
-    assert engine.reason(said.definitions[run], said.states[run], None) == "no error link leaves step b"
+    assert engine.explain(said.definitions[run], said.states[run], None) == "no error link leaves step b"
     said = Dialogue(recipe("g.r", step("a"), step("z"), transition("ill", "a!", "z", "mail")), *ACTIONS)
     run = said.start("g.r")
     said.erred("a")
-    told = engine.reason(said.definitions[run], said.states[run], None)
+    told = engine.explain(said.definitions[run], said.states[run], None)
     assert told == "no error link of step a took the error: ill (fail)"
-    (wait,) = judged(said, run, None)
+    (wait,) = diagnose(said, run, None)
     assert wait.text.startswith("nothing any more (it is fail, and the plan failed)")
     assert [bound.text for bound in wait.conditions] == ["mail"]
 
@@ -344,7 +344,7 @@ def test_N22_a_long_way_back_is_not_followed_to_its_beginning() -> None:
     said = Dialogue(text, *ACTIONS, *(action(f"m.{name}") for name in far))
     run = said.start("g.r")
     said.returned("a", "<page/>")
-    near, distant = reason(said, run, "d"), reason(said, run, "h")
+    near, distant = explain(said, run, "d"), explain(said, run, "h")
     assert near is not None
     assert near.endswith("transition on was taken instead, and ended step a")
     assert distant is not None

@@ -350,7 +350,7 @@ def test_N19_a_recipe_is_called_up_to_max_parallel_with_its_arguments_each_time(
     said.start("g.r")
     (text,) = said.named("text")
     assert said.call_of("a").elements == (text.eid, addresses[0])
-    assert said.call_of("a").near[0] == (text.eid,)
+    assert said.call_of("a").nearby[0] == (text.eid,)
     said.answer(said.call_of("a"))
     assert said.call_of("a").elements == (text.eid, addresses[1])
 

@@ -39,13 +39,13 @@ class Retrying(Dialogue):
                     given = [Reusable(each.step, slot, eids) for slot, eids in each.inputs]
                     self.given.setdefault(heard.run, []).extend(given)
 
-    def resumption(self, run: int, part: str | None = None) -> Resume:
+    def plan_resume(self, run: int, part: str | None = None) -> Resume:
         recipe = self.library.get("recipe", self.definitions[run].full_name)
         assert recipe is not None
-        return engine.resumption(recipe, self.states[run], part, self.given.get(run, ()), self.element)
+        return engine.plan_resume(recipe, self.states[run], part, self.given.get(run, ()), self.element)
 
     def retry(self, run: int, part: str | None = None) -> int:
-        return self.start(self.definitions[run].full_name, resume=self.resumption(run, part))
+        return self.start(self.definitions[run].full_name, resume=self.plan_resume(run, part))
 
 
 def failed() -> tuple[Retrying, int]:
@@ -188,18 +188,18 @@ def test_an_error_that_was_handled_stays_handled() -> None:
 def test_what_cannot_be_retried_is_refused_with_the_reason() -> None:
     said, run = failed()
     with pytest.raises(RequestError, match=r"g\.r has no step 'c' now; it has a, b, z"):
-        said.resumption(run, "c")
+        said.plan_resume(run, "c")
     with pytest.raises(RequestError, match="step z: it was impossible there, no transition had led to it"):
-        said.resumption(run, "z")
+        said.plan_resume(run, "z")
     done = Retrying(recipe("g.o", step("a", "m.z"), start="a", end="a"), *ACTIONS)
     over = done.start("g.o")
     done.returned("a")
     with pytest.raises(RequestError, match=r"no step of run 1 failed: say from which .* \(a\)"):
-        done.resumption(over)
+        done.plan_resume(over)
     page = said.states[run].steps["a"].produced[0]
     said.memory.apply(facts.Forgotten((page,)))
     with pytest.raises(RequestError, match=f"step a of run {run} produced, element {page}, has been forg"):
-        said.resumption(run)
+        said.plan_resume(run)
     assert said.retry(run, "a")
 
 
@@ -207,10 +207,10 @@ def test_a_definition_that_leads_there_no_more_is_refused() -> None:
     said, run = failed()
     said.load(LINE.replace('id="ab"', 'id="other"'))
     with pytest.raises(RequestError, match="transition ab, which led to it, does not do so any more"):
-        said.resumption(run)
+        said.plan_resume(run)
     said.load(recipe("g.r", step("n", "m.z"), step("z"), transition("nz", "n", "z"), start="n"))
     with pytest.raises(RequestError, match=r"g\.r has no step 'b' now"):
-        said.resumption(run, "b")
+        said.plan_resume(run, "b")
     said.load(
         recipe(
             "g.r",
@@ -223,4 +223,4 @@ def test_a_definition_that_leads_there_no_more_is_refused() -> None:
         )
     )
     with pytest.raises(RequestError, match=r"not done, or not there any more: n \(todo\)"):
-        said.resumption(run, "b")
+        said.plan_resume(run, "b")

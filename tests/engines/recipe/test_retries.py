@@ -22,9 +22,9 @@ def once(**attributes: str) -> tuple[Dialogue, int]:
     return said, said.start("g.r")
 
 
-def waits(said: Dialogue, run: int) -> list[Wait]:
+def waiting_for(said: Dialogue, run: int) -> list[Wait]:
     watches = {watch: command for watch, (of, command) in said.watches.items() if of == run}
-    return list(engine_of("recipe").waits(said.definitions[run], said.states[run], watches))
+    return list(engine_of("recipe").waiting_for(said.definitions[run], said.states[run], watches))
 
 
 # --- when, and how often ----------------------------------------------------------------------------------
@@ -428,13 +428,13 @@ def test_N26_an_error_link_fires_only_when_the_tries_are_used_up() -> None:
 def test_N29_why_tells_the_next_try_when_it_is_and_what_went_wrong() -> None:
     said, run = once(retries="2", backoff="10")
     said.erred("a", "no line")
-    (told,) = waits(said, run)
+    (told,) = waiting_for(said, run)
     assert (told.id, told.what) == ("a", "try")
     assert told.until is not None
     assert 110 <= told.until <= 115
     assert told.text == "action m.a, try 2 of 3 after ValueError: no line"
     said.until_woken()
-    (told,) = waits(said, run)
+    (told,) = waiting_for(said, run)
     assert (told.text, told.until) == ("action m.a, try 2 of 3", None)
 
 
@@ -442,10 +442,10 @@ def test_N29_of_many_calls_that_wait_why_tells_the_first_and_how_many() -> None:
     said, run, (first, second, _) = greeting(retries="2", backoff="10")
     said.erred("a", given=first)
     said.erred("a", given=second)
-    under_way, resting = waits(said, run)
+    under_way, resting = waiting_for(said, run)
     assert len(under_way.calls) == 1
     assert resting.text.endswith("(the first of 2 calls to be tried again)")
-    reason = engine_of("recipe").reason(said.definitions[run], said.states[run], "a")
+    reason = engine_of("recipe").explain(said.definitions[run], said.states[run], "a")
     assert reason is not None
     assert "3 of its calls" in reason
     assert "2 of them will be tried again" in reason

@@ -111,6 +111,6 @@ def test_N11_what_waits_for_signals_alone_says_so() -> None:
     said = Dialogue(TEXT, *ACTIONS)
     run = waiting(said)
     watches = {watch: command for watch, (_, command) in said.watches.items()}
-    (wait,) = engine.waits(said.definitions[run], said.states[run], watches)
+    (wait,) = engine.waiting_for(said.definitions[run], said.states[run], watches)
     assert (wait.id, wait.what) == ("go", "signal")
     assert wait.text.startswith("signal[@name='approve']")

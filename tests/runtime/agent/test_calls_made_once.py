@@ -86,7 +86,7 @@ def test_N29_only_a_call_that_must_not_be_made_twice_is_announced(scene: Scene, 
         for name, announced in ((f"w.{place}", 1), (f"w.{place}-again", 0)):
             run = await daemon.submit(lambda turn, name=name: turn.start(name))
             await daemon.ended(run, 20.0)
-            assert (run.word, begun(daemon, run.eid)) == ("done", announced)
+            assert (run.status, begun(daemon, run.eid)) == ("done", announced)
         assert made(scene) == 2
         await scene.end()
 
@@ -116,9 +116,9 @@ def test_N35_a_call_that_had_not_begun_is_begun_and_one_that_had_is_interrupted(
             if run is not None:
                 again = daemon.agent.runs[run.eid]
                 await daemon.ended(again, 20.0)
-                words.append(again.word)
+                words.append(again.status)
                 # at most once; and if it never was, nobody says that it might have been
-                assert made(scene) - before == 1 if again.word == "done" else made(scene) - before <= 1
+                assert made(scene) - before == 1 if again.status == "done" else made(scene) - before <= 1
             await scene.end()
             if alive:
                 assert "failed" in words
@@ -140,8 +140,8 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
         await scene.end()
         daemon = await scene.open()
         await daemon.ended(daemon.agent.runs[waits.eid], 20.0)
-        assert daemon.agent.runs[waits.eid].word == "done"
-        assert daemon.agent.runs[busy.eid].word == "failed"
+        assert daemon.agent.runs[waits.eid].status == "done"
+        assert daemon.agent.runs[busy.eid].status == "failed"
         assert made(scene) == 1
         scene.write("go", "")
         await scene.end()
@@ -163,7 +163,7 @@ def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: S
         run = await daemon.submit(lambda turn: turn.start(f"w.{place}"))
         await daemon.ended(run, 20.0)
         await daemon.until_idle()
-        assert run.word == "cancelled"
+        assert run.status == "cancelled"
         assert made(scene) == 0
         assert (daemon.executor.counts.running, daemon.executor.counts.given_up) == (0, 0)
         await scene.end()

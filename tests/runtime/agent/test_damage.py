@@ -98,7 +98,7 @@ async def test_N35_what_cannot_be_read_fails_its_run_alone(scene: Scene, damage:
     altered(scene, *DAMAGES[damage](eids["bad"]))
     daemon = await gone_on(scene, "bad", "good")
     bad, good = daemon.agent.runs[eids["bad"]], daemon.agent.runs[eids["good"]]
-    assert (bad.phase, bad.word) == ("failed", "failed")
+    assert (bad.phase, bad.status) == ("failed", "failed")
     assert error_of(daemon, bad)[0] == "unreadable"
     assert good.phase == "done"
     shown = daemon.agent.memory.element(bad.eid)
@@ -136,7 +136,7 @@ async def test_N35_runs_called_by_one_that_cannot_be_read_are_cancelled(scene: S
 async def test_looking_at_a_home_fails_no_run(scene: Scene) -> None:
     eids = await begun(scene, "bad")
     altered(scene, *DAMAGES["rubbish"](eids["bad"]))
-    daemon = await scene.open(quiet=True)
+    daemon = await scene.open(record_only=True)
     asked = Operations(daemon)
     assert [run["phase"] for run in await asked.runs()] == ["active"]
     assert len(await asked.memory("plan")) == 1
@@ -190,7 +190,7 @@ async def test_N35_an_element_whose_origin_cannot_be_read_stays_and_that_is_told
 async def left_in_the_queue(scene: Scene, run: int = 0) -> dict[str, int]:
     """A run that waits for what has come, and is to be told of it by the next daemon."""
     eids = await begun(scene, "good", "bad")
-    quiet = await scene.open(quiet=True)
+    quiet = await scene.open(record_only=True)
     await Operations(quiet).add([b"<go for='good'/>"])
     await scene.end()
     altered(scene, ("UPDATE queue SET data = x'c1', run = ?", (run,)))
@@ -259,7 +259,7 @@ async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(sc
 @in_a_loop
 async def test_looking_at_a_home_owns_up_to_nothing(scene: Scene) -> None:
     await left_in_the_queue(scene)
-    daemon = await scene.open(quiet=True)
+    daemon = await scene.open(record_only=True)
     assert told(daemon) == []
     await scene.end()
     daemon = await scene.open()

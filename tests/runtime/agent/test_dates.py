@@ -332,10 +332,10 @@ def test_N35_a_date_fires_once_though_the_daemon_is_killed_at_any_commit(
         greetings = list(agent.memory.named(["greeting"]))
         assert len(greetings) == 1
         [run] = agent.runs.values()
-        assert run.word == "done"
+        assert run.status == "done"
         known = portrait(agent)
         await scene.end()
-        assert portrait((await scene.open(quiet=True)).agent) == known
+        assert portrait((await scene.open(record_only=True)).agent) == known
         await scene.end()
 
     with watched_commits(scene):

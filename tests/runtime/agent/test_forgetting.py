@@ -133,7 +133,7 @@ async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon
         known = portrait(daemon.agent)
         scene.kill(daemon)
         await scene.end()
-        assert portrait((await scene.open(quiet=True)).agent) == known
+        assert portrait((await scene.open(record_only=True)).agent) == known
         await scene.end()
         daemon = await scene.open()
         await daemon.until_idle()

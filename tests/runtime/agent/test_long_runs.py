@@ -50,7 +50,7 @@ async def test_N35_the_journal_of_a_long_run_is_bounded_and_enough(
     assert history[-1]["seq"] > history[0]["seq"]
     scene.kill(daemon)
     await scene.end()
-    daemon = await scene.open(quiet=True)
+    daemon = await scene.open(record_only=True)
     assert portrait(daemon.agent) == known
     await scene.end()
 
@@ -69,7 +69,7 @@ async def test_N35_recovery_of_a_run_with_a_hundred_thousand_entries(tmp_path: P
     scene.kill(daemon)
     await scene.end()
     began = time.perf_counter()
-    daemon = await scene.open(quiet=True)
+    daemon = await scene.open(record_only=True)
     back = time.perf_counter() - began
     size = scene.home.store.stat().st_size
     print(

@@ -70,12 +70,12 @@ def test_a_request_that_breaks_down_is_answered_and_the_daemon_goes_on(scene: Sc
     async def story() -> None:
         daemon = await scene.open()
 
-        def broken(turn: Any) -> None:
+        def on_engine_error(turn: Any) -> None:
             turn.add(b"<half/>")
             raise ZeroDivisionError("a bug")
 
         with pytest.raises(InternalError, match="a bug"):
-            await daemon.submit(broken)
+            await daemon.submit(on_engine_error)
         with pytest.raises(RequestError, match="no"):
             await daemon.submit(lambda turn: (_ for _ in ()).throw(RequestError("no")))
         assert await daemon.submit(lambda turn: turn.add(b"<whole/>"))
@@ -97,7 +97,7 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
         daemon = await scene.open()
         runs = [await daemon.submit(lambda turn: turn.start("w.waits")) for _ in range(5)]
         await daemon.until_idle()
-        assert {run.word for run in runs} == {"running"}
+        assert {run.status for run in runs} == {"running"}
         scene.kill_at = (scene.commits + 1, True)  # the mails are there, and nobody has been told
         with pytest.raises(Killed):
             await daemon.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(5)])
@@ -106,7 +106,7 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
         daemon = await scene.open()
         assert len(daemon.agent.queue) > 1
         await daemon.until_idle()
-        assert {run.word for run in daemon.agent.runs.values()} == {"done"}
+        assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         assert not daemon.store.queue()
         await scene.end()
 
@@ -116,15 +116,15 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
 
 def test_a_quiet_opening_records_what_is_asked_and_tells_no_run(scene: Scene) -> None:
     async def story() -> None:
-        daemon = await scene.open(quiet=True)
+        daemon = await scene.open(record_only=True)
         run = await daemon.submit(lambda turn: turn.start("w.waits"))
         await daemon.submit(lambda turn: turn.add(b"<mail/>"))
         await daemon.until_idle()
-        assert run.word == "ready"
+        assert run.status == "ready"
         await scene.end()
         daemon = await scene.open()
         await daemon.until_idle()
-        assert daemon.agent.runs[run.eid].word == "done"
+        assert daemon.agent.runs[run.eid].status == "done"
         await scene.end()
 
     asyncio.run(story())
@@ -209,7 +209,7 @@ def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(scene: 
             now = time.perf_counter()
             longest, last = max(longest, now - last), now
         assert daemon.loop.turns - turns > 20  # 4,000 events, and not in 4 turns
-        assert {run.word for run in daemon.agent.runs.values()} == {"done"}
+        assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         print(f"longest silence {longest * 1000:.1f} ms")
         daemon.request_stop()
         await work

@@ -111,7 +111,7 @@ async def _compare(scene: Scene) -> None:
     await scene.end()
     scene.kill_at = None
     if exact is not None:
-        again = await scene.open(quiet=True)
+        again = await scene.open(record_only=True)
         assert portrait(again.agent) == exact
         scene.kill(again)
         await scene.end()

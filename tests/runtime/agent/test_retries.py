@@ -139,7 +139,7 @@ def test_N29_a_call_is_tried_again_when_its_moment_comes_with_the_same_id(scene:
         assert len(made(daemon)) == 1
         await daemon.elapse(51)
         await daemon.elapse(301)
-        assert run.word == "done"
+        assert run.status == "done"
         assert [attempt for _, attempt in made(daemon)] == [1, 2, 3]
         assert len({call for call, _ in made(daemon)}) == 1
         assert [each.attributes["try"] for each in named(daemon, "note")] == ["3"]
@@ -154,7 +154,7 @@ def test_N29_a_final_error_is_not_tried_again(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.hopeless")
         await daemon.until_idle()
-        assert run.word == "failed"
+        assert run.status == "failed"
         assert made(daemon) == [1]
         await scene.end()
 
@@ -169,7 +169,7 @@ def test_N29_a_call_that_outlives_its_limit_or_kills_its_worker_is_tried_again(
         daemon = await scene.open()
         run = await begin(daemon, name)
         await daemon.ended(run, 20.0)
-        assert run.word == "done"
+        assert run.status == "done"
         assert [each.attributes["try"] for each in named(daemon, "note")] == ["2"]
         await asyncio.sleep(0.5)  # what the first try brings late is dropped
         await daemon.until_idle()
@@ -214,7 +214,7 @@ def test_N35_what_waits_for_its_next_try_is_the_same_after_a_restart_and_due_at_
         await daemon.until_idle()
         now = daemon.agent.runs[run.eid]
         if name == "w.stubborn":
-            assert now.word == "done"
+            assert now.status == "done"
             assert [attempt for _, attempt in made(daemon)] == [2]
         else:
             assert [each.name for each in daemon.agent.runs.values()].count("w.once-stubborn") == 2
@@ -241,7 +241,7 @@ def test_N35_a_call_is_tried_as_often_as_its_step_says_whenever_the_daemon_is_ki
             scene.kill_at = None
             daemon = await scene.open()
             await daemon.elapse(3000)
-            assert daemon.agent.runs[run.eid].word == "failed"
+            assert daemon.agent.runs[run.eid].status == "failed"
             await _check(scene, daemon, run.eid, name)
             await scene.end()
             if alive:
@@ -270,7 +270,7 @@ def test_N29_a_run_that_outlives_its_limit_is_cancelled_and_run_again(scene: Sce
         daemon._ring()
         await daemon.until_idle()
         (first,) = (each for each in daemon.agent.runs.values() if each.name == "w.sleeps")
-        assert first.word == "cancelled"
+        assert first.status == "cancelled"
         assert run.active
         scene.clock.advance(151)
         daemon._ring()
@@ -279,10 +279,12 @@ def test_N29_a_run_that_outlives_its_limit_is_cancelled_and_run_again(scene: Sce
         scene.clock.advance(51)  # the limit holds across a restart
         daemon = await scene.open()
         await daemon.until_idle()
-        assert daemon.agent.runs[run.eid].word == "failed"
+        assert daemon.agent.runs[run.eid].status == "failed"
         (error,) = named(daemon, "error")
         assert (error.attributes["type"], error.attributes["tries"]) == ("timeout", "2")
-        assert {each.word for each in daemon.agent.runs.values() if each.name == "w.sleeps"} == {"cancelled"}
+        assert {each.status for each in daemon.agent.runs.values() if each.name == "w.sleeps"} == {
+            "cancelled"
+        }
         await scene.end()
 
     told(scene, story)
@@ -295,8 +297,8 @@ def test_N29_a_run_that_is_cancelled_while_a_call_waits_tries_nothing_again(scen
         await daemon.until_idle()
         daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.until_idle()
-        assert run.word == "cancelled"
-        assert daemon.agent.moments.next() is None
+        assert run.status == "cancelled"
+        assert daemon.agent.timers.next() is None
         await daemon.elapse(1000)
         assert len(made(daemon)) == 1
         await scene.end()
@@ -311,7 +313,7 @@ def test_N5_what_a_call_will_be_given_again_is_not_forgotten_meanwhile(scene: Sc
         daemon = await scene.open()
         run = await begin(daemon, "w.stubborn", 3)
         await daemon.elapse(600)
-        assert run.word == "done"
+        assert run.status == "done"
         await daemon.elapse(100)
         assert not named(daemon, "well-at")
         await scene.end()

@@ -76,7 +76,7 @@ def live(scene: Scene, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> N
         known = portrait(scene.alive.agent)
         scene.kill(scene.alive)
         await scene.end()
-        again = await scene.open(quiet=True)
+        again = await scene.open(record_only=True)
         assert portrait(again.agent) == known
         await scene.end()
 
@@ -88,14 +88,14 @@ def breaks_on(monkeypatch: pytest.MonkeyPatch, recipe: str, event_type: type) ->
     """The plan engine does all it would do for an event, and then raises."""
     advance = engine.advance
 
-    def broken(definition: Any, state: Any, event: Any, view: Any) -> Any:
+    def on_engine_error(definition: Any, state: Any, event: Any, view: Any) -> Any:
         decided = advance(definition, state, event, view)
         if definition.full_name == recipe and isinstance(event, event_type):
             view.take(Watch("of no use", (condition("mail").bind({}),), (None,)))
             raise ZeroDivisionError("a bug")
         return decided
 
-    monkeypatch.setattr(engine, "advance", broken)
+    monkeypatch.setattr(engine, "advance", on_engine_error)
 
 
 @pytest.mark.parametrize("event_type", [Started, Returned])
@@ -115,9 +115,9 @@ def test_an_advance_that_raises_ends_its_run_alone_and_leaves_no_other_trace(
         await daemon.until_idle()
         (child,) = daemon.agent.children[run.eid]
         failed = daemon.agent.runs[child]
-        assert (failed.word, failed.phase) == ("failed", "failed")
-        assert run.word == "done"  # its caller was told, and handled it
-        assert other.word == "done"
+        assert (failed.status, failed.phase) == ("failed", "failed")
+        assert run.status == "done"  # its caller was told, and handled it
+        assert other.status == "done"
         assert memory.may_take(counter, None)
         assert counter not in memory.outdated
         assert (mail in memory.marks.get(("w.take", "s", "mail"), ())) == (event_type is Returned)
@@ -166,7 +166,7 @@ def test_N4_a_start_plan_of_an_unknown_recipe_is_told_and_waits_for_it(scene: Sc
         await scene.end()
         daemon = await scene.open()
         await daemon.until_idle()
-        assert [run.word for run in daemon.agent.runs.values()] == ["done"]
+        assert [run.status for run in daemon.agent.runs.values()] == ["done"]
 
     live(scene, story)
 
@@ -211,9 +211,9 @@ def test_N2_a_run_in_memory_is_offered_again_with_each_change_of_its_state(scene
         daemon = await scene.open()
         watcher = await daemon.submit(lambda turn: turn.start("w.watcher"))
         await daemon.until_idle()
-        assert watcher.word == "running"
+        assert watcher.status == "running"
         await daemon.submit(lambda turn: turn.start("w.take"))  # without a mail it fails
         await daemon.until_idle()
-        assert watcher.word == "done"
+        assert watcher.status == "done"
 
     live(scene, story)

@@ -75,7 +75,7 @@ async def works(daemon: Daemon, fact: Callable[[], Any]) -> None:
 def _words(agent: AgentState) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for run in agent.runs.values():
-        found.setdefault(run.name, []).append(run.word)
+        found.setdefault(run.name, []).append(run.status)
     return found
 
 
@@ -118,7 +118,7 @@ def test_a_run_whose_caller_is_cancelled_is_cancelled_too(tmp_path: Path) -> Non
         await works(daemon, lambda: daemon.executor.counts.running)
         daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.until_idle()
-        assert {run.word for run in daemon.agent.runs.values()} == {"cancelled"}
+        assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
         assert daemon.executor.counts.running == 0
         await scene.end()
 
@@ -136,7 +136,7 @@ def test_a_run_whose_caller_was_cancelled_just_before_a_kill_is_cancelled_by_the
         if quiet:  # someone cancels it while no daemon runs
             scene.kill(daemon)
             await scene.end()
-            daemon = await scene.open(quiet=True)
+            daemon = await scene.open(record_only=True)
         else:
             scene.kill_at = (scene.commits + 1, True)
         daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
@@ -146,7 +146,7 @@ def test_a_run_whose_caller_was_cancelled_just_before_a_kill_is_cancelled_by_the
         scene.kill_at = None
         daemon = await scene.open()
         await daemon.until_idle()
-        assert {run.word for run in daemon.agent.runs.values()} == {"cancelled"}
+        assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
         await scene.end()
 
     told(scene_in(tmp_path), story)
@@ -161,7 +161,7 @@ def test_a_run_that_ends_in_the_turn_in_which_its_caller_is_cancelled_harms_nobo
         daemon.post(Delivery(child, Cancelled(0, 0.0)))  # its return is queued behind …
         daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))  # … the end of its caller
         await daemon.until_idle()
-        assert {run.word for run in daemon.agent.runs.values()} == {"cancelled"}
+        assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
         await scene.end()
 
     told(scene_in(tmp_path), story)
@@ -182,7 +182,7 @@ def test_runs_nest_200_deep_and_the_family_is_forgotten_whole(tmp_path: Path) ->
         await daemon.submit(lambda turn: turn.start("w.r0"))
         await daemon.until_idle()
         assert len(daemon.agent.runs) == depth + 1
-        assert {run.word for run in daemon.agent.runs.values()} == {"done"}
+        assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         assert list(daemon.agent.memory.named(["note"]))
         last = daemon.agent.memory.next_eid
         await daemon.elapse(6.0)
@@ -212,7 +212,7 @@ def test_a_call_of_what_is_not_there_any_more_comes_back_as_a_problem(tmp_path: 
         daemon = await scene.open()
         await daemon.until_idle()
         (run,) = daemon.agent.runs.values()
-        assert run.word == "failed"
+        assert run.status == "failed"
         await scene.end()
 
     told(scene_in(tmp_path), story)
@@ -232,7 +232,7 @@ def test_a_call_that_cannot_be_made_costs_its_step_alone(
         daemon = await scene.open()
         run = await daemon.submit(lambda turn: turn.start("w.note"))
         await daemon.until_idle()
-        assert run.word == "failed"
+        assert run.status == "failed"
         error = daemon.agent.memory.element(run.error)
         assert error is not None
         assert b"no room" in error.xml

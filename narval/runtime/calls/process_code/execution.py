@@ -40,8 +40,8 @@ class Acting:
 
 def answer(task: Task, load: Callable[[], type]) -> Outcome:
     """Do what a task about a node says, in a worker."""
-    assert task.about is not None
-    about = task.about
+    assert task.payload is not None
+    about = task.payload
     try:
         if "script" in about:
             return Outcome(value={"effects": _script(about)})

@@ -99,7 +99,7 @@ class Questions:
                 f"{self.given_up} questions did not come back and still run; {kind} {name!r} was not asked",
                 "question-refused",
             )
-        portray = partial(run.engine.portrait, run.definition, run.state)  # type: ignore[attr-defined]
+        portray = partial(run.engine.token_view, run.definition, run.state)  # type: ignore[attr-defined]
         question = Question(definition, code, hook, arguments, portray, at)
         return self._answered(
             f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, manner, question)

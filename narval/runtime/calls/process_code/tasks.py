@@ -31,18 +31,18 @@ class NodeTask(NamedTuple):
 
     where: Where
     function: Callable[..., Any] | None
-    about: Mapping[str, Any] | None
+    payload: Mapping[str, Any] | None
     timeout: float | None
     finished: Callable[[Outcome], Outcome]
 
 
 def node_task(run: Run, call: Call, definition: Code, code: Any, timeout: float | None) -> NodeTask:
     """How a node is executed, or backtracked, by a class. Raises ActionError where it has no such hook."""
-    about: Any = call.about or {}
-    hook = str(about.get("hook"))
+    payload: Any = call.payload or {}
+    hook = str(payload.get("hook"))
     if hook not in definition.hooks:
         raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
-    portrait = _portray(run, about["token"])
+    portrait = _portray(run, payload["token"])
     if definition.where == "worker":
         return NodeTask("worker", None, {"hook": hook, "token": portrait}, timeout, _as_it_is)
     acting = Acting(code, hook, portrait)
@@ -51,10 +51,10 @@ def node_task(run: Run, call: Call, definition: Code, code: Any, timeout: float 
 
 def script_task(run: Run, call: Call, timeout: float | None) -> NodeTask:
     """How the script of a node is run: in a worker, which is killed if nothing else ends it."""
-    about: Any = call.about or {}
-    hook = str(about.get("hook"))
+    payload: Any = call.payload or {}
+    hook = str(payload.get("hook"))
     time = SCRIPT_TIME if timeout is None else min(SCRIPT_TIME, timeout)
-    script = {**script_of(run, hook, about["token"]), "time": time}
+    script = {**script_of(run, hook, payload["token"]), "time": time}
     return NodeTask("script", None, {"hook": hook, "script": script}, time + 2.0, _as_it_is)
 
 
@@ -86,7 +86,7 @@ def _before(run: Run, token: int) -> dict[str, Any]:
 
 def _portray(run: Run, token: int) -> dict[str, Any]:
     """What the engine says of a token, as plain data."""
-    found: dict[str, Any] = run.engine.portrait(run.definition, run.state, token)  # type: ignore[attr-defined]
+    found: dict[str, Any] = run.engine.token_view(run.definition, run.state, token)  # type: ignore[attr-defined]
     return found
 
 

@@ -1,6 +1,6 @@
 """Tokens as the user's code sees them: plain data to read, and wishes kept in order (sections 8, 10).
 
-A token is made of what the engine says of it (`portrait`). What the code sets, and how it completes the
+A token is made of what the engine says of it (`token_view`). What the code sets, and how it completes the
 token, becomes *effects*: plain data that go back to the engine with the answer. So the same token serves in
 the loop, in a thread and in a worker, and nothing that code does late or halfway can touch a run.
 """

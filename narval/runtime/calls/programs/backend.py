@@ -229,10 +229,10 @@ class ProgramBackend:
         work.answer(Outcome(value={**ended, "output": output.last}))
 
 
-def programs_of(home: Home | None, *, quiet: bool) -> ProgramBackend:
+def programs_of(home: Home | None, *, record_only: bool) -> ProgramBackend:
     """The programs of a home, which run in its folder; a home that is only asked keeps nothing."""
     loop = asyncio.get_running_loop()
-    if home is None or quiet:
+    if home is None or record_only:
         return ProgramBackend(loop)
     keeping = ReaperClient(home.id, home.var)
     return ProgramBackend(loop, directory=home.path, folder=home.var / "output", keeping=keeping)

@@ -51,7 +51,7 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     home: str | None
     folders: tuple[str, ...]
     memory: int
-    about: dict[str, Any] | None = None
+    payload: dict[str, Any] | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

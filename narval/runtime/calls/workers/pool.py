@@ -131,7 +131,7 @@ class Workers:
             home=None if task.home is None else str(task.home),
             folders=self._limits.folders,
             memory=self._limits.transform_memory,
-            about=None if task.about is None else dict(task.about),
+            payload=None if task.payload is None else dict(task.payload),
         )
 
     def _rest(self, child: Child) -> None:

@@ -152,9 +152,9 @@ def _answer(asked: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
         source=asked.source,
         inputs=inputs,
         home=home,
-        about=asked.about,
+        payload=asked.payload,
     )
-    if asked.about is not None:
+    if asked.payload is not None:
         from narval.runtime.calls.process_code import execution
 
         return current.context().run(execution.answer, task, partial(_function, task, modules))

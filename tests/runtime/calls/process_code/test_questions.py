@@ -43,7 +43,7 @@ ARRIVAL = {
 }
 
 
-def portrait(definition: object, state: object, token: int | None) -> dict[str, Any]:
+def token_view(definition: object, state: object, token: int | None) -> dict[str, Any]:
     return TOKEN if token is not None else {"process": TOKEN["process"]}
 
 
@@ -63,7 +63,7 @@ def asker() -> Iterator[Callable[..., Ask]]:
         asking = Questions(lambda run, definition: functions.get(key_of(definition)), longest=longest)  # type: ignore[arg-type]
         made.append(asking)
         agent = AgentState(Library(imported.modules["shop"].found))
-        engine = SimpleNamespace(portrait=portrait)
+        engine = SimpleNamespace(token_view=token_view)
         run: Any = SimpleNamespace(
             library=None, engine=engine, definition=None, state=None, lease=imported.modules["shop"].lease
         )

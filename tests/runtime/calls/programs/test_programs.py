@@ -345,7 +345,8 @@ from narval.engines.commands import Program
 
 async def main():
     folder = Path(sys.argv[1])
-    programs = ProgramBackend(asyncio.get_running_loop(), directory=folder, keeping=ReaperClient("home", folder))
+    reaper = ReaperClient("home", folder)
+    programs = ProgramBackend(asyncio.get_running_loop(), directory=folder, keeping=reaper)
     executor = Executor(programs=programs)
     script = "sleep 600 & setsid sleep 600 & env -i sleep 600 & echo $! > ready.n; mv ready.n ready; wait"
     task = Task(call="c.1", run=1, step="s", action="program", where="program",

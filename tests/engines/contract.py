@@ -1,0 +1,8 @@
+"""The engines keep the contract: read by the type checker alone."""
+
+from narval.engines.automaton import engine as automaton
+from narval.engines.engine import Engine
+from narval.engines.process import engine as process
+from narval.engines.recipe import engine as recipe
+
+ENGINES: tuple[Engine, ...] = (recipe, automaton, process)
