@@ -18,8 +18,8 @@ from narval.definitions.prototype import Prototype
 from narval.engines.events import Failure, OutputElement
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import Condition
-from narval.runtime.calls.backend import ABANDONED, Announce, Inputs, Outcome, Produced, Task
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.backend import ABANDONED, Announce, Outcome, Produced
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.executor import Done, Executor
 from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock
@@ -53,7 +53,7 @@ class SimulationHooks(msgspec.Struct, frozen=True):
     """What an understudy asks of the simulation it plays in."""
 
     is_pure: Callable[[str], bool]
-    prototype: Callable[[Task], Prototype | None]
+    prototype: Callable[[CallContext], Prototype | None]
     recipe: Callable[[int], str]
     refusal: Refusal
 
@@ -77,38 +77,40 @@ class SimulatedExecutor(Executor):
 
     # --- what the dispatcher asks ----------------------------------------------------------------------
 
-    def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
+    def start(
+        self, call: CallContext, done: Done, produced: Produced, announce: Announce | None = None
+    ) -> None:
         """Answer a call: as the scenario says, by running it where that is safe, or by what is made up."""
         met = RecordedCall(
-            task.call,
+            call.id,
             self._clock.now(),
-            task.run,
-            self._play.recipe(task.run),
-            task.step,
-            task.action,
-            task.attempt,
-            tuple((id, _elements(given)) for id, given in task.inputs.items()),
+            call.run,
+            self._play.recipe(call.run),
+            call.step,
+            call.target.action,
+            call.attempt,
+            tuple((id, _elements(given)) for id, given in call.inputs.items()),
         )
         self.met.append(met)
         reply = self._reply(met)
         if reply is not None:
-            self._answer(met, task, done, reply)
-        elif task.where == "source":
+            self._answer(met, call, done, reply)
+        elif call.target.where == "source":
             met.how = "source"
-            self._hold(task, done, Outcome(), math.inf)
-        elif task.where == "program":  # it would have gone well
+            self._hold(call, done, Outcome(), math.inf)
+        elif call.target.where == "program":  # it would have gone well
             met.how = "noted"
             done(Outcome(value={"status": 0, "output": ""}))
-        elif task.where in ("transform", "script") or self._play.is_pure(task.action):
+        elif call.target.where in ("transform", "script") or self._play.is_pure(call.target.action):
             met.how = "ran"
-            super().start(task, done, produced, announce)
-        elif task.payload is not None:  # whoever was to do it has done it
+            super().start(call, done, produced, announce)
+        elif call.payload is not None:  # it would have been done
             met.how = "noted"
-            done(Outcome(value=_done(task)))
+            done(Outcome(value=_done(call)))
         else:
-            done(self._made_up(met, task))
+            done(self._made_up(met, call))
 
-    def at_once(self, task: Task, inputs: Inputs, current: CurrentCall) -> None:
+    def at_once(self, call: CallContext) -> None:
         """Not before it has been looked at: see `start`."""
 
     def abandon(self, call: str) -> bool:
@@ -158,40 +160,40 @@ class SimulatedExecutor(Executor):
                 return reply
         return None
 
-    def _answer(self, met: RecordedCall, task: Task, done: Done, reply: CannedAnswer) -> None:
+    def _answer(self, met: RecordedCall, call: CallContext, done: Done, reply: CannedAnswer) -> None:
         met.how, met.after, met.error = "answered", reply.after, reply.error
         outcome, after = (
-            Outcome([OutputElement(xml) for xml in reply.elements], value=_done(task)),
+            Outcome([OutputElement(xml) for xml in reply.elements], value=_done(call)),
             reply.after,
         )
         if reply.error:
-            outcome = Outcome(problem=Failure(reply.error, reply.message or f"{task.action} failed"))
-        if task.timeout is not None and after > task.timeout:
-            message = f"{task.action} did not come back within {task.timeout:g} s"
-            outcome, after, met.error = Outcome(problem=Failure("timeout", message)), task.timeout, "timeout"
+            outcome = Outcome(problem=Failure(reply.error, reply.message or f"{call.target.action} failed"))
+        if call.timeout is not None and after > call.timeout:
+            message = f"{call.target.action} did not come back within {call.timeout:g} s"
+            outcome, after, met.error = Outcome(problem=Failure("timeout", message)), call.timeout, "timeout"
         elif not math.isinf(after):
             met.gave = reply.elements
         if after > 0:
-            self._hold(task, done, outcome, self._clock.now() + after)
+            self._hold(call, done, outcome, self._clock.now() + after)
         else:
             done(outcome)
 
-    def _made_up(self, met: RecordedCall, task: Task) -> Outcome:
-        prototype = self._play.prototype(task)
+    def _made_up(self, met: RecordedCall, call: CallContext) -> Outcome:
+        prototype = self._play.prototype(call)
         elements = made_up(prototype, self._play.refusal) if prototype is not None else None
         if elements is None:
             met.how, met.error = "unanswered", NO_ANSWER
             message = (
-                f"{task.action} would be called, and what it gives cannot be made up; "
-                f'say it in a scenario: <answer action="{task.action}">…</answer>'
+                f"{call.target.action} would be called, and what it gives cannot be made up; "
+                f'say it in a scenario: <answer action="{call.target.action}">…</answer>'
             )
             return Outcome(problem=Failure(NO_ANSWER, message, final=True))
         met.how, met.gave = "made up" if elements else "noted", tuple(elements)
         return Outcome([OutputElement(xml) for xml in elements])
 
-    def _hold(self, task: Task, done: Done, outcome: Outcome, until: float) -> None:
-        self._held[task.call] = (done, outcome)
-        heapq.heappush(self._due, (until, next(self._order), task.call))
+    def _hold(self, call: CallContext, done: Done, outcome: Outcome, until: float) -> None:
+        self._held[call.id] = (done, outcome)
+        heapq.heappush(self._due, (until, next(self._order), call.id))
 
 
 def is_meant(action: str, recipe: str, step: str, met: RecordedCall) -> bool:
@@ -215,9 +217,9 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
     return tuple(given) if isinstance(given, list) else (given,)
 
 
-def _done(task: Task) -> dict[str, Any] | None:
+def _done(call: CallContext) -> dict[str, Any] | None:
     """What a node leaves that has done its work: its token leaves on the arcs that have no name."""
-    if task.payload is None:
+    if call.payload is None:
         return None
     over = {"do": "complete", "arcs": [""], "asynchronous": False}
-    return {"effects": [over] if task.payload.get("hook") == "execute" else []}
+    return {"effects": [over] if call.payload.get("hook") == "execute" else []}

@@ -34,11 +34,13 @@ from narval.runtime.agent.loop import Loop, Request
 from narval.runtime.agent.recovery import restore, restore_runs
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.dispatcher import Dispatcher, LoadedModules
+from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
 from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
+from narval.runtime.calls.targets import LoadedModules, Targets
 from narval.runtime.daemon.inbox import Inbox
 from narval.runtime.daemon.reload import Reload
 from narval.runtime.daemon.waiters import Waiters, future, settle
@@ -127,15 +129,18 @@ class Daemon:
         if executor is None:
             self.agent.is_up_to_date = self.executor.is_up_to_date
         self.executor.notify(lambda call: self._ring())
+        self.targets = Targets(self.agent, files.path if files is not None else None)
         self.dispatcher = Dispatcher(
             self.agent,
             self.executor,
+            self.targets,
             self.post,
             home=files.path if files is not None else None,
             prefix=home.id if home is not None else "memory",
             timeout=settings.call_timeout,
+            preparers={"node": NodeCalls(self.agent, self.targets).prepare},
         )
-        self.questions = Questions(self.dispatcher.function_of)
+        self.questions = Questions(self.targets.function_of)
         self.agent.asking = partial(self.questions.ask, self.agent)
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not record_only)
@@ -274,7 +279,7 @@ class Daemon:
         if not self.record_only:
             import_engines(loaded.library)
         self.agent.library = loaded.library
-        self.dispatcher.use(loaded.library, LoadedModules(loaded.functions, loaded.sources, loaded.leases))
+        self.targets.use(loaded.library, LoadedModules(loaded.functions, loaded.sources, loaded.leases))
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -393,7 +398,7 @@ class Daemon:
         """Let a function take the place of an action, for tests and dry runs."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.dispatcher.stub(name, function)
+        self.targets.stub(name, function)
 
     async def load(self, what: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
