@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
 from narval.engines.commands import Answer
+from narval.engines.engine import retryable
 from narval.engines.events import Cancelled, OutputElement
 from narval.engines.registry import is_runnable, runnable
 from narval.errors import ElementError, PatternError, RequestError
@@ -287,7 +288,7 @@ class Operations(OfProcesses):
             definition = turn.agent.library.get(engine.definition_kind, found.name)
             if definition is None:
                 raise RequestError(self._not_loaded(found.name) or _unknown(found.name, turn.agent.library))
-            resume = engine.plan_resume(definition, before, step, used, turn.element)
+            resume = retryable(engine).plan_resume(definition, before, step, used, turn.element)
             resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
             kind = engine.definition_kind
             started = turn.start(found.name, resume.elements, kind=kind, resume=resume)

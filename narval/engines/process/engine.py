@@ -11,20 +11,17 @@ user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from narval.definitions.process.definition import Process
 from narval.engines.commands import Command
-from narval.engines.engine import Lookup
 from narval.engines.events import (
     Cancelled,
     Event,
     Matched,
     Produced,
-    Resume,
     Returned,
-    Reusable,
     Signalled,
     Started,
     TimerFired,
@@ -38,7 +35,6 @@ from narval.engines.process.explain import diagnose, explain, parts, render, wai
 from narval.engines.process.state import ProcessState
 from narval.engines.process.token_view import token_view
 from narval.engines.view import View
-from narval.errors import RequestError
 
 __all__ = [
     "advance",
@@ -48,14 +44,12 @@ __all__ = [
     "definition_kind",
     "diagnose",
     "explain",
+    "instead_of_retry",
     "kind",
     "on_engine_error",
     "parts",
-    "plan_resume",
     "render",
-    "resumed",
     "state_type",
-    "status",
     "token_view",
     "waiting_for",
 ]
@@ -65,31 +59,12 @@ definition_kind = "process"
 changes = ProcessChange
 state_type = ProcessState
 apply = states.apply
+instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 
 
 def begin(run: int, definition: Process) -> ProcessState:
     """A process that has not started."""
     return ProcessState(run, definition.full_name, "created")
-
-
-def status(state: ProcessState) -> str:
-    """The process' own word for its state."""
-    return state.status
-
-
-def resumed(state: ProcessState) -> tuple[int, str] | None:
-    """Processes are not begun again from a part of an earlier one: they go back."""
-    return None
-
-
-def plan_resume(
-    definition: Process, before: ProcessState, part: str | None, given: Iterable[Reusable], element: Lookup
-) -> Resume:
-    """Processes are not begun again from a part of an earlier one. Raises RequestError."""
-    raise RequestError(
-        f"process {before.eid} cannot be begun again from a node; "
-        "go back within it while it executes (narval backtrack), or start another"
-    )
 
 
 def advance(
