@@ -148,7 +148,7 @@ class _Simulation:
         known, declared = self._beginning()
         daemon, self._understudy = self._cast(known)
         try:
-            await daemon.rehearse(declared)
+            await daemon.simulate(declared)
             self._plan()
             end = await self._pass_time(tell)
             for wish in self._scenario.wishes:
@@ -221,7 +221,7 @@ class _Simulation:
         if self._story.begun - self._begun_before > MOST_AT_ONCE and not self._endless:
             self._endless = True
             self._stopped = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._story.last}"
-            self._daemon.request_stop()
+            self._daemon.host.stop.request()
 
     # --- what is scheduled ----------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class _Simulation:
 
     def _ask(self, work: Callable[[Turn], None]) -> None:
         """Have something done in the next turn; what is refused is told when all is over."""
-        self._daemon.post(Request(work, self._settle))
+        self._daemon.host.post(Request(work, self._settle))
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -283,7 +283,7 @@ class _Simulation:
 
     async def _settle_down(self, tell: Tell) -> None:
         """Until nothing goes on by itself; then what is expected at this moment is judged."""
-        await self._daemon.until_idle()
+        await self._daemon.host.until_idle()
         if self._refused:
             raise self._refused[0]
         while self._judged and self._judged[0][0] <= self._clock.now():

@@ -99,6 +99,14 @@ class Loop:
         self._set_aside = agent.sequence
         self._jumps: list[Jump] = []
 
+    def set_limit(self, events: int) -> None:
+        """Let a turn take so many events at most."""
+        self.limit = events
+
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Let elements fit these schemas from the next turn on."""
+        self.schemas = schemas
+
     def post(self, item: Delivery | Request) -> None:
         """Something for the next turn."""
         if self.gone is not None:
