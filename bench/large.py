@@ -62,7 +62,9 @@ def fill(folder: Path, count: int) -> None:
                 turn.add(mail(number), origin)
 
         for first in range(0, count, AT_ONCE):
-            agent._runner.run(agent.daemon.host.submit(partial(enter, range(first, min(count, first + AT_ONCE)))))
+            agent._runner.run(
+                agent.daemon.host.submit(partial(enter, range(first, min(count, first + AT_ONCE))))
+            )
 
 
 def each(tries: int, work: Callable[[int], object]) -> float:

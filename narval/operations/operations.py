@@ -77,7 +77,8 @@ class Operations(OfProcesses):
 
     def summary(self) -> str:
         """What the daemon does, in a line."""
-        return f"{len(self.agent.active)} runs under way, {self.daemon.host.executor.counts.running} calls running"
+        calls = self.daemon.host.executor.counts.running
+        return f"{len(self.agent.active)} runs under way, {calls} calls running"
 
     # --- the daemon -----------------------------------------------------------------------------------
 
@@ -312,7 +313,9 @@ class Operations(OfProcesses):
         attributes = attributes_of(arguments or {})
         raws = tuple(OutputElement(each) for document in elements or [] for each in _elements(document))
         answer: list[Answer] = []
-        await self.daemon.host.submit(lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes)))
+        await self.daemon.host.submit(
+            lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes))
+        )
         if not answer:
             raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
         problem, value = answer[0].problem, answer[0].value

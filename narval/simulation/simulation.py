@@ -12,6 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import tzinfo
 from functools import partial
 from itertools import count
@@ -31,7 +32,8 @@ from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.backend import Task
-from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.daemon import Daemon, assemble
+from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
@@ -188,13 +190,14 @@ class _Simulation:
             refusal=here.schemas.refusal,
         )
         understudy = SimulatedExecutor(settings.limits, self._clock, self._scenario.replies, play)
-        self._daemon = Daemon(
+        self._daemon = assemble(
             None,
             RehearsalStore(known, self._listen),
             settings,
-            here.loaded,
-            clock=self._clock,
-            record_only=False,
+            Loader(None),
+            self._clock,
+            closing=ExitStack(),
+            loaded=here.loaded,
             model=here.home,
             executor=understudy,
         )
@@ -270,12 +273,12 @@ class _Simulation:
         while True:
             await self._settle_down(tell)
             due = min(self._moments(), default=math.inf)
-            if due > end or self._daemon.performer.stopping:
+            if due > end or self._daemon.host.stop.requested:
                 break
             self._begun_before = self._story.begun
             self._clock.set(max(due, self._clock.now()))
             self._come_due()
-        if self._daemon.performer.stopping:
+        if self._daemon.host.stop.requested:
             self._stopped = self._stopped or "a quit element ended it"
         elif is_set:
             self._clock.set(end)
@@ -328,7 +331,7 @@ class _Simulation:
         self._explained = len(self._understudy.met)
         for line in lines:
             if line["what"] == "called":
-                tries = known.get(self._daemon.performer.outside_id(line["call"]))
+                tries = known.get(self._daemon.host.dispatcher.outside_id(line["call"]))
                 if tries:
                     met = tries.popleft()
                     gave = [xml.decode("utf-8") for xml in met.gave]

@@ -187,7 +187,9 @@ class Simulation:
 
     async def _a_few_turns(self, daemon: Daemon) -> None:
         until = daemon.host.loop.turns + self.chance.choice((1, 1, 2, 5))
-        await daemon.host.work_until(lambda: daemon.host.loop.turns >= until or daemon.host.is_idle() or daemon.host.is_stopped())
+        await daemon.host.work_until(
+            lambda: daemon.host.loop.turns >= until or daemon.host.is_idle() or daemon.host.is_stopped()
+        )
 
     async def _rest(self, daemon: Daemon) -> None:
         await daemon.host.until_idle()

@@ -26,7 +26,7 @@ class Bell:
         self._rung.set()
 
     async def wait(self, moment: float | None, deadline: float | None) -> None:
-        """Sleep until the bell rings: at `moment` (seconds since 1970) or `deadline` (monotonic) at the latest."""
+        """Sleep until the bell rings, `moment` (seconds since 1970) or `deadline` (monotonic seconds)."""
         self._rung.clear()
         if self._timer is not None:
             self._timer.set(moment)

@@ -1,4 +1,4 @@
-"""Daemon: the parts of a home at work, put together, opened and closed. Only this module knows all of them."""
+"""Daemon: the parts of a home at work, assembled, opened and closed; only this module knows them all."""
 
 from __future__ import annotations
 
@@ -40,9 +40,6 @@ from narval.runtime.system.log import Logbook
 from narval.runtime.system.zone import machine_zone
 
 log = logging.getLogger("narval.daemon")
-
-MakeExecutor = Callable[[Callable[[str], None]], Executor]
-"""Makes an executor that tells the function which calls have caught up."""
 
 
 class Daemon:
@@ -207,7 +204,7 @@ def assemble(
     record_only: bool = False,
     loaded: Loaded | None = None,
     model: Home | None = None,
-    make_executor: MakeExecutor | None = None,
+    executor: Executor | None = None,
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
@@ -216,16 +213,13 @@ def assemble(
     """
     files, bell = home or model, Bell()
     loaded = loader.load() if loaded is None else loaded
-    if make_executor is None:
-        programs = programs_of(files, record_only=record_only)
-        executor = Executor(settings.limits, lambda call: bell.ring(), clock, programs)
-    else:
-        executor = make_executor(lambda call: bell.ring())
     agent = AgentState(loaded.library)
     agent.zone, agent.since = settings.timezone or machine_zone(), clock.now()
-    if make_executor is None:
+    if executor is None:
+        programs = programs_of(files, record_only=record_only, is_known=agent.runs.__contains__)
+        executor = Executor(settings.limits, clock=clock, programs=programs)
         agent.is_up_to_date = executor.is_up_to_date
-    executor.keep_output_of(agent.runs.__contains__)
+    executor.notify(lambda call: bell.ring())
     dispatcher = Dispatcher(
         agent,
         executor,
@@ -247,7 +241,7 @@ def assemble(
         store,
         schemas,
         clock,
-        dispatcher.perform,
+        dispatcher.dispatch,
         limit=settings.turn_limit,
         record_only=record_only,
     )

@@ -34,6 +34,7 @@ LONGEST = 200
 
 _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
 
+
 class RefusedFile(Exception):  # noqa: N818 - it carries a reason to where the file is set aside, and no further
     """A file is to be set aside; carries the reason, and the place in the file."""
 

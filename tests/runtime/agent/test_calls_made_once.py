@@ -133,7 +133,9 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         busy = await daemon.host.submit(lambda turn: turn.start("w.busy"))
-        await daemon.host.work_until(lambda: daemon.host.executor.counts.running > 0 and begun(daemon, busy.eid) > 0)
+        await daemon.host.work_until(
+            lambda: daemon.host.executor.counts.running > 0 and begun(daemon, busy.eid) > 0
+        )
         waits = await daemon.host.submit(lambda turn: turn.start("w.thread"))
         await daemon.host.work_until(lambda: daemon.host.executor.counts.queued > 0)
         scene.kill(daemon)

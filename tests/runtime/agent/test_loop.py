@@ -58,7 +58,9 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
 
         daemon.store.commit = noted_commit  # type: ignore[method-assign]
         daemon.host.loop._perform = lambda run, command: (order.append("perform"), perform(run, command))[1]
-        daemon.host.post(Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer")))
+        daemon.host.post(
+            Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer"))
+        )
         await daemon.host.until_idle()
         await scene.end()
 
@@ -173,7 +175,9 @@ def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scen
         over = asyncio.create_task(daemon.host.ended(waiting))
         await asyncio.sleep(0.01)
         daemon.store.commit = _full  # type: ignore[method-assign]
-        adding = [asyncio.create_task(daemon.host.submit(lambda turn: turn.add(b"<mail/>"))) for _ in range(3)]
+        adding = [
+            asyncio.create_task(daemon.host.submit(lambda turn: turn.add(b"<mail/>"))) for _ in range(3)
+        ]
         for task in (*adding, over, work):
             with pytest.raises(StoreError, match="full"):
                 await asyncio.wait_for(task, 5.0)

@@ -167,13 +167,15 @@ def test_N18_a_counter_in_memory_loses_no_update_whatever_the_durability(
 def test_whoever_still_waits_when_the_daemon_closes_is_told(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        daemon._pumping = True  # as if its work were elsewhere
+        work = asyncio.create_task(daemon.host.run())
+        await asyncio.sleep(0.01)
         waiting = asyncio.create_task(daemon.host.submit(lambda turn: None))
         await asyncio.sleep(0)
         await scene.end()
         for task in (waiting, asyncio.create_task(daemon.host.submit(lambda turn: None))):
             with pytest.raises(DaemonGoneError):
                 await asyncio.wait_for(task, 5.0)
+        work.cancel()
 
     asyncio.run(story())
 
