@@ -2,7 +2,7 @@
 
 `decide` makes a turn of all that waits; its batch is committed; `perform` hands out what was asked for and
 answers who waited. Over a store that is gone with the program, what was asked for is handed out within the
-turn. `daemon.py` says when.
+turn. `agent_host` says when.
 """
 
 from __future__ import annotations
