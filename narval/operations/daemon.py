@@ -13,15 +13,15 @@ from narval.runtime.daemon.daemon import Daemon
 @operation
 async def stop(daemon: Daemon) -> dict[str, Any]:
     """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
-    daemon.request_stop()
+    daemon.host.stop.request()
     return {"stopping": True}
 
 
 @operation
 async def reload(daemon: Daemon) -> dict[str, Any]:
     """Read recipes, modules, schemas and settings now; tell if they had changed, and their faults."""
-    changed = await daemon.reload()
-    return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.faults]}
+    changed = await daemon.files.reload()
+    return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 
 @operation
@@ -36,7 +36,7 @@ async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 20
 
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
     """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
-    summary = await daemon.run(until_idle=until_idle, timeout=timeout)
+    summary = await daemon.host.run(until_idle=until_idle, timeout=timeout)
     return {
         "idle": summary.idle,
         "timed_out": summary.timed_out,
@@ -47,12 +47,12 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
 
 async def turn(daemon: Daemon) -> None:
     """Wait for a turn to end: what was posted before it is told to its runs, and the daemon can record."""
-    await daemon.submit(_nothing)
+    await daemon.host.submit(_nothing)
 
 
 def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
-    return f"{len(daemon.agent.active)} runs under way, {daemon.executor.counts.running} calls running"
+    return f"{len(daemon.agent.active)} runs under way, {daemon.host.executor.counts.running} calls running"
 
 
 def _nothing(turn: Turn) -> None:

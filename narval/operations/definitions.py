@@ -13,7 +13,7 @@ from narval.runtime.daemon.daemon import Daemon
 @operation
 async def definitions(daemon: Daemon) -> dict[str, Any]:
     """The definitions that are loaded, from which file, since when; and the faults of those that are not."""
-    loaded = {file.path: file.loaded for file in daemon.loaded.files}
+    loaded = {file.path: file.loaded for file in daemon.files.loaded.files}
     rows = [
         {
             "kind": definition.kind,
@@ -26,7 +26,7 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
         }
         for definition in sorted(daemon.agent.library, key=lambda found: (found.kind, found.full_name))
     ]
-    return {"definitions": rows, "faults": [json_forms.fault(fault) for fault in daemon.faults]}
+    return {"definitions": rows, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 
 @operation

@@ -21,7 +21,7 @@ async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -
     shown = lines(daemon.store, found.eid, after)
     while not shown and wait > 0 and found.active:
         known = found.entries
-        wait = await daemon.turned(wait)
+        wait = await daemon.host.turned(wait)
         if found.entries != known or not found.active:
             shown = lines(daemon.store, found.eid, after)
     return shown

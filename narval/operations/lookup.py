@@ -51,7 +51,7 @@ def _load_fault(daemon: Daemon, name: str) -> str | None:
     home, words = daemon.home, name.split(".")
     if home is None:
         return None
-    for fault in sorted(daemon.faults):
+    for fault in sorted(daemon.files.faults):
         path = PurePath(fault.path)
         if path.parts[0] == home.recipes.name and path.stem in words:
             return f"{path} did not load: line {fault.line}: {fault.message}"

@@ -21,7 +21,7 @@ from narval.runtime.system.time_slice import TimeSlice
 async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
     """Add elements: of each document the root, or each child of a root `memory`."""
     found = await elements_in_long(elements)
-    schemas, breath = daemon.schemas, TimeSlice()
+    schemas, breath = daemon.files.schemas, TimeSlice()
     for element in found:
         raise_if_refused(schemas.refusal(element))
         await breath.take()
@@ -31,7 +31,7 @@ async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
             return [turn.add(element) for element in found]
         return add_all(turn, found)
 
-    return {"eids": await daemon.submit(work)}
+    return {"eids": await daemon.host.submit(work)}
 
 
 @operation
@@ -44,7 +44,7 @@ async def memory(
         await breath.take()
         if element is not None:
             found.append(json_forms.element(daemon.agent, element))
-    await daemon.recorded()  # what changed meanwhile is recorded as well
+    await daemon.host.recorded()  # what changed meanwhile is recorded as well
     return found
 
 

@@ -50,5 +50,5 @@ async def invoke(daemon: Daemon, name: str, arguments: Mapping[str, Any]) -> Any
     if found is None:
         raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
     found.check(arguments)
-    await daemon.recorded()
+    await daemon.host.recorded()
     return await found(daemon, **arguments)

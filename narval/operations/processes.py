@@ -149,7 +149,7 @@ async def _ask_run(daemon: Daemon, eid: int, name: str, arguments: dict[str, Any
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     answers: list[Answer] = []
-    await daemon.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
+    await daemon.host.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)

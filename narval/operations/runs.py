@@ -45,7 +45,7 @@ async def start(
         return {"runs": [run.eid for run in runs]}
     [run] = await _start(daemon, name, [found], environment)
     if wait:
-        await daemon.ended(run, timeout)
+        await daemon.host.ended(run, timeout)
     return json_forms.run(daemon.agent, run)
 
 
@@ -53,8 +53,8 @@ async def _start(
     daemon: Daemon, name: str, contexts: list[list[bytes]], environment: dict[str, Any] | None
 ) -> list[Run]:
     """A run for each context, in one turn."""
-    if runnable(daemon.agent.library, name) is None and daemon.hot is not None:
-        await daemon.reload()  # its file may have been saved a moment ago
+    if runnable(daemon.agent.library, name) is None and daemon.follows_files:
+        await daemon.files.reload()  # its file may have been saved a moment ago
 
     def work(turn: Turn) -> list[Run]:
         definition = runnable(turn.agent.library, name)
@@ -65,7 +65,7 @@ async def _start(
         started = (turn.start(name, context, environment=attributes) for context in admitted)
         return [run for run in started if run is not None]
 
-    runs: list[Run] = await daemon.submit(work)
+    runs: list[Run] = await daemon.host.submit(work)
     return runs
 
 
@@ -133,7 +133,7 @@ async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, An
 async def cancel(daemon: Daemon, run: int, reason: str = "") -> dict[str, Any]:
     """End a run: its calls are given up."""
     found = active_run(daemon, run)
-    daemon.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
+    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
     await next_turn(daemon)
     return json_forms.run(daemon.agent, found)
 
@@ -164,12 +164,12 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         assert started is not None, found.name
         return started
 
-    return json_forms.run(daemon.agent, await daemon.submit(work))
+    return json_forms.run(daemon.agent, await daemon.host.submit(work))
 
 
 @operation
 async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
     """Wait until a run is over."""
     found = find_run(daemon, run)
-    await daemon.ended(found, timeout)
+    await daemon.host.ended(found, timeout)
     return json_forms.run(daemon.agent, found)

@@ -35,7 +35,7 @@ async def signal(
     attributes = attributes_of(arguments or {})
     outputs = tuple(map(OutputElement, elements_in(elements)))
     answers: list[Answer] = []
-    await daemon.submit(lambda turn: answers.extend(say(turn, found.eid, name, outputs, attributes)))
+    await daemon.host.submit(lambda turn: answers.extend(say(turn, found.eid, name, outputs, attributes)))
     if not answers:
         raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
     problem, value = answers[0].problem, answers[0].value

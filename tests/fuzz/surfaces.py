@@ -359,8 +359,8 @@ class _Asked:
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
         self.daemon = self.runner.run(Daemon.open(None))
-        self.runner.run(self.daemon.load(ROOT / "modules/basic.py"))
-        self.runner.run(self.daemon.load(WAITER))
+        self.runner.run(self.daemon.files.load(ROOT / "modules/basic.py"))
+        self.runner.run(self.daemon.files.load(WAITER))
 
     def __call__(self, chance: Random) -> None:
         names = [name for name in OPERATIONS if name not in ("stop", "log", "wait", "reload")]
@@ -399,7 +399,7 @@ class _Asked:
                 assert part
         except NarvalError as error:
             wire.frame(wire.REPLY, 1, wire.error_form(error), None)
-        await self.daemon.until_idle()
+        await self.daemon.host.until_idle()
 
 
 @cache

@@ -80,7 +80,7 @@ async def _work(
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
-        daemon.on_stop = manager.stopping
+        daemon.host.stop.announce_to(manager.stopping)
         summary = partial(operations.summary, daemon)
         alive = asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))
         try:
@@ -111,7 +111,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
 
     def hung_up() -> None:
         if had_terminal and not _has_terminal():
-            daemon.request_stop()
+            daemon.host.stop.request()
             return
         task = loop.create_task(_reload(daemon, manager))
         reading.add(task)
@@ -123,7 +123,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
             loop.add_signal_handler(each, at_once)
         if told is signal.SIGINT:
             click.echo("narval is stopping; interrupt it again to stop at once", err=True)
-        daemon.request_stop()
+        daemon.host.stop.request()
 
     def at_once() -> None:
         for each in _STOPPING:
@@ -147,7 +147,7 @@ async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
     """Read the files again, and let the service manager know."""
     manager.reloading()
     try:
-        return await daemon.reload()
+        return await daemon.files.reload()
     finally:
         manager.ready()
 
