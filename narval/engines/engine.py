@@ -11,7 +11,7 @@ no clock, draws no random number and opens no file; moments and identifiers arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -52,8 +52,9 @@ Find = Callable[[str, str], Any]
 class Engine(Protocol):
     """The contract that the module `engine` of each kind keeps.
 
-    Definitions and changes are the kind's own; its states derive from `RunState`. `Retryable` and `HasTokens`
-    are for those kinds alone that can do that; others may say in `instead_of_retry` what to do instead.
+    Definitions and changes are the kind's own; its states derive from `RunState`. `Retryable`,
+    `HasEnvironment` and `HasTokens` are for the kinds that can do that; one that is not retryable may say in
+    `instead_of_retry` what to do instead.
     """
 
     @property
@@ -136,12 +137,21 @@ class HasTokens(Protocol):
         """A token, or with None the run alone, as plain data."""
 
 
-def retryable(engine: Engine) -> Retryable:
-    """The engine, if its runs can be begun again. Raises RequestError, with what to do instead."""
-    if isinstance(engine, Retryable):
-        return engine
-    instead = getattr(engine, "instead_of_retry", "start another")
-    raise RequestError(f"runs of kind {engine.kind} cannot be begun again from a part: {instead}")
+@runtime_checkable
+class HasEnvironment(Protocol):
+    """An engine whose runs begin with attributes."""
+
+    def read_environment(self, values: Mapping[str, Any], /) -> dict[str, str]:
+        """The attributes as a run keeps them, without those that are None.
+
+        Raises ValueError or TypeError where one cannot be kept.
+        """
+
+
+def instead_of_retry(engine: Engine) -> str:
+    """What to do with a run that cannot be begun again, to follow a refusal; "" if the kind says nothing."""
+    instead: str = getattr(engine, "instead_of_retry", "")
+    return f": {instead}" if instead else ""
 
 
 def tokens_of(engine: Engine) -> HasTokens:

@@ -108,7 +108,7 @@ def program(state: State, contender: int) -> commands.Program:
         words=state.commands[contender],
         text=state.texts[contender],
         environment=tuple(state.environment.items()),
-        selects=tuple((feed.name, feed.select) for feed in state.feeds if feed.name),
+        selects=tuple((feed.name, feed.select) for feed in state.inputs if feed.name),
         directory=state.directory,
         creates=state.creates,
         needs=state.needs,
@@ -123,7 +123,7 @@ def program(state: State, contender: int) -> commands.Program:
 def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """The elements of the run's context that its programs are given, by variable; "" is standard input."""
     fed = []
-    for feed in state.feeds:
+    for feed in state.inputs:
         bound = feed.condition.bind({})
         found = tuple(decision.view.among(decision.view.context(decision.state.eid), bound, None))
         if found:

@@ -11,9 +11,10 @@ user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `tra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from narval.definitions.process.attribute_types import kept
 from narval.definitions.process.definition import Process
 from narval.engines.commands import Command
 from narval.engines.events import (
@@ -48,6 +49,7 @@ __all__ = [
     "kind",
     "on_engine_error",
     "parts",
+    "read_environment",
     "render",
     "state_type",
     "token_view",
@@ -65,6 +67,12 @@ instead_of_retry = "go back within it while it executes (narval backtrack), or s
 def begin(run: int, definition: Process) -> ProcessState:
     """A process that has not started."""
     return ProcessState(run, definition.full_name, "created")
+
+
+def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes that a run begins with, without those that are None. Raises ValueError, TypeError."""
+    attributes = {name: kept(name, value) for name, value in values.items()}
+    return {name: text for name, text in attributes.items() if text is not None}
 
 
 def advance(

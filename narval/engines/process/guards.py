@@ -20,7 +20,7 @@ from narval.definitions.process.statements import (
     Skip,
     Statement,
 )
-from narval.definitions.reading.syntax_tree import And, Expression, Not, Or, Predicate
+from narval.definitions.reading.expressions import And, Expression, Not, Or, Predicate
 from narval.engines.events import Plain
 from narval.engines.process.conditions import bindings
 from narval.engines.process.decision import NodeFault, ProcessDecision
