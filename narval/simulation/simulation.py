@@ -27,7 +27,8 @@ from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
-from narval.operations.operations import Operations
+from narval.operations.runs import runs as list_runs
+from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
@@ -339,9 +340,8 @@ class _Simulation:
                     line |= {"how": met.how, "after": after, "gave": gave, "error": met.error or None}
 
     async def _report(self, end: float, known: int) -> SimulationReport:
-        operations = Operations(self._daemon)
-        runs = await operations.runs()
-        waiting = [await operations.why(each["eid"]) for each in runs if each["phase"] == "active"]
+        runs = await list_runs(self._daemon)
+        waiting = [await why(self._daemon, run["eid"]) for run in runs if run["phase"] == "active"]
         return SimulationReport(
             self._scenario,
             self._stage.zone,
