@@ -24,7 +24,7 @@ Refusal = Callable[[bytes], str | None]
 """Why a schema refuses an element (N7)."""
 
 
-def made_up(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:
+def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:
     """One element for each output that must be given; None when that of some output cannot be told."""
     found: list[bytes] = []
     for output in prototype.outputs:

@@ -33,7 +33,7 @@ def is_scenario_file(path: Path) -> bool:
         return False
 
 
-def named(home: Home | None, name: str) -> Path | None:
+def scenario_named(home: Home | None, name: str) -> Path | None:
     """The file that a name or path stands for: the path itself, or one in the home's folder."""
     paths = [Path(name)]
     if home is not None:
@@ -45,7 +45,7 @@ def named(home: Home | None, name: str) -> Path | None:
     return None
 
 
-def read(here: SimulatedHome, path: Path) -> Scenario:
+def read_file(here: SimulatedHome, path: Path) -> Scenario:
     """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
     return read_scenario(_source(here.home, path), here.loaded.library, here.schemas)
 
@@ -57,7 +57,7 @@ def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
         here = SimulatedHome(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
         for path in paths:
             try:
-                read(here, path)
+                read_file(here, path)
             except DefinitionError as error:
                 faults += error.faults
     return faults

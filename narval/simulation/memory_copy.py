@@ -114,7 +114,7 @@ def _look(path: Path) -> list[tuple[int, int] | None]:
     return found
 
 
-class RehearsalStore(VolatileStore):
+class SimulatedStore(VolatileStore):
     """A store in memory that begins with what was remembered; `listen` is told of each turn as it commits."""
 
     def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:

@@ -180,10 +180,12 @@ class _Parser:
                 memory=entry.get("memory", "new"),
                 at=entry.get("at"),
                 until=entry.get("until"),
-                beginnings=tuple(map(self._beginning, entry.of("start"))),
+                starts=tuple(map(self._beginning, entry.of("start"))),
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
-                replies=tuple(map(self._reply, entry.of("answer"))),
-                wishes=tuple(wish for each in entry.of("expect") for wish in self._wishes(each)),
+                answers=tuple(map(self._reply, entry.of("answer"))),
+                expectations=tuple(
+                    expectation for each in entry.of("expect") for expectation in self._wishes(each)
+                ),
             )
             reading.check_variables((), "no variable: a scenario has none")
         return Read(scenario, tuple(sorted(set(reading.faults))))
@@ -307,29 +309,29 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
             if refusal is not None:
                 faults.append(source.fault(f"refused by its schema: {refusal}", each.line, each.column))
 
-    for beginning in scenario.beginnings:
-        named(beginning.recipe, runs, "definition", beginning)
-        fits(beginning)
+    for start in scenario.starts:
+        named(start.recipe, runs, "definition", start)
+        fits(start)
     for arrival in scenario.arrivals:
         fits(arrival)
-    for reply in scenario.replies:
-        named(reply.recipe, runs, "definition", reply)
-        if named(reply.action, calls, "action or transform", reply):
-            message = _misfit(reply, cast(Action | Transform, calls[reply.action]), schemas)
+    for answer in scenario.answers:
+        named(answer.recipe, runs, "definition", answer)
+        if named(answer.action, calls, "action or transform", answer):
+            message = _misfit(answer, cast(Action | Transform, calls[answer.action]), schemas)
             if message:
-                faults.append(source.fault(message, reply.line, reply.column))
-    for wish in scenario.wishes:
-        named(wish.recipe, runs, "definition", wish)
-        named(wish.action, calls, "action or transform", wish)
+                faults.append(source.fault(message, answer.line, answer.column))
+    for expectation in scenario.expectations:
+        named(expectation.recipe, runs, "definition", expectation)
+        named(expectation.action, calls, "action or transform", expectation)
     return faults
 
 
-def _misfit(reply: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
+def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
     """Why an answer is none that its action may give (N20)."""
     source = isinstance(target, Action) and target.where == "source"
-    if source and (reply.elements or not (reply.error or math.isinf(reply.after))):
-        return f"{reply.action} is a source: what it would give, let arrive; an answer can be an error alone"
-    if reply.error or math.isinf(reply.after):
+    if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
+        return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"
+    if answer.error or math.isinf(answer.after):
         return ""
-    raws = tuple(OutputElement(xml) for xml in reply.elements)
+    raws = tuple(OutputElement(xml) for xml in answer.elements)
     return judge(target.prototype, raws, cast(View, _Seen(schemas))).fault

@@ -100,10 +100,10 @@ class Scenario(msgspec.Struct, frozen=True):
     memory: Memory = "new"
     at: When | None = None
     until: When | None = None
-    beginnings: tuple[ScheduledStart, ...] = ()
+    starts: tuple[ScheduledStart, ...] = ()
     arrivals: tuple[ScheduledElement, ...] = ()
-    replies: tuple[CannedAnswer, ...] = ()
-    wishes: tuple[Expectation, ...] = ()
+    answers: tuple[CannedAnswer, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:
@@ -113,6 +113,6 @@ def seconds(date: datetime, zone: tzinfo | None) -> float:
     return date.timestamp()
 
 
-def of_definition(name: str) -> Scenario:
+def scenario_of(name: str) -> Scenario:
     """The scenario of starting one definition on the memory as it is now."""
-    return Scenario(name, memory="now", beginnings=(ScheduledStart(name),))
+    return Scenario(name, memory="now", starts=(ScheduledStart(name),))

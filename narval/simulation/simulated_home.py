@@ -31,7 +31,7 @@ class SimulatedHome(msgspec.Struct, frozen=True):
     recall: Callable[[], Remembered] = Remembered
 
 
-def stage(home: Home | None) -> SimulatedHome:
+def simulated_home(home: Home | None) -> SimulatedHome:
     """The stage that a home gives. Raises SettingsError."""
     if home is None:
         return SimulatedHome(None, Settings(), Loaded(), Schemas(None), None)
