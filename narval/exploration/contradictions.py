@@ -18,7 +18,7 @@ def demands(bound: Bound) -> Demands:
     """What a condition asks of an element, to be compared with what others ask."""
     named = dict(bound.variables)
     return frozenset(
-        (pattern, tuple(each.eid for name in sorted(pattern.variables) for each in named.get(name, ())))
+        (pattern, tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())))
         for pattern in bound.patterns
     )
 
@@ -26,7 +26,7 @@ def demands(bound: Bound) -> Demands:
 @lru_cache(maxsize=4096)
 def contradictory(asked: Demands) -> bool:
     """Whether no element can be all that is asked: of what has variables nothing is known (N10)."""
-    known = tuple(sorted((each for each, _ in asked if not each.variables), key=lambda each: each.text))
+    known = tuple(sorted((each for each, _ in asked if not each.variables), key=lambda pattern: pattern.text))
     if not known:
         return False
     keys = Bound(known).keys

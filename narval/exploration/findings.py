@@ -8,18 +8,19 @@ may not have meant. Errors that nobody handles are notes, for most recipes mean 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
+from narval.definitions.library import Definition, Library
 from narval.engines.commands import Watch
 from narval.engines.events import Returned
-from narval.engines.registry import engine_of
+from narval.engines.registry import engine_of, is_runnable
+from narval.engines.structure import Analysable, Finding, Part, PartKey, Structure, Walkable
 from narval.exploration.outcomes import ERRS, LATE, in_vain
-from narval.exploration.search import Explored, SearchNode
+from narval.exploration.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.exploration.state import RUN
-from narval.exploration.structure import ANATOMIES, Key, Part, Structure
 from narval.exploration.trace import tell
 
 STUCK = "stuck"
@@ -33,19 +34,32 @@ _NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
 """An element of exploration, which says nothing to people."""
 
 
-class Finding(msgspec.Struct, frozen=True, order=True):
-    """One thing that is told of a definition: where, what, and the shortest story that leads there.
+class Examined(NamedTuple):
+    """The findings of one definition; `complete` is true if nothing was left out of `states` states."""
 
-    `part` is the id of the part it is about, if it is about one.
+    findings: list[Finding]
+    states: int = 0
+    complete: bool = True
+
+
+def is_explorable(definition: Definition) -> bool:
+    """Test whether a definition is of a kind that can be explored."""
+    return is_runnable(definition.kind) and isinstance(engine_of(definition.kind), Walkable | Analysable)
+
+
+def examine(
+    definition: Definition,
+    library: Library,
+    most: int = MOST_STATES,
+    enough: Callable[[int], bool] = lambda states: False,
+) -> Examined:
+    """Explore a definition in the way of its kind: by analysis, or by a walk bounded by `most` and `enough`.
     """
-
-    path: str
-    line: int
-    column: int
-    severity: Literal["error", "note"]
-    part: str
-    message: str
-    story: tuple[str, ...] = ()
+    engine = engine_of(definition.kind)
+    if isinstance(engine, Analysable):
+        return Examined(engine.unreachable(definition, library))
+    explored = explore(definition, library, most, enough)
+    return Examined(findings(explored), explored.states, explored.complete)
 
 
 def findings(explored: Explored) -> list[Finding]:
@@ -58,12 +72,12 @@ class _Telling:
     def __init__(self, explored: Explored) -> None:
         self.explored = explored
         self.definition = explored.definition
-        self.anatomy: Structure = ANATOMIES[self.definition.kind](self.definition)
+        self.anatomy: Structure = structure_of(self.definition)
         parts = self.anatomy.parts.values()
         self.idle = {
-            each.key
-            for each in parts
-            if not any(explored.at(each.key, each.did, well) for well in (True, False))
+            part.key
+            for part in parts
+            if not any(explored.at(part.key, part.did, well) for well in (True, False))
         }
 
     # --- what cannot be -------------------------------------------------------------------------------
@@ -81,9 +95,9 @@ class _Telling:
             yield self._error(end, message, self.explored.stuck or self._stuck() or failed)
 
     def _cannot(self, part: Part) -> Finding:
-        blocking = [self.anatomy.parts[each] for each in part.after if each in self.idle]
+        blocking = [self.anatomy.parts[key] for key in part.after if key in self.idle]
         if blocking and (part.needs_all or len(blocking) == len(part.after)):
-            names = " and ".join(each.name for each in blocking)
+            names = " and ".join(part.name for part in blocking)
             return self._error(
                 part, f"{part.cannot}, as {names} never {'does' if len(blocking) == 1 else 'do'}"
             )
@@ -106,7 +120,7 @@ class _Telling:
         engine = engine_of(self.definition.kind)
         state = msgspec.msgpack.decode(place.situation.state, type=engine.state_type)
         told = engine.explain(self.definition, state, part.key[1])
-        vain = [_text(each) for each in place.situation.watches.values() if in_vain(each)]
+        vain = [_text(watch) for watch in place.situation.watches.values() if in_vain(watch)]
         reasons = [_NUMBER.sub("…", told)] if told else []
         reasons += [f"nothing can fit {text}" for text in vain]
         return f": {'; '.join(reasons)}" if reasons else ""
@@ -115,7 +129,7 @@ class _Telling:
 
     def unproved(self) -> Iterator[Finding]:
         """That the search was cut short, and what it did not see until then: none of that is proved."""
-        unseen = ", ".join(each.name for key, each in self.anatomy.parts.items() if key in self.idle)
+        unseen = ", ".join(part.name for key, part in self.anatomy.parts.items() if key in self.idle)
         never = f"; not seen to do anything by then: {unseen}" if unseen else ""
         message = f"{self.explored.cut}: what follows is not a proof{never}"
         yield Finding(self.definition.path, self.definition.line, 1, "note", "", message)
@@ -146,10 +160,10 @@ class _Telling:
         handled = set(self._handled()) if self.explored.complete else set(unhandled)
         then = f"the {self.anatomy.run} fails{', and starts again' if self.anatomy.restarts else ''}"
         for text, parts in (
-            ("nobody handles errors of {}: {}", [each for each in unhandled if each not in handled]),
-            ("errors of {} are not always handled: {} then", [each for each in unhandled if each in handled]),
+            ("nobody handles errors of {}: {}", [part for part in unhandled if part not in handled]),
+            ("errors of {} are not always handled: {} then", [part for part in unhandled if part in handled]),
         ):
-            nearest = _nearest(unhandled[each] for each in parts)
+            nearest = _nearest(unhandled[part] for part in parts)
             if nearest is not None:
                 names = ", ".join(sorted(parts, key=self._rank))
                 yield self._note(text.format(names, then), nearest)
@@ -178,10 +192,10 @@ def _nearest(places: Iterable[SearchNode]) -> SearchNode | None:
 
 
 def _text(watch: Watch) -> str:
-    return " or ".join(each.text for each in watch.conditions)
+    return " or ".join(bound.text for bound in watch.conditions)
 
 
-def _erring(place: SearchNode, anatomy: Structure) -> Iterator[Key]:
+def _erring(place: SearchNode, anatomy: Structure) -> Iterator[PartKey]:
     """The parts that were in error until then, or whose call has just ended in an error."""
     if place.before is None:
         return

@@ -11,16 +11,16 @@ import msgspec
 from narval.definitions.library import Definition, Library
 from narval.engines.engine import Engine
 from narval.engines.registry import engine_of
+from narval.engines.structure import PartKey, Structure, Walkable
 from narval.exploration.choices import Choices, TooManyWays, each_way
 from narval.exploration.outcomes import WELL, Happening, at_any_time, beginning, happenings, much_later
 from narval.exploration.state import LAST_MOMENT, RUN, UNTROUBLED, ExplorationState
-from narval.exploration.structure import ANATOMIES
 from narval.exploration.unknown_memory import AnyMemory, Targets
 
 MOST_STATES = 20_000
 """So many states are looked at, unless one asks for more."""
 
-Words = dict[tuple[str, str], str]
+Words = dict[PartKey, str]
 """The state of each part of a run, by the list in which its engine shows it and its id there."""
 
 
@@ -59,7 +59,7 @@ class Explored(msgspec.Struct):
     definition: Definition
     complete: bool = True
     cut: str = ""
-    seen: dict[tuple[tuple[str, str], str, bool], SearchNode] = {}
+    seen: dict[tuple[PartKey, str, bool], SearchNode] = {}
     ends: dict[tuple[str, str, str], SearchNode] = {}
     places: list[SearchNode] = []
     stuck: SearchNode | None = None
@@ -69,10 +69,18 @@ class Explored(msgspec.Struct):
         """How many places were found."""
         return len(self.places)
 
-    def at(self, part: tuple[str, str], words: Iterable[str], well: bool) -> SearchNode | None:
+    def at(self, part: PartKey, words: Iterable[str], well: bool) -> SearchNode | None:
         """The nearest place where a part is in one of these states, while all goes well or not."""
         found = [place for word in words if (place := self.seen.get((part, word, well))) is not None]
         return min(found, key=lambda place: place.situation.depth, default=None)
+
+
+def structure_of(definition: Definition) -> Structure:
+    """The parts of a definition whose runs can be walked through. Raises TypeError for another."""
+    engine = engine_of(definition.kind)
+    if not isinstance(engine, Walkable):
+        raise TypeError(f"runs of kind {definition.kind} cannot be walked through")
+    return engine.structure(definition)
 
 
 def explore(
@@ -96,7 +104,7 @@ class _Walk:
         self._definition = definition
         self._engine: Engine = engine_of(definition.kind)
         self._targets = Targets(library)
-        self._outlived = ANATOMIES[definition.kind](definition).outlived
+        self._outlived = structure_of(definition).outlived
         self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
         self._known: set[bytes] = set()
         self._ahead: deque[SearchNode] = deque()
@@ -173,4 +181,4 @@ class _Walk:
     def words(self, state: Any) -> Words:
         """The state of each part."""
         parts = self._engine.parts(self._definition, state).items()
-        return {(name, each["id"]): each["state"] for name, listed in parts for each in listed}
+        return {(name, part["id"]): part["state"] for name, listed in parts for part in listed}

@@ -87,15 +87,15 @@ class ExplorationState(msgspec.Struct, frozen=True):
 
     def identity(self) -> bytes:
         """Equal for two situations from which the same can follow."""
-        calls = {call: (each.step, each.kind, each.name, each.timeout) for call, each in self.calls.items()}
-        watches = {watch: (each.or_outdated, *_texts(each)) for watch, each in self.watches.items()}
+        calls = {call: (made.step, made.kind, made.name, made.timeout) for call, made in self.calls.items()}
+        watches = {watch: (set_.or_outdated, *_texts(set_)) for watch, set_ in self.watches.items()}
         whole = {
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,
             "late": self.now >= LAST_MOMENT,
             "abandoned": dict.fromkeys(self.abandoned),
             "watches": watches,
-            "wakes": {wake: (each.at, each.dated) for wake, each in self.wakes.items()},
+            "wakes": {wake: (timer.at, timer.dated) for wake, timer in self.wakes.items()},
         }
         return msgspec.json.encode(_Naming(self.now).plain(whole))
 
@@ -158,7 +158,7 @@ class _Naming:
         if isinstance(value, dict):
             return self._table(value)
         if isinstance(value, list | tuple):
-            return [self.plain(each) for each in value]
+            return [self.plain(item) for item in value]
         if isinstance(value, str):
             return self._name(value) if _IDENTIFIER.fullmatch(value) else value
         if isinstance(value, float) and value >= FIRST_MOMENT / 2:
@@ -171,10 +171,10 @@ class _Naming:
         return self._names.setdefault(identifier, f"#{len(self._names)}")
 
     def _table(self, table: Mapping[Any, Any]) -> dict[str, Any]:
-        named = {each: value for each, value in table.items() if not _is_identifier(each)}
-        others = {each: value for each, value in table.items() if _is_identifier(each)}
-        plain = {str(each): self.plain(named[each]) for each in sorted(named, key=str)}
-        for each in sorted(others, key=lambda each: _blank(others[each])):
+        named = {key: value for key, value in table.items() if not _is_identifier(key)}
+        others = {key: value for key, value in table.items() if _is_identifier(key)}
+        plain = {str(key): self.plain(named[key]) for key in sorted(named, key=str)}
+        for each in sorted(others, key=lambda key: _blank(others[key])):
             plain[self._name(each)] = self.plain(others[each])
         return plain
 

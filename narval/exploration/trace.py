@@ -26,7 +26,7 @@ NOTHING = ("", "")
 
 def tell(place: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
     """One line for each thing that happens on the way to a place; what is lost is told of one part only."""
-    return [_line(each, about) for each in place.way()]
+    return [_line(node, about) for node in place.way()]
 
 
 def _line(place: SearchNode, about: tuple[str, str]) -> str:
@@ -69,7 +69,7 @@ def _happened(place: SearchNode, before: ExplorationState | None) -> str:
             gives = "gives elements and goes on" if outcome == WELL else _BACK[outcome]
             return f"{call.kind} {call.name} of {call.step} {gives}"
         case Matched() if before is not None:
-            texts = dict.fromkeys(each.text for each in before.watches[event.watch].conditions)
+            texts = dict.fromkeys(bound.text for bound in before.watches[event.watch].conditions)
             return f"an element comes that fits {' or '.join(texts)}"
         case TimerFired() if before is not None:
             early = event.at < before.wakes[event.wake].at

@@ -53,8 +53,8 @@ class Targets:
         """What a call gives back when all goes well: an element for each output that can be had."""
         real = getattr(self._library.get(kind, name), "prototype", None)
         outputs = real.outputs if real is not None else ()
-        possible = (each for each in outputs if not contradictory(demands(each.condition.bind())))
-        return tuple(OutputElement(_given_for(each.id), each.id) for each in possible)
+        possible = (output for output in outputs if not contradictory(demands(output.condition.bind())))
+        return tuple(OutputElement(_given_for(output.id), output.id) for output in possible)
 
     def is_source(self, kind: str, name: str) -> bool:
         """Whether its calls go on and give elements meanwhile (N36)."""
@@ -67,7 +67,7 @@ class _Target:
     def __init__(self, definition: Any) -> None:
         self._definition = definition
         real: Prototype = definition.prototype
-        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(each) for each in real.outputs))
+        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(output) for output in real.outputs))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._definition, name)

@@ -62,4 +62,4 @@ def _least(key: Key) -> bytes | None:
 
 def _fitting(xml: bytes, outputs: Iterable[Output]) -> list[str]:
     tree = Tree(Element(0, xml))
-    return [each.id for each in outputs if each.condition.bind().test(tree)]
+    return [output.id for output in outputs if output.condition.bind().test(tree)]

@@ -143,7 +143,7 @@ class SimulatedExecutor(Executor):
 
     def next(self) -> float | None:
         """The moment at which the next answer is due, or a sleeping call goes on; None for none."""
-        due = (each for each in (self._next_answer(), super().next()) if each is not None)
+        due = (moment for moment in (self._next_answer(), super().next()) if moment is not None)
         return min(due, default=None)
 
     def release(self) -> None:
@@ -223,7 +223,7 @@ def takes(condition: Condition | None, call: RecordedCall) -> bool:
     if condition is None:
         return True
     bound = condition.bind()
-    return any(bound.test(Tree(each)) for _, given in call.inputs for each in given)
+    return any(bound.test(Tree(element)) for _, given in call.inputs for element in given)
 
 
 def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:

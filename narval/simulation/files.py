@@ -38,7 +38,7 @@ def scenario_named(home: Home | None, name: str) -> Path | None:
     paths = [Path(name)]
     if home is not None:
         folder = home.path / SCENARIOS
-        paths += (folder / each for each in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
+        paths += (folder / shape for shape in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
     for path in paths:
         if path.is_file() and path.suffix == SUFFIX:
             return path

@@ -105,9 +105,9 @@ def _log(path: Path) -> Path:
 
 def _look(path: Path) -> list[tuple[int, int] | None]:
     found: list[tuple[int, int] | None] = []
-    for each in (path, _log(path)):
+    for file in (path, _log(path)):
         try:
-            known = each.stat()
+            known = file.stat()
             found.append((known.st_size, known.st_mtime_ns))
         except FileNotFoundError:
             found.append(None)

@@ -184,7 +184,7 @@ class _Parser:
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
                 answers=tuple(map(self._reply, entry.of("answer"))),
                 expectations=tuple(
-                    expectation for each in entry.of("expect") for expectation in self._wishes(each)
+                    expectation for entry_ in entry.of("expect") for expectation in self._wishes(entry_)
                 ),
             )
             reading.check_variables((), "no variable: a scenario has none")
@@ -233,22 +233,22 @@ class _Parser:
     def _wishes(self, entry: Entry) -> Iterator[Expectation]:
         if not entry.children:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
-        for each in entry.children:
-            pattern = self._reading.attribute_pattern(each, "match")
-            least, most = self._bounds(each)
+        for child in entry.children:
+            pattern = self._reading.attribute_pattern(child, "match")
+            least, most = self._bounds(child)
             yield Expectation(
-                what=cast(Any, each.word),
-                text=_text(each),
+                what=cast(Any, child.word),
+                text=_text(child),
                 at=entry.get("at"),
                 condition=Condition((pattern,)) if pattern is not None else None,
-                recipe=each.get("recipe", ""),
-                phase=each.get("phase", ""),
-                action=each.get("action", ""),
-                step=each.get("step", ""),
+                recipe=child.get("recipe", ""),
+                phase=child.get("phase", ""),
+                action=child.get("action", ""),
+                step=child.get("step", ""),
                 least=least,
                 most=most,
-                line=each.node.line,
-                column=each.node.column,
+                line=child.node.line,
+                column=child.node.column,
             )
 
     def _bounds(self, entry: Entry) -> tuple[int, int | None]:
@@ -294,7 +294,11 @@ class _Seen:
 
 def _faults_of_names(source: Source, scenario: Scenario, library: Library, schemas: Schemas) -> list[Fault]:
     faults: list[Fault] = []
-    runs = {each.full_name: None for each in library if runnable(library, each.full_name) is not None}
+    runs = {
+        definition.full_name: None
+        for definition in library
+        if runnable(library, definition.full_name) is not None
+    }
     calls = {**library.of("action"), **library.of("transform")}
 
     def named(name: str, known: Mapping[str, object], what: str, each: Any) -> bool:

@@ -20,7 +20,8 @@ ERROR = "error"
 
 
 class Trace:
-    """The lines of a simulation, in order, and the phases of its runs; `last` is the definition begun last."""
+    """The lines of a simulation, in order, and the phases of its runs; `last` is the definition begun last.
+    """
 
     def __init__(self, clock: Clock, most_at_once: int) -> None:
         self._clock = clock
@@ -58,20 +59,20 @@ class Trace:
         """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
         by_engines = {
-            each.element.eid
+            command.element.eid
             for advance in batch.journal
-            for each in advance.commands
-            if isinstance(each, asked.Add)
+            for command in advance.commands
+            if isinstance(command, asked.Add)
         }
         others = [
-            each.element
-            for each in batch.elements
-            if not each.declared and each.element.eid not in by_engines
+            row.element for row in batch.elements if not row.declared and row.element.eid not in by_engines
         ]
-        self.lines += (_arrived(each) for each in others if each.origin is None)
+        self.lines += (_arrived(element) for element in others if element.origin is None)
         for advance in batch.journal:
             self.lines += self._entry(advance)
-        self.lines += (self._added(each, each.origin.run) for each in others if each.origin is not None)
+        self.lines += (
+            self._added(element, element.origin.run) for element in others if element.origin is not None
+        )
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
             line = {"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements}

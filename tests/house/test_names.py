@@ -1,4 +1,5 @@
-"""One word, one thing: names are there once, parts are altered where they are made, tests use what is public."""
+"""One word, one thing: names are there once, parts are altered where they are made, tests use what is public.
+"""
 
 from __future__ import annotations
 
