@@ -1,4 +1,4 @@
-"""What is to be told of a definition that was explored.
+"""The findings of exploration: proofs and stories.
 
 An *error* is a proof: something that no run can ever do. It is told only when nothing was left out of the
 walk. A *note* is a story: something that a run may come to, as far as narval can know, and that its author
@@ -27,11 +27,11 @@ STUCK = "stuck"
 """The type of the error of a run of which nothing could go on (N27)."""
 
 ERRORS = frozenset({ERRS, LATE})
-"""How a call comes back when it is in error; so are the types of the errors that exploration brings."""
+"""The outcomes of a call in error; also the types of the errors that exploration makes."""
 
 
 _NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
-"""An element of exploration, which says nothing to people."""
+"""The number of an element of exploration, which means nothing to people."""
 
 
 class Examined(NamedTuple):
@@ -64,16 +64,16 @@ def examine(
 
 def findings(explored: Explored) -> list[Finding]:
     """All that is to be told of a definition, in the order of the file."""
-    told = _Telling(explored)
+    told = _Findings(explored)
     return sorted([*(told.proofs() if explored.complete else told.unproved()), *told.stories()])
 
 
-class _Telling:
+class _Findings:
     def __init__(self, explored: Explored) -> None:
         self.explored = explored
         self.definition = explored.definition
-        self.anatomy: Structure = structure_of(self.definition)
-        parts = self.anatomy.parts.values()
+        self.structure: Structure = structure_of(self.definition)
+        parts = self.structure.parts.values()
         self.idle = {
             part.key
             for part in parts
@@ -83,44 +83,44 @@ class _Telling:
     # --- what cannot be -------------------------------------------------------------------------------
 
     def proofs(self) -> Iterator[Finding]:
-        """What no run can ever do."""
-        for part in self.anatomy.parts.values():
+        """The parts that no run can ever reach."""
+        for part in self.structure.parts.values():
             if part.key in self.idle:
                 yield self._cannot(part)
         ends = self.explored.ends.items()
         if not any(phase == "done" for (phase, _, _), _ in ends):
-            failed = _nearest(place for (phase, _, _), place in ends if phase == "failed")
-            end = self.anatomy.parts[self.anatomy.end]
-            message = f"no {self.anatomy.run} can ever be done: its end is {end.name}"
+            failed = _nearest(node for (phase, _, _), node in ends if phase == "failed")
+            end = self.structure.parts[self.structure.end]
+            message = f"no {self.structure.run} can ever be done: its end is {end.name}"
             yield self._error(end, message, self.explored.stuck or self._stuck() or failed)
 
     def _cannot(self, part: Part) -> Finding:
-        blocking = [self.anatomy.parts[key] for key in part.after if key in self.idle]
+        blocking = [self.structure.parts[key] for key in part.after if key in self.idle]
         if blocking and (part.needs_all or len(blocking) == len(part.after)):
             names = " and ".join(part.name for part in blocking)
             return self._error(
                 part, f"{part.cannot}, as {names} never {'does' if len(blocking) == 1 else 'do'}"
             )
-        place = self._not_doing(part)
-        return self._error(part, part.cannot + self._reason(part, place), place)
+        node = self._not_doing(part)
+        return self._error(part, part.cannot + self._reason(part, node), node)
 
     def _not_doing(self, part: Part) -> SearchNode | None:
-        """Where a part that never does anything comes nearest to it; best where nothing went wrong before."""
+        """The node where an idle part comes nearest to doing something; preferably after no error."""
         for well in (True, False):
             for words in (part.lost, part.ended, part.waits):
-                place = self.explored.at(part.key, words, well)
-                if place is not None:
-                    return place
+                node = self.explored.at(part.key, words, well)
+                if node is not None:
+                    return node
         return None
 
-    def _reason(self, part: Part, place: SearchNode | None) -> str:
-        """Why, in the words in which the engine tells it of such a run."""
-        if place is None:
+    def _reason(self, part: Part, node: SearchNode | None) -> str:
+        """The reason, in the words in which the engine explains such a run."""
+        if node is None:
             return ""
         engine = engine_of(self.definition.kind)
-        state = msgspec.msgpack.decode(place.situation.state, type=engine.state_type)
+        state = msgspec.msgpack.decode(node.reached.state, type=engine.state_type)
         told = engine.explain(self.definition, state, part.key[1])
-        vain = [_text(watch) for watch in place.situation.watches.values() if in_vain(watch)]
+        vain = [_text(watch) for watch in node.reached.watches.values() if in_vain(watch)]
         reasons = [_NUMBER.sub("…", told)] if told else []
         reasons += [f"nothing can fit {text}" for text in vain]
         return f": {'; '.join(reasons)}" if reasons else ""
@@ -129,7 +129,7 @@ class _Telling:
 
     def unproved(self) -> Iterator[Finding]:
         """That the search was cut short, and what it did not see until then: none of that is proved."""
-        unseen = ", ".join(part.name for key, part in self.anatomy.parts.items() if key in self.idle)
+        unseen = ", ".join(part.name for key, part in self.structure.parts.items() if key in self.idle)
         never = f"; not seen to do anything by then: {unseen}" if unseen else ""
         message = f"{self.explored.cut}: what follows is not a proof{never}"
         yield Finding(self.definition.path, self.definition.line, 1, "note", "", message)
@@ -137,8 +137,8 @@ class _Telling:
     # --- what may be ----------------------------------------------------------------------------------
 
     def stories(self) -> Iterator[Finding]:
-        """What a run may come to."""
-        run = self.anatomy.run
+        """The states that a run may come to."""
+        run = self.structure.run
         stuck = self._stuck()
         if stuck is not None:
             yield self._note(f"a {run} can get stuck, though no error ends it: nothing can go on then", stuck)
@@ -148,17 +148,17 @@ class _Telling:
         yield from self._unhandled()
 
     def _stuck(self) -> SearchNode | None:
-        """Where a run fails since nothing of it could go on."""
-        return _nearest(place for (_, kind, _), place in self.explored.ends.items() if kind == STUCK)
+        """The nearest node where a run fails because nothing of it could go on."""
+        return _nearest(node for (_, kind, _), node in self.explored.ends.items() if kind == STUCK)
 
     def _unhandled(self) -> Iterator[Finding]:
         """Errors of calls that end a run, told together: what nothing handles, what is handled at times."""
         unhandled: dict[str, SearchNode] = {}
-        for (phase, kind, part), place in self.explored.ends.items():
+        for (phase, kind, part), node in self.explored.ends.items():
             if phase == "failed" and kind in ERRORS:
-                unhandled.setdefault(part, place)
+                unhandled.setdefault(part, node)
         handled = set(self._handled()) if self.explored.complete else set(unhandled)
-        then = f"the {self.anatomy.run} fails{', and starts again' if self.anatomy.restarts else ''}"
+        then = f"the {self.structure.run} fails{', and starts again' if self.structure.restarts else ''}"
         for text, parts in (
             ("nobody handles errors of {}: {}", [part for part in unhandled if part not in handled]),
             ("errors of {} are not always handled: {} then", [part for part in unhandled if part in handled]),
@@ -170,36 +170,36 @@ class _Telling:
 
     def _handled(self) -> Iterator[str]:
         """The parts whose errors are taken up somewhere."""
-        for place in self.explored.places:
-            for part in _erring(place, self.anatomy):
-                if place.words[part] == self.anatomy.handled:
+        for node in self.explored.nodes:
+            for part in _erring(node, self.structure):
+                if node.words[part] == self.structure.handled:
                     yield part[1]
 
     def _rank(self, step: str) -> int:
-        return list(self.anatomy.parts).index((self.anatomy.calling, step))
+        return list(self.structure.parts).index((self.structure.calling, step))
 
-    def _note(self, message: str, place: SearchNode) -> Finding:
-        story = tuple(tell(place))
+    def _note(self, message: str, node: SearchNode) -> Finding:
+        story = tuple(tell(node))
         return Finding(self.definition.path, self.definition.line, 1, "note", "", message, story)
 
-    def _error(self, part: Part, message: str, place: SearchNode | None = None) -> Finding:
-        story = tuple(tell(place, part.key)) if place is not None else ()
+    def _error(self, part: Part, message: str, node: SearchNode | None = None) -> Finding:
+        story = tuple(tell(node, part.key)) if node is not None else ()
         return Finding(self.definition.path, part.line, 1, "error", part.key[1], message, story)
 
 
-def _nearest(places: Iterable[SearchNode]) -> SearchNode | None:
-    return min(places, key=lambda place: place.situation.depth, default=None)
+def _nearest(nodes: Iterable[SearchNode]) -> SearchNode | None:
+    return min(nodes, key=lambda node: node.reached.depth, default=None)
 
 
 def _text(watch: Watch) -> str:
     return " or ".join(bound.text for bound in watch.conditions)
 
 
-def _erring(place: SearchNode, anatomy: Structure) -> Iterator[PartKey]:
+def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
     """The parts that were in error until then, or whose call has just ended in an error."""
-    if place.before is None:
+    if node.before is None:
         return
-    yield from (part for part, word in place.before.words.items() if word == anatomy.in_error)
-    event = place.happening.event
-    if isinstance(event, Returned) and place.happening.outcome in ERRORS:
-        yield anatomy.calling, place.before.situation.calls[event.call].step
+    yield from (part for part, word in node.before.words.items() if word == structure.in_error)
+    event = node.happening.event
+    if isinstance(event, Returned) and node.happening.outcome in ERRORS:
+        yield structure.calling, node.before.reached.calls[event.call].step

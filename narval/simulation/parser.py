@@ -125,14 +125,14 @@ WORDS: Words = {
 
 
 class Read(NamedTuple):
-    """A scenario as far as it could be read, and its faults; `narval check` looks at its names besides."""
+    """A scenario as far as it could be read, and its faults; `narval check` also looks up its names."""
 
     scenario: Scenario
     faults: tuple[Fault, ...]
 
 
 def is_scenario(data: bytes) -> bool:
-    """Whether a file is meant to be a scenario, told from its first element, well formed or not."""
+    """Test whether the first element of a text, well formed or not, is a scenario."""
     head = re.sub(rb"<\?.*?\?>|<!--.*?-->", b"", data[:65536], flags=re.DOTALL)
     return re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:[\w.-]+:)?scenario[\s/>]", head) is not None
 
@@ -152,7 +152,7 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
 
 
 def parse(source: Source) -> Read:
-    """What a file says, and all that is wrong with it. Raises DefinitionError for what is no XML."""
+    """The scenario of a file and its faults. Raises DefinitionError if it is no XML."""
     root = read_xml(source)
     if local_name(root.tag) != ROOT:
         raise DefinitionError(
@@ -184,7 +184,7 @@ class _Parser:
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
                 answers=tuple(map(self._reply, entry.of("answer"))),
                 expectations=tuple(
-                    expectation for entry_ in entry.of("expect") for expectation in self._wishes(entry_)
+                    expectation for expect in entry.of("expect") for expectation in self._wishes(expect)
                 ),
             )
             reading.check_variables((), "no variable: a scenario has none")
@@ -270,7 +270,7 @@ class _Parser:
 
 
 def _text(entry: Entry) -> str:
-    """A wish as people read it."""
+    """An expectation as people read it."""
     values = entry.values
     words = [entry.word, *(values[name] for name in ("recipe", "action", "match") if name in values)]
     words += [f"of {values['step']}"] if "step" in values else []
@@ -286,7 +286,7 @@ def name_of(path: str) -> str:
 
 
 class _Seen:
-    """As much of a view as the outputs of an answer are judged by."""
+    """The part of a view by which the outputs of an answer are judged."""
 
     def __init__(self, schemas: Schemas) -> None:
         self.schema_fault = schemas.refusal
@@ -331,7 +331,7 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
 
 
 def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
-    """Why an answer is none that its action may give (N20)."""
+    """The reason why an answer is none that its action may give, or "" (N20)."""
     source = isinstance(target, Action) and target.where == "source"
     if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
         return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"

@@ -1,4 +1,4 @@
-"""What a home has is explored: its definitions one after the other, each within its own bounds."""
+"""Exploration of a home: its definitions one after the other, each within its own bounds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def explore_home(
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:
-    """Whether a search has gone on for long enough; meanwhile it is told how far it has come."""
+    """Make the test that ends a search after its time, and reports progress meanwhile."""
     told = time.monotonic()
 
     def enough(states: int) -> bool:
