@@ -12,12 +12,10 @@ from typing import Any, NamedTuple, cast
 
 from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
-from narval.definitions.reading.xml import (
+from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.vocabulary import (
     COMMON,
     Attribute,
-    Entry,
-    Reading,
-    TooManyFaultsError,
     Word,
     Words,
     anything,
@@ -25,6 +23,7 @@ from narval.definitions.reading.xml import (
     integer,
     one_of,
 )
+from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
 from narval.definitions.suggestions import closest
 from narval.definitions.transform.definition import Transform
 from narval.engines.events import OutputElement
@@ -167,6 +166,7 @@ class _Parser:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._reading = Reading(source, WORDS)
+        self._patterns = Patterns(self._reading)
 
     def read(self, root: XmlNode) -> Read:
         reading, name = self._reading, name_of(self._source.path)
@@ -187,7 +187,7 @@ class _Parser:
                     expectation for expect in entry.of("expect") for expectation in self._wishes(expect)
                 ),
             )
-            reading.check_variables((), "no variable: a scenario has none")
+            self._patterns.check_variables((), "no variable: a scenario has none")
         return Read(scenario, tuple(sorted(set(reading.faults))))
 
     def _beginning(self, entry: Entry) -> ScheduledStart:
@@ -214,7 +214,7 @@ class _Parser:
             self._reading.fault(entry, "an answer is elements or an error, not both; remove one", "error")
         if entry.get("after") == NEVER and (error or elements):
             self._reading.fault(entry, "a call that never comes back brings nothing; remove it", "after")
-        pattern = self._reading.attribute_pattern(entry, "match")
+        pattern = self._patterns.of_attribute(entry, "match")
         line, column = entry.place("action")
         return CannedAnswer(
             action=entry.get("action", ""),
@@ -234,7 +234,7 @@ class _Parser:
         if not entry.children:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
         for child in entry.children:
-            pattern = self._reading.attribute_pattern(child, "match")
+            pattern = self._patterns.of_attribute(child, "match")
             least, most = self._bounds(child)
             yield Expectation(
                 what=cast(Any, child.word),

@@ -11,6 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,8 @@ from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.backend import Task
-from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.daemon import assemble
+from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
@@ -63,7 +65,7 @@ async def play_scenario(
     known, declared = _beginning(home, scenario, start)
     simulation = _Simulation(home, scenario, start, known)
     try:
-        await simulation.daemon.rehearse(declared)
+        await simulation.daemon.simulate(declared)
         return await simulation.play(progress)
     finally:
         await simulation.daemon.close()
@@ -106,13 +108,14 @@ class _Simulation:
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
         self._executor = SimulatedExecutor(settings.limits, self._clock, scenario.answers, hooks)
-        self.daemon = Daemon(
+        self.daemon = assemble(
             None,
             SimulatedStore(known, self._listen),
             settings,
-            home.loaded,
-            clock=self._clock,
-            record_only=False,
+            Loader(None),
+            self._clock,
+            closing=ExitStack(),
+            loaded=home.loaded,
             model=home.home,
             executor=self._executor,
         )
@@ -151,7 +154,7 @@ class _Simulation:
             self._outcome.stopped = (
                 f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._trace.last}"
             )
-            self.daemon.request_stop()
+            self.daemon.host.stop.request()
 
     # --- the schedule ---------------------------------------------------------------------------------
 
@@ -175,7 +178,7 @@ class _Simulation:
 
     def _ask(self, work: Callable[[Turn], None]) -> None:
         """Have something done in the next turn; a refusal ends the simulation."""
-        self.daemon.post(Request(work, self._outcome.settle))
+        self.daemon.host.post(Request(work, self._outcome.settle))
 
     # --- time -----------------------------------------------------------------------------------------
 
@@ -185,13 +188,13 @@ class _Simulation:
         while True:
             await self._settle_down(progress)
             due = min(moment for moment in self._moments() if moment is not None)
-            if due > end or self.daemon.performer.stopping:
+            if due > end or self.daemon.host.stop.requested:
                 break
             self._trace.time_passes()
             self._clock.set(max(due, self._clock.now()))
             self._schedule.do_work(self._clock.now())
             self._executor.release()
-        if self.daemon.performer.stopping:
+        if self.daemon.host.stop.requested:
             self._outcome.stopped = self._outcome.stopped or "a quit element ended it"
         elif is_set:
             self._clock.set(end)
@@ -209,7 +212,7 @@ class _Simulation:
 
     async def _settle_down(self, progress: Progress) -> None:
         """Work until nothing goes on by itself; then judge what is expected at this moment."""
-        await self.daemon.until_idle()
+        await self.daemon.host.until_idle()
         self._outcome.raise_refusal()
         for expectation in self._schedule.due_expectations(self._clock.now()):
             self._judge(expectation)
@@ -232,7 +235,7 @@ class _Simulation:
             known.setdefault(call.call, deque()).append(call)
         for line in lines:
             if line["what"] == "called":
-                tries = known.get(self.daemon.performer.outside_id(line["call"]))
+                tries = known.get(self.daemon.host.dispatcher.outside_id(line["call"]))
                 if tries:
                     line |= tries.popleft().answer()
 
