@@ -23,7 +23,8 @@ from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
-from narval.operations.operations import Operations
+from narval.operations.runs import runs as list_runs
+from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
@@ -240,9 +241,8 @@ class _Simulation:
                     line |= tries.popleft().answer()
 
     async def _report(self, end: float) -> SimulationReport:
-        operations = Operations(self.daemon)
-        runs = await operations.runs()
-        waiting = [await operations.why(run["eid"]) for run in runs if run["phase"] == "active"]
+        runs = await list_runs(self.daemon)
+        waiting = [await why(self.daemon, run["eid"]) for run in runs if run["phase"] == "active"]
         return SimulationReport(
             self._scenario,
             self._home.zone,

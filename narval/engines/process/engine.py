@@ -11,9 +11,10 @@ user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from narval.definitions.process.attribute_types import kept
 from narval.definitions.process.definition import Process
 from narval.engines.commands import Command
 from narval.engines.engine import Lookup
@@ -53,6 +54,7 @@ __all__ = [
     "on_engine_error",
     "parts",
     "plan_resume",
+    "read_environment",
     "render",
     "resumed",
     "state_type",
@@ -82,6 +84,12 @@ def status(state: ProcessState) -> str:
 def resumed(state: ProcessState) -> tuple[int, str] | None:
     """Processes are not begun again from a part of an earlier one: they go back."""
     return None
+
+
+def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes that a run begins with, without those that are None. Raises ValueError, TypeError."""
+    attributes = {name: kept(name, value) for name, value in values.items()}
+    return {name: text for name, text in attributes.items() if text is not None}
 
 
 def plan_resume(

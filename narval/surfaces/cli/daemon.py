@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,7 +69,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.operations.operations import Operations
+    from narval.operations import daemon as operations
+    from narval.operations.definitions import definitions
+    from narval.operations.status import status as status_of
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -76,14 +79,14 @@ async def _work(
     async with serving(home) as daemon:
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
-        operations = Operations(daemon)
-        work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
+        work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
         daemon.host.stop.announce_to(manager.stopping)
-        alive = asyncio.create_task(manager.keep_alive(operations.turn, operations.summary))
+        summary = partial(operations.summary, daemon)
+        alive = asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))
         try:
             with _signals(daemon, work, manager):
-                ready(await operations.status(), len((await operations.definitions())["definitions"]))
-                manager.ready(operations.summary())
+                ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
+                manager.ready(summary())
                 startup_gc.end()
                 await asyncio.wait([work])
         finally:
