@@ -53,7 +53,7 @@ def examine(
     most: int = MOST_STATES,
     enough: Callable[[int], bool] = lambda states: False,
 ) -> Examined:
-    """Explore a definition in the way of its kind: by analysis, or by a walk bounded by `most` and `enough`."""
+    """Explore a definition in the way of its kind: by analysis, or by a walk within bounds."""
     engine = engine_of(definition.kind)
     if isinstance(engine, Analysable):
         return Examined(engine.unreachable(definition, library))

@@ -20,7 +20,7 @@ ERROR = "error"
 
 
 class Trace:
-    """The lines of a simulation, in order, and the phases of its runs; `last` is the definition begun last."""
+    """The lines of a simulation in order, and the phases of its runs; `last` is the last definition begun."""
 
     def __init__(self, clock: Clock, most_at_once: int) -> None:
         self._clock = clock
