@@ -34,6 +34,7 @@ from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.process.state import ProcessState
+from narval.engines.process.structure import unreachable
 from narval.engines.process.token_view import token_view
 from narval.engines.view import View
 
@@ -53,6 +54,7 @@ __all__ = [
     "render",
     "state_type",
     "token_view",
+    "unreachable",
     "waiting_for",
 ]
 

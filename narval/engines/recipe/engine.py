@@ -32,6 +32,7 @@ from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
+from narval.engines.recipe.structure import structure
 from narval.engines.view import View
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "render",
     "resumed_from",
     "state_type",
+    "structure",
     "waiting_for",
 ]
 
