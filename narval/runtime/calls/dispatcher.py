@@ -59,7 +59,7 @@ class Dispatcher:
         timeout: float | None,
         preparers: Mapping[str, Prepare],
     ) -> None:
-        self._agent, self._executor, self._targets = agent, executor, targets
+        self._agent, self._executor, self.targets = agent, executor, targets
         self._in_flight: set[str] = set()
         """The calls that the executor has not answered yet, by their outside id."""
         self.is_stopping = False
@@ -136,10 +136,10 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        target = self._targets.find(run, call)
+        target = self.targets.find(run, call)
         if target is None:
             return _refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
-        inputs = self._targets.inputs(call, target) if call.inputs or target.inputs else {}
+        inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
         if isinstance(inputs, Failure):
             return _refused(call, inputs)
         if target.where == "inline" and (outcome := self._at_once(run, call, target, inputs)) is not None:

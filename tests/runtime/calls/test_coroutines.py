@@ -7,7 +7,9 @@ from typing import Any
 
 import narval
 from narval.engines.events import Failure, OutputElement
+from narval.runtime.calls.backend import RunningCall
 from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.coroutines import Coroutines
 from narval.runtime.calls.executor import Executor
 from narval.runtime.home.settings import CallLimits
 
@@ -76,10 +78,13 @@ def test_an_async_action_given_up_before_it_began_never_begins(calls: Any) -> No
         begun.append(True)
 
     async def both() -> Any:
-        outcome = asyncio.get_running_loop().create_future()
-        calls.executor.start(calls.context(act, where="async", id="c"), outcome.set_result, calls.record)
-        calls.executor._abandon(calls.executor._calls["c"][0])
-        return await outcome
+        loop = asyncio.get_running_loop()
+        backend, ended = Coroutines(loop, 0.1), loop.create_future()
+        call = calls.context(act, where="async")
+        running = RunningCall(call, lambda _, outcome: ended.set_result(outcome), calls.record)
+        backend.start(running)
+        backend.abandon(running)
+        return await ended
 
     assert calls.wait(both()).abandoned
     assert begun == []

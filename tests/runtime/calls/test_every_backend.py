@@ -212,7 +212,7 @@ def test_N37_an_action_reads_the_id_of_its_call_run_step_and_home(ask: Ask, tmp_
         "    call = narval.call()\n"
         '    return f\'<call id="{call.id}" run="{call.run}" step="{call.step}">{call.home / "x"}</call>\''
     )
-    outcome = ask(text, call="h1.12.3", run=41, step="ack", home=tmp_path)
+    outcome = ask(text, id="h1.12.3", run=41, step="ack", home=tmp_path)
     assert outcome.elements == [
         OutputElement(f'<call id="h1.12.3" run="41" step="ack">{tmp_path}/x</call>'.encode())
     ]
@@ -221,8 +221,8 @@ def test_N37_an_action_reads_the_id_of_its_call_run_step_and_home(ask: Ask, tmp_
 def test_N37_a_call_tried_again_has_the_same_id(ask: Ask) -> None:
     text = "import narval\ndef act(): return f'<id>{narval.call().id}</id>'"
     assert (
-        ask(text, call="h1.9").elements
-        == ask(text, call="h1.9").elements
+        ask(text, id="h1.9").elements
+        == ask(text, id="h1.9").elements
         == [OutputElement(b"<id>h1.9</id>")]
     )
 
@@ -284,7 +284,7 @@ def test_N33_what_an_action_prints_goes_to_the_log_with_its_call(
     )
     restore = capture_output()
     try:
-        assert ask(text, call="c-9", run=5, step="s").problem is None
+        assert ask(text, id="c-9", run=5, step="s").problem is None
         print("the daemon's own")
     finally:
         restore()

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from narval.definitions.process.code import Code
 from narval.engines.commands import Call
+from narval.engines.engine import tokens_of
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
@@ -111,8 +112,7 @@ def _before(run: Run, token: int) -> dict[str, Any]:
 
 def _token_view(run: Run, token: int) -> dict[str, Any]:
     """A token as plain data, as the engine describes it to the user's code."""
-    found: dict[str, Any] = run.engine.token_view(run.definition, run.state, token)  # type: ignore[attr-defined]
-    return found
+    return tokens_of(run.engine).token_view(run.definition, run.state, token)
 
 
 def _stand_in(stub: Callable[..., Any]) -> type:

@@ -99,7 +99,7 @@ def test_a_sheet_that_gives_text_alone_is_told_to_give_elements(shared_calls: An
 
 def test_messages_of_a_sheet_go_to_the_log(shared_calls: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "narval.action")
-    shared_calls.ask(sheet("<xsl:message>3 mails</xsl:message><a/>"), call="c-7")
+    shared_calls.ask(sheet("<xsl:message>3 mails</xsl:message><a/>"), id="c-7")
     assert [(record.getMessage(), record.call) for record in caplog.records] == [("3 mails", "c-7")]
 
 

@@ -355,7 +355,7 @@ def test_what_is_printed_by_programs_and_c_goes_to_the_log_too(
         "    os.write(2, b'\\xff\\n' + b'y' * 20_000 + b'\\n')\n"  # C writes its line when the call is over
         "    return '<a/>'"
     )
-    assert shared_calls.ask(module(text), call="c-1").elements == [OutputElement(b"<a/>")]
+    assert shared_calls.ask(module(text), id="c-1").elements == [OutputElement(b"<a/>")]
     said = [(record.getMessage(), record.call) for record in caplog.records]
     assert {(line, "c-1") for line in ("one", "two", "three", "\ufffd")} <= set(said)
     assert sum(line.count("y") for line, _ in said) == 20_000
