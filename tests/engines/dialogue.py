@@ -22,7 +22,7 @@ import msgspec
 from narval.definitions.action.definition import Action, Input, Output
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library
-from narval.definitions.process.composition import compose_all
+from narval.definitions.process.composition import link_all
 from narval.definitions.prototype import Prototype
 from narval.engines import commands
 from narval.engines.commands import Call, Command, Finish, SetTimer, Watch
@@ -162,7 +162,7 @@ class Dialogue:
         for each in definitions:
             self.library = self.library.replace(recipes(each) if isinstance(each, str) else [each])
         if self.library.of("process"):
-            self.library, faults = compose_all(self.library)
+            self.library, faults = link_all(self.library)
             assert not faults, faults
 
     def add(self, xml: str) -> int:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from narval.definitions.automaton.definition import START, SUCCESS, Automaton, State
+from narval.definitions.library import Library
+from narval.definitions.schedule import date_warnings
+from narval.errors import Fault
 
 
 def startable(states: Mapping[str, State]) -> set[str]:
@@ -53,8 +56,15 @@ def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
             yield state, f"state {state.name!r} can never start: no transition leads to it from {START!r}"
 
 
-def warnings(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """What is allowed and may not be meant, each with its line."""
+def warnings(automata: Iterable[Automaton], library: Library, now: float) -> Iterator[Fault]:
+    """What is allowed in automata and may not be meant at this moment."""
+    for automaton in automata:
+        dates = (time for state in automaton.states.values() for time in state.after)
+        for line, message in (*_warnings(automaton), *date_warnings(dates, now)):
+            yield Fault(automaton.path, line, 1, message, warning=True)
+
+
+def _warnings(automaton: Automaton) -> Iterator[tuple[int, str]]:
     yield from _hopeless(automaton)
     for state in automaton.states.values():
         if not state.is_final and state.label(SUCCESS) is None:

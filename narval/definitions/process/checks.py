@@ -31,10 +31,11 @@ _WORDS = {"predicate": "predicate", "date-function": "date function", "string-fu
 Named = Predicate | NamedDate | StringValue
 
 
-def doubts(processes: Iterable[Process], library: Library) -> list[Fault]:
-    """What may not be meant in processes of a library."""
+def warnings(processes: Iterable[Process], library: Library, now: float) -> Iterator[Fault]:
+    """What is allowed in processes of a library and may not be meant."""
     imported = _Imported(library)
-    return [fault for process in processes for fault in _doubts(process, library, imported)]
+    for process in processes:
+        yield from _warnings(process, library, imported)
 
 
 def names_asked(statement: Statement) -> Iterator[tuple[str, Named]]:
@@ -69,22 +70,22 @@ class _Imported:
         self.processes = {process for process, _ in self.arcs}
 
 
-def _doubts(process: Process, library: Library, imported: _Imported) -> Iterator[Fault]:
-    def doubt(message: str, line: int, column: int = 1) -> Fault:
+def _warnings(process: Process, library: Library, imported: _Imported) -> Iterator[Fault]:
+    def warning(message: str, line: int, column: int = 1) -> Fault:
         return Fault(process.path, line, column, message, warning=True)
 
     if not process.start_nodes and process.full_name not in imported.processes:
-        yield doubt('no node has isStart="true": this process cannot be started', process.line)
+        yield warning('no node has isStart="true": this process cannot be started', process.line)
     for listening in process.listeners:
         if library.get("listener", listening.name) is None:
             hint = closest(listening.name, library.of("listener"))
-            yield doubt(f"there is no listener {listening.name!r} now{hint}", process.line)
+            yield warning(f"there is no listener {listening.name!r} now{hint}", process.line)
     own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
     for message, line, column in _of_types(own, library):
-        yield doubt(message, line, column)
+        yield warning(message, line, column)
     for node in own:
         for message, line, column in _of_node(process, node, library, imported):
-            yield doubt(message, line, column)
+            yield warning(message, line, column)
 
 
 def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, int, int]]:

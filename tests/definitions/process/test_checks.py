@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process.checks import doubts, names_asked
+from narval.definitions.process import checks
+from narval.definitions.process.checks import names_asked
 from narval.definitions.process.code import Code
-from narval.definitions.process.composition import compose_all
+from narval.definitions.process.composition import link_all
 from narval.definitions.process.definition import Process
 from narval.definitions.process.rubric import parse as parse_rubric
 from narval.source.text import Source
@@ -43,7 +44,7 @@ def library_of(*texts: str) -> Library:
     definitions = list(MODULE)
     for number, text in enumerate(texts):
         definitions += parse(Source(f"recipes/p{number}.xml", text.encode())).checked()
-    return compose_all(Library(definitions))[0]
+    return link_all(Library(definitions))[0]
 
 
 def warnings(*texts: str) -> list[str]:
@@ -54,7 +55,7 @@ def warnings(*texts: str) -> list[str]:
         places += [(number, len("".join(parts[:at])) + 1) for at in range(1, len(parts))]
     library = library_of(texts[0].replace("§", ""), *texts[1:])
     first = [each for each in library.of("process").values() if each.path == "recipes/p0.xml"]
-    found = sorted(doubts([each for each in first if isinstance(each, Process)], library))
+    found = sorted(checks.warnings([each for each in first if isinstance(each, Process)], library, 0.0))
     assert [(each.line, each.column) for each in found] == places, "\n".join(map(str, found))
     assert all(each.warning for each in found)
     return [each.message for each in found]
@@ -67,7 +68,7 @@ def definition(within: str, name: str = "p") -> str:
 START = '<node name="s" isStart="true"/>'
 
 
-def test_a_process_without_doubts() -> None:
+def test_a_process_without_warnings() -> None:
     text = definition(
         '<listener name="log"/><node name="s" isStart="true" type="task"><guard>IF isOdd THEN Skip x ELSE '
         'DELAY UNTIL 1 day after now</guard><arc to="t" name="x"/></node><node name="t" joinType="class">'
