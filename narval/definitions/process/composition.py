@@ -129,33 +129,18 @@ def _fault(process: Process, line: int, column: int, message: str) -> Fault:
 # --- all of a library -------------------------------------------------------------------------------------
 
 
-def link_all(library: Library, before: Library | None = None) -> tuple[Library, list[Fault]]:
+def compose_all(library: Library) -> tuple[Library, list[Fault]]:
     """A library whose processes are whole, as far as they can be; and why the others cannot.
 
-    Processes that are composed of the same as in the library `before` are taken from there. That an external
-    is not there at all is told by the references of the file (`library.check_targets`).
+    That an external is not there at all is told by the references of the file (`library.check_targets`).
     """
-    drafts = [cast("Process", process) for process in library.of(KIND).values()]
-    drafts = [process for process in drafts if process.draft is not None]
+    drafts = [cast("Process", each) for each in library.of(KIND).values()]
+    drafts = [each for each in drafts if each.draft is not None]
     if not drafts:
         return library, []
     composer = _Composer(library)
-    composed = [process for draft in drafts if (process := composer.process(draft)) is not None]
-    if before is not None:
-        composed = [_reused(process, before) for process in composed]
+    composed = [process for each in drafts if (process := composer.process(each)) is not None]
     return library.replace(composed), sorted(set(composer.faults))
-
-
-def _reused(process: Process, before: Library) -> Process:
-    known = before.get(KIND, process.full_name)
-    if isinstance(known, Process) and known.draft is process.draft and known.digest == process.digest:
-        return known
-    return process
-
-
-def pinned(process: Process) -> Process:
-    """The process as it is composed, whatever becomes of its externals."""
-    return process.pinned()
 
 
 class _Composer:

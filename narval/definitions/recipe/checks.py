@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from narval.definitions.library import Definition, Library
+from narval.definitions.library import Definition
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.xml import Place
-from narval.definitions.recipe.definition import Recipe, Step
-from narval.definitions.schedule import date_warnings
+from narval.definitions.recipe.definition import Step
 from narval.errors import DefinitionError, Fault
 from narval.memory.patterns.pattern import Condition
 
@@ -30,14 +29,6 @@ def check_graph(
     yield from _cycles(steps, edges)
     if start is not None:
         yield from _unreachable(start, steps, edges)
-
-
-def warnings(recipes: Iterable[Recipe], library: Library, now: float) -> Iterator[Fault]:
-    """What is allowed in recipes and may not be meant at this moment."""
-    for recipe in recipes:
-        dates = (time for transition in recipe.transitions.values() for time in transition.times)
-        for line, message in date_warnings(dates, now):
-            yield Fault(recipe.path, line, 1, message, warning=True)
 
 
 def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:

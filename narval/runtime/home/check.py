@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from narval.definitions.kinds import warnings
+from narval.definitions import kinds
+from narval.definitions.library import Definition, Library
+from narval.definitions.schedule import date_warnings
 from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.elements.control_elements import START_PLANS
@@ -28,7 +30,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
     faults = [*faults, *loaded.faults, *schemas.faults(), *_faults_of_memory(home, loaded, schemas)]
-    faults += warnings(loaded.library, loaded.library, time.time())
+    faults += _warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -57,8 +59,19 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
             faults += error.faults
         else:
             added = [definition for definition in loaded.library if definition.path == str(file)]
-            faults += warnings(added, loaded.library, time.time())
+            faults += _warnings(added, loaded.library)
     return faults
+
+
+def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
+    """Warnings about definitions of a library: those of their kind, and those about dates (N25)."""
+    definitions, now = list(definitions), time.time()
+    dates = [
+        Fault(definition.path, line, 1, message, warning=True)
+        for definition in definitions
+        for line, message in date_warnings(getattr(definition, "times", ()), now)
+    ]
+    return [*dates, *kinds.warnings(definitions, library)]
 
 
 def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Fault]:

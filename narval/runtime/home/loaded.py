@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.kinds import link, parse, suffix_of
+from narval.definitions.kinds import compose, parse, suffix_of
 from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import DefinitionError, Fault
 from narval.runtime.home.modules import Imported, Lease, Module, ModuleVersions, import_modules, stem_of
@@ -79,7 +79,7 @@ class Loaded(msgspec.Struct, frozen=True):
         )
 
     def _with(self, source: Source, definitions: tuple[Definition, ...], imported: Imported) -> Loaded:
-        library, misfits = link(self.library.replace(definitions), self.library)
+        library, misfits = compose(self.library.replace(definitions))
         if misfits:
             raise DefinitionError(misfits)
         state = FileState(source.path, source.digest, time.time())

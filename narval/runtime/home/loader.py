@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from narval.definitions.kinds import pinned
-from narval.definitions.library import Library, Parsed
+from narval.definitions.library import Definition, Library, Parsed, is_composite
 from narval.errors import Fault
 from narval.runtime.home.found_files import FoundFiles
 from narval.runtime.home.loaded import FileState, Loaded, parse_file
@@ -87,7 +86,7 @@ def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement
     now = time.time()
     good = {
         path: GoodVersion(
-            tuple(pinned(definition, settlement.library) for definition in parsed.definitions), now
+            tuple(_pinned(definition, settlement.library) for definition in parsed.definitions), now
         )
         for path, parsed in read.items()
         if path not in settlement.faults
@@ -95,3 +94,9 @@ def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement
     for module in imported.modules.values():
         good[module.source.path] = GoodVersion(module.found, now, module.source)
     return good
+
+
+def _pinned(definition: Definition, library: Library) -> Definition:
+    """A definition as the library has composed it, whatever becomes of what it imports."""
+    found = library.get(definition.kind, definition.full_name)
+    return found.pinned() if is_composite(found) else definition

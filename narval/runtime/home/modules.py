@@ -22,8 +22,8 @@ from types import ModuleType, TracebackType
 
 import msgspec
 
-from narval.definitions.kinds import KINDS, Declared, read_module
-from narval.definitions.library import Definition
+from narval.definitions.kinds import parse_module
+from narval.definitions.library import Definition, ModuleDefinition
 from narval.errors import DefinitionError, Fault
 from narval.source.text import Source
 
@@ -47,18 +47,18 @@ class Module(msgspec.Struct, frozen=True):
 
     source: Source
     module: ModuleType
-    found: tuple[Declared, ...]
+    found: tuple[ModuleDefinition, ...]
     lease: Lease
 
     @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
-        """Its Python functions and classes, by the `key_of` their definitions."""
+        """Its Python functions and classes, by `key_of` them."""
         return {key_of(declared): getattr(self.module, declared.function) for declared in self.found}
 
 
-def key_of(declared: Definition) -> str:
-    """The key by which the function of a definition is found: `mail.send`, `predicate:isPaid`."""
-    return declared.full_name if declared.kind in KINDS else f"{declared.kind}:{declared.name}"
+def key_of(definition: Definition) -> str:
+    """The name of a definition's function among those of modules; "" for one that is in none."""
+    return getattr(definition, "key", "")
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, name: str, versions: ModuleVersions, folder: str) -> None:
         self._name, self._versions, self._folder = name, versions, folder
-        self.found: dict[str, tuple[Source, ModuleType, tuple[Declared, ...]]] = {}
+        self.found: dict[str, tuple[Source, ModuleType, tuple[ModuleDefinition, ...]]] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
 
     @contextlib.contextmanager
@@ -166,12 +166,12 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.faults.setdefault(stem, tuple(faults))
         raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
 
-    def _run(self, module: ModuleType, source: Source) -> tuple[list[Declared], list[Fault]]:
+    def _run(self, module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:
         module.__file__ = file = self._folder + source.path
         try:
             code = compile(source.text, file, "exec", dont_inherit=True)
             exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
-            return read_module(module, source)
+            return parse_module(module, source)
         except DefinitionError as error:
             return [], list(error.faults)
         except KeyboardInterrupt:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from narval.definitions.kinds import KINDS, link
-from narval.definitions.library import Definition, Library, Parsed, check_targets
+from narval.definitions.kinds import KINDS, compose
+from narval.definitions.library import Definition, Library, Parsed, check_targets, is_composite
 from narval.errors import Fault
 from narval.runtime.home.modules import Imported
 
@@ -42,7 +42,7 @@ class Settlement:
         self._refuse_doubles()
         own = set(self.faults)
         while True:
-            library, misfits = link(self._unlinked(), self._before)
+            library, misfits = compose(self._incomplete())
             broken = self._broken_files()
             new = {
                 path: faults
@@ -69,9 +69,9 @@ class Settlement:
                 or seen.get(reference.kind, reference.target) is not None
             ]
             self.faults[path] += check_targets(references, seen, self._broken_files())
-        return library
+        return _reuse(library, self._before)
 
-    def _unlinked(self) -> Library:
+    def _incomplete(self) -> Library:
         definitions: list[Definition] = list(self._code)
         for path, parsed in self._read.items():
             definitions += self._last_good(path) if path in self.faults else parsed.definitions
@@ -97,3 +97,16 @@ class Settlement:
                     message = f"expected a new name, found the {kind} {name} of {other} again"
                     faults = self.faults.setdefault(path, list(parsed.faults))
                     faults.append(Fault(path, definition.line, 1, message))
+
+
+def _reuse(library: Library, before: Library) -> Library:
+    """The same, with the definitions of before where they would be composed of the same again."""
+    same = [
+        known
+        for definition in library
+        if is_composite(definition)
+        and is_composite(known := before.get(definition.kind, definition.full_name))
+        and known.draft is definition.draft
+        and known.digest == definition.digest
+    ]
+    return library.replace(same) if same else library

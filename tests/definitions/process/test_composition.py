@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process.composition import link_all
+from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
 from narval.errors import Fault
 from narval.source.text import Source
@@ -19,13 +19,13 @@ def read(name: str, within: str, group: str = "g", path: str = "") -> Process:
 
 def composed(*drafts: Process) -> dict[str, Process]:
     """The processes of a library by name; nothing is wrong with them."""
-    library, faults = link_all(Library(drafts))
+    library, faults = compose_all(Library(drafts))
     assert faults == []
     return {name: found for name, found in library.of("process").items() if isinstance(found, Process)}
 
 
 def faults_of(*drafts: Process) -> list[Fault]:
-    library, faults = link_all(Library(drafts))
+    library, faults = compose_all(Library(drafts))
     return [*faults, *(each for draft in drafts for each in check_targets(draft.references, library))]
 
 
@@ -114,7 +114,7 @@ def test_a_process_whose_external_has_changed_is_another_version_and_so_is_what_
     outer = read("outer", '<node name="O"/><external name="m" processDefinition="middle"/>')
     alone = read("alone", '<node name="N"/>')
     before = composed(read("ext", '<node name="A"/>'), middle, outer, alone)
-    after, faults = link_all(
+    after, faults = compose_all(
         Library(before.values()).replace([read("ext", '<node name="A"/><node name="B"/>')])
     )
     assert faults == []
@@ -139,7 +139,7 @@ def test_the_xml_of_a_process_is_whole_and_gives_the_same_version_again() -> Non
 
 def test_a_pinned_process_stays_as_it_is() -> None:
     kept = composed(read("ext", EXT), read("p", TWICE))["g.p"].pinned()
-    library, faults = link_all(Library([kept, read("ext", '<node name="other"/>')]))
+    library, faults = compose_all(Library([kept, read("ext", '<node name="other"/>')]))
     assert faults == []
     assert library.get("process", "g.p") is kept
 

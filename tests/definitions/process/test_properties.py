@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process.composition import link_all
+from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
 from narval.source.text import Source
 
@@ -124,7 +124,7 @@ def test_section_13_what_is_composed_is_read_again_as_it_was(
         parsed = parse(Source("recipes/p.xml", data))
         definitions += parsed.checked()
         references += parsed.references
-    library, faults = link_all(Library(definitions))
+    library, faults = compose_all(Library(definitions))
     assert [*faults, *check_targets(references, library)] == []
     found = library.get("process", "g.p")
     assert isinstance(found, Process)

@@ -12,9 +12,9 @@ import narval
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library
 from narval.definitions.process.code import Code
-from narval.definitions.process.composition import link_all
+from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
-from narval.exploration.reachability import unreached
+from narval.engines.process.structure import unreachable
 from narval.source.text import Source
 
 START = '<node name="s" isStart="true">{}</node>'
@@ -26,11 +26,11 @@ def told(*texts: str, others: tuple[Any, ...] = ()) -> list[str]:
     for number, text in enumerate(texts):
         whole = f'<process-definition name="p{number}" group="g">{text}</process-definition>'
         definitions += parse(Source("recipes/g.xml", whole.encode())).checked()
-    library, faults = link_all(Library(definitions))
+    library, faults = compose_all(Library(definitions))
     assert faults == []
     process = library.get("process", "g.p0")
     assert isinstance(process, Process)
-    return [f"{each.severity} {each.part}: {each.message}" for each in unreached(process, library)]
+    return [f"{each.severity} {each.part}: {each.message}" for each in unreachable(process, library)]
 
 
 def test_a_node_to_which_nothing_leads() -> None:
