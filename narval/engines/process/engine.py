@@ -37,6 +37,7 @@ from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.process.state import ProcessState
+from narval.engines.process.structure import unreachable
 from narval.engines.process.token_view import token_view
 from narval.engines.view import View
 from narval.errors import RequestError
@@ -59,6 +60,7 @@ __all__ = [
     "state_type",
     "status",
     "token_view",
+    "unreachable",
     "waiting_for",
 ]
 

@@ -32,6 +32,7 @@ from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
+from narval.engines.recipe.structure import structure
 from narval.engines.view import View
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "resumed",
     "state_type",
     "status",
+    "structure",
     "waiting_for",
 ]
 
