@@ -39,6 +39,12 @@ class View(Protocol):
     def fits(self, element: Element, bound: Bound) -> bool:
         """Whether an element, in memory or not yet, fits."""
 
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None) -> float:
+        """The moment when an element that fits was added, or the first of those that it replaced (N38).
+
+        It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
+        """
+
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""
 

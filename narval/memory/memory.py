@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -117,6 +118,26 @@ class Memory:
                 return self.among(self._for_all(candidates), bound, scope)
         used = self.marks.get(scope, ()) if scope is not None else ()
         return (eid for eid in self._for_all(extent.unused(scope, used)) if eid not in self.reserved)
+
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None) -> float:
+        """The moment when an element that fits was added, or the first of those that it replaced (N38).
+
+        It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
+        What was replaced and is forgotten is not known any more.
+        """
+        used = self.marks.get(scope, ()) if scope is not None else ()
+        since, pending, seen = inf, [eid], {eid}
+        while pending:
+            element = self.element(pending.pop())
+            if element is None:
+                continue
+            since = min(since, element.added)
+            for before in element.origin.inputs if element.origin is not None else ():
+                if before in self.outdated and before not in used and before not in seen:
+                    seen.add(before)
+                    if self._fits(before, bound):
+                        pending.append(before)
+        return since
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All of memory that fits, replaced and reserved elements too, oldest first."""

@@ -187,6 +187,14 @@ class _RecipeBuilder:
         for word in ("in", "out"):
             self._links(entry, word)
         self._edges.append(self._edge(entry))
+        if any(each.get("on-error") for each in entry.of("in")):
+            for each in entry.of("condition"):
+                if "for" in each.values:
+                    why = (
+                        "for: the conditions of an error link hold at once or never; "
+                        "remove this, or let a step after the link wait"
+                    )
+                    self._found.fault(each, why, "for")
         return Transition(
             entry.get("id", ""),
             entry.get("priority", 0),
@@ -194,7 +202,7 @@ class _RecipeBuilder:
             tuple(In(step, each.get("on-error", False)) for each, step in ins),
             tuple(step for _, step in outs),
             tuple(
-                TransitionCondition(condition, each.get("use", False))
+                TransitionCondition(condition, each.get("use", False), each.get("for"))
                 for each, condition in conditions
                 if condition is not None
             ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from narval.definitions.kinds import KINDS
-from narval.definitions.reading import xml
+from narval.definitions.reading import durations, xml
 from narval.definitions.reading.xml import COMMON, Attribute, Word, Words
 from narval.definitions.schedule import Ranges
 from narval.definitions.suggestions import closest
@@ -53,6 +53,13 @@ def timeout(text: str) -> float:
     if not (limit := xml.seconds(text)):
         raise ValueError("more than 0 seconds")
     return limit
+
+
+def duration(text: str) -> float:
+    """A length of time with its units, that is not nothing."""
+    if not (lasting := durations.read_duration(text)):
+        raise ValueError("more than no time")
+    return lasting
 
 
 FIELDS = {
@@ -114,6 +121,6 @@ WORDS: Words = {
     "transition": _TRANSITION,
     "in": Word({"idref": Attribute(xml.identifier, required=True), "on-error": Attribute(xml.yes_no)}),
     "out": Word({"idref": Attribute(xml.identifier, required=True)}),
-    "condition": Word({"use": Attribute(xml.yes_no)}, ("match",)),
+    "condition": Word({"use": Attribute(xml.yes_no), "for": Attribute(duration)}, ("match",)),
     "time": TIME,
 }

@@ -141,6 +141,8 @@ class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.dated:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
+        for transition in self.state.lasting:
+            self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for step in self.state.held_back:
             self.command(commands.Unwatch(self.state.step(step).watch))
 

@@ -15,6 +15,7 @@ from narval.engines.assignment import Slot, assign
 from narval.engines.recipe import explain, triggers
 from narval.engines.recipe.changes import (
     DateCome,
+    DurationEnded,
     MadeImpossible,
     TransitionFailed,
     TransitionFired,
@@ -63,7 +64,16 @@ def matched(plan: RecipeDecision, watch: str) -> None:
 
 
 def woken(plan: RecipeDecision, wake: str) -> None:
-    """The moment of a date is there: try its transition and the rivals, or wait for the right date."""
+    """The moment of a date is there: try its transition and the rivals, or wait for the right date.
+
+    The same for the moment when elements may have fitted long enough (N38).
+    """
+    for identifier in plan.state.lasting:
+        if plan.state.transition(identifier).wake == wake:
+            plan.change(DurationEnded(identifier))
+            _choose(plan, plan.recipe.transitions[identifier].rivals, look_up=_as_watched)
+            _fail_if_unhandled(plan)
+            return
     for identifier in plan.state.dated:
         if plan.state.transition(identifier).wake == wake:
             transition = plan.recipe.transitions[identifier]
@@ -147,8 +157,11 @@ def _choose(
             continue
         if handles_errors(transition):
             plan.change(TransitionFailed(transition.id))
-        elif transition.id not in plan.state.waiting:
+            continue
+        if transition.id not in plan.state.waiting:
             _sleep(plan, transition, conditions)
+        if triggers.has_durations(transition):
+            triggers.set_duration(plan, transition, conditions, _slots(plan, transition, conditions))
 
 
 def _is_potential(plan: RecipeDecision, transition: Transition) -> bool:
@@ -185,7 +198,12 @@ def _sleep(plan: RecipeDecision, transition: Transition, wanted: Wanted) -> None
     watch = plan.identifier()
     plan.change(TransitionWaiting(transition.id, watch))
     plan.command(
-        commands.Watch(watch, tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted))
+        commands.Watch(
+            watch,
+            tuple(bound for bound, _ in wanted),
+            tuple(scope for _, scope in wanted),
+            or_outdated=triggers.has_durations(transition),
+        )
     )
 
 
@@ -200,12 +218,17 @@ def _wait_anew(plan: RecipeDecision, transition: Transition) -> None:
     if transition.id in plan.state.waiting:
         _choose(plan, transition.rivals)
     if transition.id in plan.state.waiting:
-        _sleep(plan, transition, wanted(plan, transition))
+        conditions = wanted(plan, transition)
+        _sleep(plan, transition, conditions)
+        if triggers.has_durations(transition):
+            triggers.set_duration(plan, transition, conditions, _slots(plan, transition, conditions))
 
 
 def _stop_waiting(plan: RecipeDecision, transition: Transition) -> None:
     if transition.id in plan.state.waiting:
         plan.command(commands.Unwatch(plan.state.transition(transition.id).watch))
+        if transition.id in plan.state.lasting:
+            plan.command(commands.CancelTimer(plan.state.transition(transition.id).wake))
     elif transition.id in plan.state.dated:
         plan.command(commands.CancelTimer(plan.state.transition(transition.id).wake))
 
@@ -292,10 +315,17 @@ def _found(plan: RecipeDecision, transition: Transition, wanted: Wanted) -> tupl
     """One element for each condition, each its own, nearest first (N23); None when one has none."""
     if not wanted:
         return ()
+    slots = _slots(plan, transition, wanted)
+    if triggers.has_durations(transition):
+        slots = triggers.lasted(plan, transition, wanted, slots)
+    assigned = assign(slots)
+    return None if assigned.missing else tuple(assigned.given[slot.id][0] for slot in slots)
+
+
+def _slots(plan: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
+    """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
     around = plan.surroundings(transition.context, (plan.products_of_in_steps(transition),))
-    slots = [
+    return [
         Slot(str(at), around.ranks(bound, scope, plan.state.taken_before(transition.id, f"#{at + 1}")))
         for at, (bound, scope) in enumerate(wanted)
     ]
-    assigned = assign(slots)
-    return None if assigned.missing else tuple(assigned.given[slot.id][0] for slot in slots)

@@ -111,6 +111,10 @@ class Turn:
         """Whether an element fits."""
         return self.memory.fits(element, bound)
 
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None) -> float:
+        """The moment when an element that fits was added, or the first of those that it replaced (N38)."""
+        return self.memory.fits_since(eid, bound, scope)
+
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds."""
         return self.memory.contexts.of(run)
