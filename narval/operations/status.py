@@ -48,7 +48,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         "executor": {
             "running": counts.running,
             "queued": counts.queued,
-            "given_up": counts.given_up + daemon.asking.given_up,
+            "given_up": counts.given_up + daemon.questions.given_up,
             "worker_restarts": counts.worker_restarts,
         },
         "turns": daemon.loop.turns,
@@ -82,7 +82,7 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     progress, since = daemon.executor.progress, daemon.executor.since
     for run in agent.active.values():
         for call in run.calls.values():
-            outside = daemon.performer.outside_id(call.call)
+            outside = daemon.dispatcher.outside_id(call.call)
             done, child = progress.get(outside), agent.by_call.get(call.call)
             begun = agent.runs[child].started if child is not None else since.get(outside)
             line = {

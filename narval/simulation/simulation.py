@@ -270,12 +270,12 @@ class _Simulation:
         while True:
             await self._settle_down(tell)
             due = min(self._moments(), default=math.inf)
-            if due > end or self._daemon.performer.stopping:
+            if due > end or self._daemon.dispatcher.is_stopping:
                 break
             self._begun_before = self._story.begun
             self._clock.set(max(due, self._clock.now()))
             self._come_due()
-        if self._daemon.performer.stopping:
+        if self._daemon.dispatcher.is_stopping:
             self._stopped = self._stopped or "a quit element ended it"
         elif is_set:
             self._clock.set(end)
@@ -328,7 +328,7 @@ class _Simulation:
         self._explained = len(self._understudy.met)
         for line in lines:
             if line["what"] == "called":
-                tries = known.get(self._daemon.performer.outside_id(line["call"]))
+                tries = known.get(self._daemon.dispatcher.outside_id(line["call"]))
                 if tries:
                     met = tries.popleft()
                     gave = [xml.decode("utf-8") for xml in met.gave]

@@ -297,7 +297,7 @@ def check_dates(daemon: Daemon) -> None:
 def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
     """Each call of a run is being answered."""
     for call in run.calls:
-        answered = daemon.performer.outside_id(call) in under_way or call in daemon.agent.by_call
+        answered = daemon.dispatcher.outside_id(call) in under_way or call in daemon.agent.by_call
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
 
 

@@ -120,13 +120,14 @@ class Daemon:
         self.agent = AgentState(loaded.library)
         self.agent.zone, self.agent.since = settings.timezone or machine_zone(), self.since
         self.executor = executor or Executor(
-            settings.limits, clock=clock, programs=programs_of(files, record_only=record_only)
+            settings.limits,
+            clock=clock,
+            programs=programs_of(files, record_only=record_only, is_known=self.agent.runs.__contains__),
         )
         if executor is None:
             self.agent.is_up_to_date = self.executor.is_up_to_date
-        self.executor.keep_output_of(self.agent.runs.__contains__)
-        self.executor.on_caught_up = lambda call: self._ring()
-        self.performer = Dispatcher(
+        self.executor.notify(lambda call: self._ring())
+        self.dispatcher = Dispatcher(
             self.agent,
             self.executor,
             self.post,
@@ -134,8 +135,8 @@ class Daemon:
             prefix=home.id if home is not None else "memory",
             timeout=settings.call_timeout,
         )
-        self.asking = Questions(self.performer.function_of)
-        self.agent.asking = partial(self.asking.ask, self.agent)
+        self.questions = Questions(self.dispatcher.function_of)
+        self.agent.asking = partial(self.questions.ask, self.agent)
         log_file = home.log if home is not None else None
         self.logbook = Logbook(log_file, settings.log_level, writes=not record_only)
         self.schemas = Schemas(files.schemas if files is not None else None)
@@ -151,7 +152,7 @@ class Daemon:
             store,
             self.schemas,
             clock,
-            self.performer.perform,
+            self.dispatcher.dispatch,
             limit=settings.turn_limit,
             record_only=record_only,
         )
@@ -229,7 +230,7 @@ class Daemon:
         if not self.record_only:
             self.store.make_room()
             await self.executor.end_former()
-            self.performer.resume()
+            self.dispatcher.resume()
         await self.submit(lambda turn: self.sync_declared(turn, declared, at_start=not self.record_only))
         if not self.record_only:
             self._log_start()
@@ -273,7 +274,7 @@ class Daemon:
         if not self.record_only:
             import_engines(loaded.library)
         self.agent.library = loaded.library
-        self.performer.use(loaded.library, LoadedModules(loaded.functions, loaded.sources, loaded.leases))
+        self.dispatcher.use(loaded.library, LoadedModules(loaded.functions, loaded.sources, loaded.leases))
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -286,7 +287,7 @@ class Daemon:
             if self._stopping is not None:
                 self._stopping.cancel()
             await self.executor.close(0.0)
-            self.asking.close()
+            self.questions.close()
 
     # --- running --------------------------------------------------------------------------------------
 
@@ -310,7 +311,7 @@ class Daemon:
         """
         if self._stopping is None:
             self.on_stop()
-            self.performer.stopping = True
+            self.dispatcher.stop()
             self._latest = time.monotonic() + self.settings.stop_grace + LAST_TURNS
             self._stopping = asyncio.get_running_loop().create_task(
                 self.executor.close(self.settings.stop_grace)
@@ -321,7 +322,7 @@ class Daemon:
         """Whether nothing can go on without something from outside (surfaces, `--until-idle`)."""
         if self.loop.has_work() or (self.hot is not None and self.hot.busy):
             return False
-        return not self.performer.busy() if self._stopping is None else self._stopping.done()
+        return not self.dispatcher.busy() if self._stopping is None else self._stopping.done()
 
     async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
         """Work until stopped, or idle, or out of time; then say what happened. Raises StoreError."""
@@ -392,7 +393,7 @@ class Daemon:
         """Let a function take the place of an action, for tests and dry runs."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.performer.stub(name, function)
+        self.dispatcher.stub(name, function)
 
     async def load(self, what: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
@@ -515,7 +516,7 @@ class Daemon:
 
     def _break_down(self, error: NarvalError) -> None:
         """Nothing of the turn is performed, and all who wait are told why."""
-        self.performer.stopping = True
+        self.dispatcher.stop()
         log.critical("%s", error)
         self._tell_all(error)
 

@@ -72,7 +72,7 @@ class Reload:
             name for name in now.__struct_fields__ if getattr(now, name) != getattr(daemon.settings, name)
         ]
         daemon.settings = now
-        daemon.performer.timeout = now.call_timeout
+        daemon.dispatcher.limit(now.call_timeout)
         daemon.loop.limit = now.turn_limit
         daemon.agent.history_entries = now.history_entries
         daemon.executor.limit(now.limits)

@@ -56,9 +56,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     daemon = await Daemon.open(None)
     try:
         name = await _load(daemon, file)
-        programs = daemon.executor.programs
-        programs.directory = str(file.absolute().parent)
-        programs.listen = _printing(output)
+        daemon.executor.programs.redirect(file.absolute().parent, _printing(output))
         operations = Operations(daemon)
         run = (await operations.start(name))["eid"]
         loop, told, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()

@@ -153,13 +153,13 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
 def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: Scene, place: str) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
-        perform = daemon.performer._announce
+        perform = daemon.dispatcher._announce
 
         def announce(run: Any, call: str, go: Callable[[], None]) -> None:
             daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
             perform(run, call, go)
 
-        daemon.performer._announce = announce  # type: ignore[method-assign]
+        daemon.dispatcher._announce = announce  # type: ignore[method-assign]
         run = await daemon.submit(lambda turn: turn.start(f"w.{place}"))
         await daemon.ended(run, 20.0)
         await daemon.until_idle()
