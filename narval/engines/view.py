@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Any, Protocol
 
 from narval.engines.commands import Call, Command, Watch
@@ -39,10 +40,11 @@ class View(Protocol):
     def fits(self, element: Element, bound: Bound) -> bool:
         """Whether an element, in memory or not yet, fits."""
 
-    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None) -> float:
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
         """The moment when an element that fits was added, or the first of those that it replaced (N38).
 
         It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
+        What was replaced and is forgotten is not known any more; `known` is what was told before it was.
         """
 
     def context(self, run: int) -> Iterable[int]:

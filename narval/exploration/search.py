@@ -146,7 +146,8 @@ class _Walk:
         self, situation: ExplorationState, happening: Happening, choices: Choices
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(situation.state), happening.event
-        view = AnyMemory(self._targets, choices, situation.calls, max(situation.next_eid, happening.next_eid))
+        next_eid = max(situation.next_eid, happening.next_eid)
+        view = AnyMemory(self._targets, choices, situation.calls, next_eid, event.at)
         _, wished = self._engine.advance(self._definition, state, event, view)
         return situation.after(event, state, wished, view.next_eid, happening.troubles), view.answers
 

@@ -119,14 +119,14 @@ class Memory:
         used = self.marks.get(scope, ()) if scope is not None else ()
         return (eid for eid in self._for_all(extent.unused(scope, used)) if eid not in self.reserved)
 
-    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None) -> float:
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
         """The moment when an element that fits was added, or the first of those that it replaced (N38).
 
         It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
-        What was replaced and is forgotten is not known any more.
+        What was replaced and is forgotten is not known any more; `known` is what was told before it was.
         """
         used = self.marks.get(scope, ()) if scope is not None else ()
-        since, pending, seen = inf, [eid], {eid}
+        since, pending, seen = known, [eid], {eid}
         while pending:
             element = self.element(pending.pop())
             if element is None:

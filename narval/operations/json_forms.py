@@ -53,9 +53,12 @@ def shown(
 ) -> dict[str, Any]:
     """A run with its parts and what it holds; and from which run it was begun again, or null."""
     again = each.engine.resumed(state)
+    parts = each.engine.parts(definition, state)
+    for part in (part for listed in parts.values() for part in listed if "until" in part):
+        part["until"] = moment(part["until"])
     return {
         **run(agent, each),
-        **each.engine.parts(definition, state),
+        **parts,
         "context": list(context),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }

@@ -263,7 +263,7 @@ class Operations(OfProcesses):
         """What a run waits for, or why a part of it did not go on (N11)."""
         found = self.run_of(run)
         state, definition = self._whole(found)
-        return why.explain(self.agent, found, definition, state, id)
+        return why.explain(self.agent, self.daemon.clock.now(), found, definition, state, id)
 
     async def cancel(self, run: int, reason: str = "") -> dict[str, Any]:
         """End a run: its calls are given up."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from math import inf
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
@@ -66,8 +67,8 @@ def step(id: str, target: str = "", inside: str = "", **attributes: str) -> str:
 def transition(id: str, ins: str, outs: str, *conditions: str, inside: str = "", priority: int = 0) -> str:
     """A transition between steps, named with blanks between them; `a!` is an error link.
 
-    A condition `use mail` uses what matches `mail`, `mail & *[@new]` has two patterns, and `mail for 10m` must
-    last.
+    A condition `use mail` uses what matches `mail`, `mail & *[@new]` has two patterns, and `mail for 10m`
+    must last.
     """
     links = [f'<in idref="{each.rstrip("!")}"{_ON_ERROR * each.endswith("!")}/>' for each in ins.split()]
     links += [f'<out idref="{each}"/>' for each in outs.split()]
@@ -390,8 +391,8 @@ class Dialogue:
     def fits(self, element: Element, bound: Any) -> bool:
         return self.memory.fits(element, bound)
 
-    def fits_since(self, eid: int, bound: Any, scope: Any) -> float:
-        return self.memory.fits_since(eid, bound, scope)
+    def fits_since(self, eid: int, bound: Any, scope: Any, known: float = inf) -> float:
+        return self.memory.fits_since(eid, bound, scope, known)
 
     def context(self, run: int) -> Iterable[int]:
         return self.memory.contexts.of(run)
@@ -513,9 +514,7 @@ class Dialogue:
             return False
         if watched[1].or_outdated and event.eid in self.memory.outdated:
             return True
-        return any(
-            self.memory.may_take(event.eid, each) for each in watched[1].scopes
-        )
+        return any(self.memory.may_take(event.eid, each) for each in watched[1].scopes)
 
     def _check(self, run: int, changes: list[Any]) -> None:
         engine, state = self.engines[run], self.states[run]

@@ -129,8 +129,8 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A transition as far as it has come; one not in the state is `wait-step`.
 
     `date` is the one it waits for under `wake`, or waited for: it has `come`. In wait-condition `wake` is for
-    `until`, when the elements of `satisfied` will have fitted long enough (N38); these are known from then on,
-    for what they replaced may be forgotten.
+    `until`, when the elements of `satisfied` will have fitted long enough (N38); these are known from then
+    on, for what they replaced may be forgotten.
     """
 
     state: str = "wait-step"

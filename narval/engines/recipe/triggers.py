@@ -14,6 +14,7 @@ clock that nobody sets; when it comes, all is judged anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -59,10 +60,7 @@ class _Candidate(NamedTuple):
 
 def has_durations(transition: Transition) -> bool:
     """True if some condition of a transition must last."""
-    for condition in transition.conditions:
-        if condition.lasting is not None:
-            return True
-    return False
+    return any(condition.lasting is not None for condition in transition.conditions)
 
 
 def lasted(plan: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> list[Slot]:
@@ -100,7 +98,8 @@ def set_duration(plan: RecipeDecision, transition: Transition, wanted: Wanted, s
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
-    """The moment from which each condition has an element that has lasted; None if time alone changes nothing.
+    """The moment from which each condition has an element that has lasted; None if time alone changes
+    nothing.
 
     Where each has one already, two of them want the same element: then the next that will have lasted.
     """
@@ -114,7 +113,7 @@ def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None
 def _candidates(
     plan: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
 ) -> dict[int, list[_Candidate]]:
-    """The elements that fit each condition with `for`, by its position; the first to have lasted comes first."""
+    """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
     known = {
         (each.condition, each.eid): each.since for each in plan.state.transition(transition.id).satisfied
     }
@@ -125,8 +124,7 @@ def _candidates(
             continue
         candidates = []
         for eid in dict.fromkeys(eid for rank in slots[at].ranks() for eid in rank):
-            since = plan.view.fits_since(eid, bound, scope)
-            since = min(since, known.get((at + 1, eid), since))  # what it replaced may be forgotten by now
+            since = plan.view.fits_since(eid, bound, scope, known.get((at + 1, eid), inf))
             candidates.append(_Candidate(since + lasting, eid, since))
         found[at] = sorted(candidates, key=itemgetter(0))
     return found

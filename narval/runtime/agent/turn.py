@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -111,9 +112,9 @@ class Turn:
         """Whether an element fits."""
         return self.memory.fits(element, bound)
 
-    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None) -> float:
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
         """The moment when an element that fits was added, or the first of those that it replaced (N38)."""
-        return self.memory.fits_since(eid, bound, scope)
+        return self.memory.fits_since(eid, bound, scope, known)
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds."""
