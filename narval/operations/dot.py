@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from narval.definitions.recipe.vocabulary import FIELDS
 from narval.definitions.requirements import TransitionCondition
-from narval.definitions.schedule import Ranges, Time
+from narval.definitions.schedule import FIELDS, Ranges, Time
 from narval.operations.text import duration, shortened
 
 _COLOURS = {

@@ -55,12 +55,12 @@ class Operations(OfProcesses):
         if operation is None:
             raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
         check(operation, arguments)
-        await self.daemon.recorded()  # nobody is shown what is not recorded yet
+        await self.daemon.host.recorded()  # nobody is shown what is not recorded yet
         return await getattr(self, name)(**arguments)
 
     async def work(self, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
         """Be the daemon until stopped, or idle, or out of time; what happened, as `narval run` says it."""
-        summary = await self.daemon.run(until_idle=until_idle, timeout=timeout)
+        summary = await self.daemon.host.run(until_idle=until_idle, timeout=timeout)
         return {
             "idle": summary.idle,
             "timed_out": summary.timed_out,
@@ -73,11 +73,12 @@ class Operations(OfProcesses):
 
     async def turn(self) -> None:
         """A turn comes to its end: the daemon is alive, and can record."""
-        await self.daemon.submit(_nothing)
+        await self.daemon.host.submit(_nothing)
 
     def summary(self) -> str:
         """What the daemon does, in a line."""
-        return f"{len(self.agent.active)} runs under way, {self.daemon.executor.counts.running} calls running"
+        calls = self.daemon.host.executor.counts.running
+        return f"{len(self.agent.active)} runs under way, {calls} calls running"
 
     # --- the daemon -----------------------------------------------------------------------------------
 
@@ -87,13 +88,13 @@ class Operations(OfProcesses):
 
     async def stop(self) -> dict[str, Any]:
         """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
-        self.daemon.request_stop()
+        self.daemon.host.stop.request()
         return {"stopping": True}
 
     async def reload(self) -> dict[str, Any]:
         """Read recipes, modules, schemas and settings now: whether they had changed, what is wrong."""
-        changed = await self.daemon.reload()
-        return {"changed": changed, "faults": [json_forms.fault(each) for each in self.daemon.faults]}
+        changed = await self.daemon.files.reload()
+        return {"changed": changed, "faults": [json_forms.fault(each) for each in self.daemon.files.faults]}
 
     async def log(self, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
         """The daemon's own log: the last lines, or those after a number."""
@@ -108,7 +109,7 @@ class Operations(OfProcesses):
     async def add(self, elements: list[bytes]) -> dict[str, Any]:
         """Add elements: of each document the root, or each child of a root `memory`."""
         found = [each for document in elements for each in await _taken_apart(document)]
-        schemas, breath = self.daemon.schemas, TimeSlice()
+        schemas, breath = self.daemon.files.schemas, TimeSlice()
         for each in found:
             _admit(schemas.refusal(each))
             await breath.take()
@@ -118,7 +119,7 @@ class Operations(OfProcesses):
                 return [turn.add(each) for each in found]
             return _admitted(turn, found)
 
-        return {"eids": await self.daemon.submit(work)}
+        return {"eids": await self.daemon.host.submit(work)}
 
     async def memory(
         self, xpath: str | None = None, context: int | None = None, current: bool = False
@@ -129,7 +130,7 @@ class Operations(OfProcesses):
             await breath.take()
             if each is not None:
                 found.append(json_forms.element(self.agent, each))
-        await self.daemon.recorded()  # what changed meanwhile is recorded as well
+        await self.daemon.host.recorded()  # what changed meanwhile is recorded as well
         return found
 
     async def count(
@@ -185,15 +186,15 @@ class Operations(OfProcesses):
             return {"runs": [run.eid for run in runs]}
         [run] = await self._start(name, [found], environment)
         if wait:
-            await self.daemon.ended(run, timeout)
+            await self.daemon.host.ended(run, timeout)
         return json_forms.run(self.agent, run)
 
     async def _start(
         self, name: str, contexts: list[list[bytes]], environment: dict[str, Any] | None = None
     ) -> list[Run]:
         """A run for each context, in one turn."""
-        if runnable(self.agent.library, name) is None and self.daemon.hot is not None:
-            await self.daemon.reload()  # its file may have been saved a moment ago
+        if runnable(self.agent.library, name) is None and self.daemon.follows_files:
+            await self.daemon.files.reload()  # its file may have been saved a moment ago
         given = {key: text for key, text in texts(environment or {}).items() if text is not None}
 
         def work(turn: Turn) -> list[Run]:
@@ -206,7 +207,7 @@ class Operations(OfProcesses):
             begun = (turn.start(name, each, environment=given) for each in admitted)
             return [run for run in begun if run is not None]
 
-        runs: list[Run] = await self.daemon.submit(work)
+        runs: list[Run] = await self.daemon.host.submit(work)
         return runs
 
     async def runs(
@@ -254,7 +255,7 @@ class Operations(OfProcesses):
         lines = history.lines(self.daemon.store, found.eid, after)
         while not lines and wait > 0 and found.active:
             known = found.entries
-            wait = await self.daemon.turned(wait)
+            wait = await self.daemon.host.turned(wait)
             if found.entries != known or not found.active:
                 lines = history.lines(self.daemon.store, found.eid, after)
         return lines
@@ -263,13 +264,13 @@ class Operations(OfProcesses):
         """What a run waits for, or why a part of it did not go on (N11)."""
         found = self.run_of(run)
         state, definition = self._whole(found)
-        return why.explain(self.agent, self.daemon.clock.now(), found, definition, state, id)
+        return why.explain(self.agent, self.daemon.host.loop.clock.now(), found, definition, state, id)
 
     async def cancel(self, run: int, reason: str = "") -> dict[str, Any]:
         """End a run: its calls are given up."""
         found = self._active(run)
-        self.daemon.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
-        await self.daemon.submit(_nothing)
+        self.daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
+        await self.daemon.host.submit(_nothing)
         return json_forms.run(self.agent, found)
 
     async def retry(self, run: int, step: str | None = None) -> dict[str, Any]:
@@ -294,7 +295,7 @@ class Operations(OfProcesses):
             assert started is not None, found.name
             return started
 
-        return json_forms.run(self.agent, await self.daemon.submit(work))
+        return json_forms.run(self.agent, await self.daemon.host.submit(work))
 
     async def signal(
         self,
@@ -312,7 +313,9 @@ class Operations(OfProcesses):
         attributes = attributes_of(arguments or {})
         raws = tuple(OutputElement(each) for document in elements or [] for each in _elements(document))
         answer: list[Answer] = []
-        await self.daemon.submit(lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes)))
+        await self.daemon.host.submit(
+            lambda turn: answer.extend(say(turn, found.eid, name, raws, attributes))
+        )
         if not answer:
             raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
         problem, value = answer[0].problem, answer[0].value
@@ -323,14 +326,14 @@ class Operations(OfProcesses):
     async def wait(self, run: int, timeout: float | None = None) -> dict[str, Any]:
         """Wait until a run is over."""
         found = self.run_of(run)
-        await self.daemon.ended(found, timeout)
+        await self.daemon.host.ended(found, timeout)
         return json_forms.run(self.agent, found)
 
     # --- definitions ----------------------------------------------------------------------------------
 
     async def definitions(self) -> dict[str, Any]:
         """What is loaded, from which file, since when; and the faults of what did not load."""
-        loaded = {state.path: state.loaded for state in self.daemon.loaded.files}
+        loaded = {state.path: state.loaded for state in self.daemon.files.loaded.files}
         rows = [
             {
                 "kind": each.kind,
@@ -343,7 +346,7 @@ class Operations(OfProcesses):
             }
             for each in sorted(self.agent.library, key=lambda one: (one.kind, one.full_name))
         ]
-        return {"definitions": rows, "faults": [json_forms.fault(each) for each in self.daemon.faults]}
+        return {"definitions": rows, "faults": [json_forms.fault(each) for each in self.daemon.files.faults]}
 
     async def actions(self) -> list[dict[str, Any]]:
         """The actions there are, with what they take and give."""
@@ -376,7 +379,7 @@ class Operations(OfProcesses):
         home, words = self.daemon.home, name.split(".")
         if home is None:
             return None
-        for fault in sorted(self.daemon.faults):
+        for fault in sorted(self.daemon.files.faults):
             path = PurePath(fault.path)
             if path.parts[0] == home.recipes.name and path.stem in words:
                 return f"{path} did not load: line {fault.line}: {fault.message}"

@@ -133,7 +133,7 @@ class OfProcesses:
         except (UnicodeEncodeError, OverflowError) as refused:
             raise RequestError(f"{name}: {refused}") from None
         answers: list[Answer] = []
-        await self.daemon.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
+        await self.daemon.host.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
         if not answers:
             error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
             raise refusal("failed", error)

@@ -23,15 +23,15 @@ SHOWN = 5
 def status(daemon: Daemon) -> dict[str, Any]:
     """All of it, as `narval status --json` gives it."""
     agent, alive = daemon.agent, not daemon.record_only
-    counts, calls = daemon.executor.counts, _calls(daemon)
+    counts, calls = daemon.host.executor.counts, _calls(daemon)
     due = agent.timers.next()
     return {
         "home": str(daemon.home.path) if daemon.home is not None else None,
-        "name": daemon.settings.name,
+        "name": daemon.files.settings.name,
         "version": __version__,
         "pid": os.getpid() if alive else None,
         "since": json_forms.moment(daemon.since) if alive else None,
-        "uptime": round(max(0.0, daemon.clock.now() - daemon.since), 3) if alive else None,
+        "uptime": round(max(0.0, daemon.host.loop.clock.now() - daemon.since), 3) if alive else None,
         "state": "running" if alive else "stopped",
         "runs": {phase: sum(n for (_, each), n in agent.counts.items() if each == phase) for phase in PHASES},
         "kinds": _kinds(agent),
@@ -51,10 +51,10 @@ def status(daemon: Daemon) -> dict[str, Any]:
             "given_up": counts.given_up + daemon.questions.given_up,
             "worker_restarts": counts.worker_restarts,
         },
-        "turns": daemon.loop.turns,
+        "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.lately_failed(SHOWN)],
-        "faults": [json_forms.fault(each) for each in daemon.faults],
-        "durability": daemon.settings.durability,
+        "faults": [json_forms.fault(each) for each in daemon.files.faults],
+        "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),
         "memory": _resident() if alive else None,
     }
@@ -79,10 +79,10 @@ def _waits(agent: AgentState) -> dict[str, int]:
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
-    progress, since = daemon.executor.progress, daemon.executor.since
+    progress, since = daemon.host.executor.progress, daemon.host.executor.since
     for run in agent.active.values():
         for call in run.calls.values():
-            outside = daemon.dispatcher.outside_id(call.call)
+            outside = daemon.host.dispatcher.outside_id(call.call)
             done, child = progress.get(outside), agent.by_call.get(call.call)
             begun = agent.runs[child].started if child is not None else since.get(outside)
             line = {
@@ -100,7 +100,7 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
 
 def _store_bytes(daemon: Daemon) -> int | None:
     """How large the store is; None where it is in memory, or a server has it."""
-    if daemon.home is None or daemon.settings.store:
+    if daemon.home is None or daemon.files.settings.store:
         return None
     path = daemon.home.store
     size = 0

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.definitions.action.definition import Action, Input, Output
 from narval.definitions.kinds import parse
@@ -499,14 +500,14 @@ class Dialogue:
             if outdated and not command.or_outdated:
                 continue
             if element is not None and any(self.memory.fits(element, each) for each in command.conditions):
-                self._queue.append((run, Matched(self._next(), self.now, watch, eid)))
+                self._queue.append((run, Matched(0 if outdated else self._next(), self.now, watch, eid)))
 
     def _drain(self) -> None:
         while self._queue:
             run, event = self._queue.popleft()
             if isinstance(event, Matched) and not self._still_true(event):
                 continue
-            self._tell(run, event)
+            self._tell(run, event if event.id else replace(event, id=self._next()))
 
     def _still_true(self, event: Matched) -> bool:
         watched = self.watches.get(event.watch)

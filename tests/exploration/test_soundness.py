@@ -95,7 +95,6 @@ def timed_plans(draw: st.DrawFn) -> str:
         duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"']))
         return written[0].replace("<condition", f"<condition{duration}")
 
-
     text = re.sub("<transition .*?</transition>", lasting, re.sub("<step (.)", timed, text))
     return re.sub("</transition>", dated, text)
 

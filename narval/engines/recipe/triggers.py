@@ -21,30 +21,31 @@ from typing import NamedTuple
 from narval.definitions.recipe.definition import Transition
 from narval.engines import commands, dates
 from narval.engines.assignment import Slot, assign
+from narval.engines.decision import Wanted
 from narval.engines.recipe.changes import DateSet, DurationEnded, DurationStarted, Satisfied
-from narval.engines.recipe.decision import RecipeDecision, Wanted
+from narval.engines.recipe.decision import RecipeDecision
 
 
-def is_awaited(plan: RecipeDecision, transition: Transition) -> bool:
+def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
     """True while a transition has a date to wait for."""
-    return bool(transition.times) and not plan.state.transition(transition.id).come
+    return bool(transition.times) and not decision.state.transition(transition.id).come
 
 
-def set_date(plan: RecipeDecision, transition: Transition) -> bool:
+def set_date(decision: RecipeDecision, transition: Transition) -> bool:
     """Wait for the next date that fits; False when none ever comes again."""
-    date = dates.next_date(transition.times, plan.view.zone, plan.event.at)
+    date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
     if date is None:
         return False
-    wake = plan.identifier()
-    plan.change(DateSet(transition.id, date, wake))
-    plan.command(commands.SetTimer(wake, date, dated=True))
+    wake = decision.identifier()
+    decision.change(DateSet(transition.id, date, wake))
+    decision.command(commands.SetTimer(wake, date, dated=True))
     return True
 
 
-def has_come(plan: RecipeDecision, transition: Transition) -> bool:
+def has_come(decision: RecipeDecision, transition: Transition) -> bool:
     """True if the date that was set is there, or was missed and is not to be dropped for that."""
-    date = plan.state.transition(transition.id).date
-    return dates.has_come(transition.times, date, plan.event.at, plan.view)
+    date = decision.state.transition(transition.id).date
+    return dates.has_come(transition.times, date, decision.event.at, decision.view)
 
 
 # --- conditions that must last ----------------------------------------------------------------------------
@@ -63,38 +64,38 @@ def has_durations(transition: Transition) -> bool:
     return any(condition.lasting is not None for condition in transition.conditions)
 
 
-def lasted(plan: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> list[Slot]:
+def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> list[Slot]:
     """The slots of the conditions, those with `for` reduced to elements that have fitted long enough.
 
     The element that was the first to have lasted comes first.
     """
-    found = _candidates(plan, transition, wanted, slots)
+    found = _candidates(decision, transition, wanted, slots)
     return [
-        Slot(slot.id, _one_rank([each.eid for each in found[at] if each.until <= plan.event.at]))
+        Slot(slot.id, _one_rank([each.eid for each in found[at] if each.until <= decision.event.at]))
         if at in found
         else slot
         for at, slot in enumerate(slots)
     ]
 
 
-def set_duration(plan: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> None:
+def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> None:
     """Wait for the moment when the conditions of a waiting transition may have lasted.
 
     No timer is set while a condition has no element at all: an element that comes is told by the watch.
     """
-    run = plan.state.transition(transition.id)
-    found = _candidates(plan, transition, wanted, slots)
-    until = None if assign(slots).missing else _next_moment(found, plan.event.at)
+    run = decision.state.transition(transition.id)
+    found = _candidates(decision, transition, wanted, slots)
+    until = None if assign(slots).missing else _next_moment(found, decision.event.at)
     satisfied = tuple(Satisfied(at + 1, each[0].eid, each[0].since) for at, each in found.items() if each)
-    if transition.id in plan.state.lasting:
+    if transition.id in decision.state.lasting:
         if (until, satisfied) == (run.until, run.satisfied):
             return
-        plan.command(commands.CancelTimer(run.wake))
-        plan.change(DurationEnded(transition.id))
+        decision.command(commands.CancelTimer(run.wake))
+        decision.change(DurationEnded(transition.id))
     if until is not None:
-        wake = plan.identifier()
-        plan.change(DurationStarted(transition.id, satisfied, until, wake))
-        plan.command(commands.SetTimer(wake, until, dated=True))
+        wake = decision.identifier()
+        decision.change(DurationStarted(transition.id, satisfied, until, wake))
+        decision.command(commands.SetTimer(wake, until, dated=True))
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
@@ -111,11 +112,11 @@ def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None
 
 
 def _candidates(
-    plan: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
+    decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
 ) -> dict[int, list[_Candidate]]:
     """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
     known = {
-        (each.condition, each.eid): each.since for each in plan.state.transition(transition.id).satisfied
+        (each.condition, each.eid): each.since for each in decision.state.transition(transition.id).satisfied
     }
     found: dict[int, list[_Candidate]] = {}
     for at, (bound, scope) in enumerate(wanted):
@@ -124,7 +125,7 @@ def _candidates(
             continue
         candidates = []
         for eid in dict.fromkeys(eid for rank in slots[at].ranks() for eid in rank):
-            since = plan.view.fits_since(eid, bound, scope, known.get((at + 1, eid), inf))
+            since = decision.view.fits_since(eid, bound, scope, known.get((at + 1, eid), inf))
             candidates.append(_Candidate(since + lasting, eid, since))
         found[at] = sorted(candidates, key=itemgetter(0))
     return found

@@ -56,7 +56,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     daemon = await Daemon.open(None)
     try:
         name = await _load(daemon, file)
-        daemon.executor.programs.redirect(file.absolute().parent, _printing(output))
+        daemon.host.executor.programs.redirect(file.absolute().parent, _printing(output))
         operations = Operations(daemon)
         run = (await operations.start(name))["eid"]
         loop, told, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
@@ -85,7 +85,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
         source = Source(str(file), file.read_bytes())
     except OSError as error:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
-    found = await daemon.load_parsed(source, parse(source, read_xml(source)))
+    found = await daemon.files.load_parsed(source, parse(source, read_xml(source)))
     name: str = next(each.full_name for each in found if isinstance(each, Automaton))
     return name
 

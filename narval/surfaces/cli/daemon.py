@@ -78,7 +78,7 @@ async def _work(
             daemon.logbook.leave(journal_command())
         operations = Operations(daemon)
         work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
-        daemon.on_stop = manager.stopping
+        daemon.host.stop.announce_to(manager.stopping)
         alive = asyncio.create_task(manager.keep_alive(operations.turn, operations.summary))
         try:
             with _signals(daemon, work, manager):
@@ -108,7 +108,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
 
     def hung_up() -> None:
         if had_terminal and not _has_terminal():
-            daemon.request_stop()
+            daemon.host.stop.request()
             return
         task = loop.create_task(_reload(daemon, manager))
         reading.add(task)
@@ -120,7 +120,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
             loop.add_signal_handler(each, at_once)
         if told is signal.SIGINT:
             click.echo("narval is stopping; interrupt it again to stop at once", err=True)
-        daemon.request_stop()
+        daemon.host.stop.request()
 
     def at_once() -> None:
         for each in _STOPPING:
@@ -144,7 +144,7 @@ async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
     """Read the files again, and let the service manager know."""
     manager.reloading()
     try:
-        return await daemon.reload()
+        return await daemon.files.reload()
     finally:
         manager.ready()
 

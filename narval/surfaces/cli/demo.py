@@ -82,12 +82,12 @@ async def _demo(home: Home, *, once: bool) -> None:
     console = Console(highlight=False)
     console.print(f"narval is at work in [bold]{home.path}[/]\n")
     async with serving(home) as daemon:
-        await daemon.run(until_idle=True)
+        await daemon.host.run(until_idle=True)
         _report(console, home, daemon)
         if not once:
             _say_what_next(console, home, daemon)
             following = asyncio.create_task(_follow(console, daemon))
-            await daemon.run()
+            await daemon.host.run()
             following.cancel()
 
 
@@ -149,7 +149,7 @@ async def _follow(console: Console, daemon: Daemon) -> None:
     """A line for each mail that is judged or answered from now on."""
     seen = daemon.agent.memory.next_eid
     while True:
-        await daemon.turned(NOTHING_MORE)
+        await daemon.host.turned(NOTHING_MORE)
         for element in _of(daemon, "triage | sent"):
             if element.eid >= seen:
                 console.print(_line(element), soft_wrap=True)

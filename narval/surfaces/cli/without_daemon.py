@@ -82,7 +82,7 @@ class Working:
             self._runner.close()
             raise
         self._operations = Operations(self._daemon)
-        self._work = self._runner.get_loop().create_task(self._daemon.run())
+        self._work = self._runner.get_loop().create_task(self._daemon.host.run())
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
@@ -105,7 +105,7 @@ class Working:
             self._runner.close()
 
     async def _end(self) -> None:
-        self._daemon.request_stop()
+        self._daemon.host.stop.request()
         await asyncio.wait([self._work])
         await self._serving.__aexit__(None, None, None)
 

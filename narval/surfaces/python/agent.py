@@ -58,7 +58,7 @@ class Agent:
 
     def load(self, definition: str | Path) -> None:
         """Add the definitions of a file (a path), or of a text. Raises DefinitionError."""
-        self._runner.run(self.daemon.load(definition))
+        self._runner.run(self.daemon.files.load(definition))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
         """Let a function take the place of an action: it is given the same parameters."""
@@ -105,7 +105,7 @@ class Agent:
 
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
-        self._runner.run(self.daemon.until_idle())
+        self._runner.run(self.daemon.host.until_idle())
 
     def wait(self, run: int, timeout: float | None = None) -> dict[str, Any]:
         """Work until a run is over, or for so many seconds; the run."""
@@ -115,7 +115,7 @@ class Agent:
         self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
     ) -> None:
         """Let simulated time pass; whatever is due on the way happens, in order."""
-        self._runner.run(self.daemon.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
+        self._runner.run(self.daemon.host.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
 
     def run(self, run: int, at: int | None = None) -> dict[str, Any]:
         """One run: its steps, transitions, context, error; as it was after line `at` of its history."""
