@@ -25,7 +25,7 @@ from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
-from narval.operations.operations import OPERATIONS, Operations
+from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.backend import Task
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.workers import frames
@@ -361,7 +361,6 @@ class _Asked:
         self.daemon = self.runner.run(Daemon.open(None))
         self.runner.run(self.daemon.files.load(ROOT / "modules/basic.py"))
         self.runner.run(self.daemon.files.load(WAITER))
-        self.operations = Operations(self.daemon)
 
     def __call__(self, chance: Random) -> None:
         names = [name for name in OPERATIONS if name not in ("stop", "log", "wait", "reload")]
@@ -395,7 +394,7 @@ class _Asked:
 
     async def _ask(self, name: str, arguments: dict[str, Any]) -> None:
         try:
-            result = await self.operations.invoke(name, arguments)
+            result = await invoke(self.daemon, name, arguments)
             for part in wire.answer(1, result):
                 assert part
         except NarvalError as error:

@@ -11,7 +11,7 @@ import pytest
 
 import narval
 from narval.operations import dot
-from narval.surfaces.cli import render
+from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 from tests.places import ROOT
 
@@ -237,8 +237,8 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         [waiting] = answer["waiting"]
         assert (waiting["id"], waiting["for"], waiting["zone"]) == ("t", "time", "Europe/Paris")
         assert waiting["until"] == "2026-07-02T07:00:00.000+02:00"
-        assert sentence in list(render.why(answer))
-        assert sentence in list(render.why(agent.why(run, "t")))
+        assert sentence in list(answers.why(answer))
+        assert sentence in list(answers.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
         drawn = dot.dot(*_definition_and_state(agent, run))
         assert "seconds=0 minutes=0 hours=7" in drawn
@@ -279,7 +279,7 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     (condition,) = waiting["conditions"]
     assert waiting["until"] is None
     assert (condition["met"], condition["lasting"], condition["since"]) == (False, 600.0, None)
-    assert "  not met  order[@state='open'] for 10 min 0 s" in list(render.why(agent.why(run)))
+    assert "  not met  order[@state='open'] for 10 min 0 s" in list(answers.why(agent.why(run)))
 
     order = agent.add("<order state='open'/>")
     agent.until_idle()
@@ -291,7 +291,7 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     since, until = map(datetime.fromisoformat, (condition["since"], condition["until"]))
     assert (until - since, waiting["until"]) == (timedelta(minutes=10), condition["until"])
     assert agent.run(run)["transitions"][0]["until"] == condition["until"]
-    lines = list(render.why(answer))
+    lines = list(answers.why(answer))
     assert lines[-3].startswith(f"late waits for element {order} to have fitted for long enough, until 20")
     assert lines[-1].startswith(f"           element {order} fits since 20")
     assert "order[@state='open'] for 10 min 0 s" in dot.dot(*_definition_and_state(agent, run))

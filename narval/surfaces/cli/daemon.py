@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,11 +15,12 @@ import click
 from narval import __version__
 from narval.errors import DaemonGoneError
 from narval.operations.text import clean, clean_lines, counted, duration, fault_line
-from narval.surfaces.cli import render, startup_gc
+from narval.surfaces.cli import startup_gc
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.tables import LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
-from narval.surfaces.cli.session import Session, asking, reach
-from narval.surfaces.cli.tables import LATER, RUNS, table
+from narval.surfaces.cli.session import Session, connect, reach
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,7 +52,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
     """
-    startup_gc.begin()  # until it is ready
+    startup_gc.suspend()  # until it is ready
     import asyncio
 
     home, began = session.home, time.monotonic()
@@ -68,7 +70,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.operations.operations import Operations
+    from narval.operations import daemon as operations
+    from narval.operations.definitions import definitions
+    from narval.operations.status import status as status_of
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -76,15 +80,15 @@ async def _work(
     async with serving(home) as daemon:
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
-        operations = Operations(daemon)
-        work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
+        work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
         daemon.host.stop.announce_to(manager.stopping)
-        alive = asyncio.create_task(manager.keep_alive(operations.turn, operations.summary))
+        summary = partial(operations.summary, daemon)
+        alive = asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))
         try:
             with _signals(daemon, work, manager):
-                ready(await operations.status(), len((await operations.definitions())["definitions"]))
-                manager.ready(operations.summary())
-                startup_gc.end()
+                ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
+                manager.ready(summary())
+                startup_gc.resume()
                 await asyncio.wait([work])
         finally:
             alive.cancel()
@@ -219,7 +223,7 @@ def _told_on_standard_error() -> Iterator[None]:
 @command("status", example="narval status")
 def status(session: Session) -> None:
     """Is it alive, and what does it do."""
-    session.give(session.ask("status"), render.status)
+    session.give(session.ask("status"), answers.status)
 
 
 @command("reload", example="narval reload")
@@ -278,12 +282,12 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """The daemon's own log."""
-    with asking(session.home) as asked, session.lines(render.log_line) as write:
-        found = asked.ask("log", lines=lines)
+    with connect(session.home) as connection, session.lines(answers.log_line) as write:
+        found = connection.ask("log", lines=lines)
         write(found)
         after = found[-1]["seq"] if found else 0
-        while follow and not asked.alone:
-            found = asked.ask("log", after=after, wait=SLICE)
+        while follow and not connection.record_only:
+            found = connection.ask("log", after=after, wait=SLICE)
             write(found)
             after = found[-1]["seq"] if found else after
         if follow:

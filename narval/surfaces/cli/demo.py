@@ -17,7 +17,7 @@ from rich.table import Table
 
 from narval.errors import HomeHeldError, NarvalError, RequestError
 from narval.memory.elements.element import Element
-from narval.operations.operations import Operations
+from narval.operations.memory import elements
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import PARTS, Home, shipped
 from narval.surfaces.cli.without_daemon import serving
@@ -166,7 +166,7 @@ def _line(element: Element) -> str:
 
 
 def _of(daemon: Daemon, pattern: str) -> list[Element]:
-    return Operations(daemon).elements(pattern)
+    return elements(daemon, pattern)
 
 
 if __name__ == "__main__":

@@ -6,30 +6,23 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
-from narval.operations.operations import Operations
+from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
 
-READING = frozenset(
-    {
-        "status", "log", "memory", "runs", "show", "xml", "graph", "history", "why", "wait", "definitions",
-        "actions",
-    }
-)  # fmt: skip
-"""The operations that leave a home as it is: a home that one may only read answers them from a copy."""
 
-
-class WithoutDaemon:
+class RecordOnlyHome:
     """A home opened to be asked something: that is recorded, and left to the next daemon to act upon."""
 
-    alone = True
+    record_only = True
 
     def __init__(self, home: Home) -> None:
         self._runner, self._ends = asyncio.Runner(), ExitStack()
@@ -40,7 +33,6 @@ class WithoutDaemon:
             self._ends.close()
             self._runner.close()
             raise
-        self._operations = Operations(self._daemon)
 
     async def _opened(self, home: Home) -> Daemon:
         """The home, or a copy of its store where one may only read it."""
@@ -55,9 +47,9 @@ class WithoutDaemon:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        if self._refusal is not None and method not in READING:
+        if self._refusal is not None and method in OPERATIONS and not OPERATIONS[method].reads:
             raise self._refusal
-        return self._runner.run(self._operations.invoke(method, params))
+        return self._runner.run(invoke(self._daemon, method, params))
 
     def close(self) -> None:
         """Let the home go."""
@@ -68,10 +60,10 @@ class WithoutDaemon:
             self._runner.close()
 
 
-class Working:
+class WorkingHome:
     """A home at work for as long as this command asks it: a daemon whose end comes with the command's."""
 
-    alone = False
+    record_only = False
 
     def __init__(self, home: Home) -> None:
         self._runner = asyncio.Runner()
@@ -81,12 +73,11 @@ class Working:
         except BaseException:
             self._runner.close()
             raise
-        self._operations = Operations(self._daemon)
         self._work = self._runner.get_loop().create_task(self._daemon.host.run())
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        return self._runner.run(self._answer(self._operations.invoke(method, params)))
+        return self._runner.run(self._answer(invoke(self._daemon, method, params)))
 
     async def _answer(self, operation: Coroutine[Any, Any, Any]) -> Any:
         asked = asyncio.ensure_future(operation)
@@ -115,7 +106,7 @@ async def serving(home: Home) -> AsyncIterator[Daemon]:
     """A daemon on a home, asked through its control socket by whoever may. Raises HomeHeldError."""
     daemon = await _opened(home)
     try:
-        server = await ControlServer.open(home.socket(), Operations(daemon))
+        server = await ControlServer.open(home.socket(), partial(invoke, daemon))
         try:
             daemon.follow_files()
             yield daemon

@@ -426,13 +426,13 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
                     "</transition>", '<condition for="§soon"><match>x</match></condition></transition>'
                 )
             ),
-            'for: expected a number of seconds or a text such as "30s", "5m", "2h", "1d", found \'so\'',
+            'for: expected a number of seconds or a text such as "30s", "5m", "2h", "1d", found \'soon\'',
         ),
         (
             recipe(
                 AB.replace("</transition>", '<condition for="§0m"><match>x</match></condition></transition>')
             ),
-            "for: expected more than no time, such as \"10m\", found '0'",
+            "for: expected more than no time, such as \"10m\", found '0m'",
         ),
         (
             recipe(

@@ -15,7 +15,8 @@ import pytest
 
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
-from narval.operations.operations import Operations
+from narval.operations.operations import invoke
+from narval.operations.runs import cancel, start
 from narval.runtime.agent import loop
 from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE
 from narval.runtime.agent.jobs import ForgetRun
@@ -74,7 +75,7 @@ def rows(scene: Scene, table: str) -> int:
 
 async def ended(daemon: Daemon, name: str) -> int:
     """A run that is over."""
-    run = await Operations(daemon).start(name, wait=True)
+    run = await start(daemon, name, wait=True)
     assert run["phase"] == "done"
     return int(run["eid"])
 
@@ -149,7 +150,7 @@ async def test_N5_forget_after_forgets_runs_that_are_over(tmp_path: Path) -> Non
     scene = scene_in(tmp_path, 'forget_after = "1h"\n')
     daemon = await scene.open()
     quick, slow = await ended(daemon, "w.ends"), await ended(daemon, "w.decays")
-    waits = (await Operations(daemon).start("w.waits"))["eid"]
+    waits = (await start(daemon, "w.waits"))["eid"]
     await daemon.host.until_idle()
     (called,) = (run.eid for run in daemon.agent.runs.values() if run.caller is not None)
     await daemon.host.elapse(3599.0)
@@ -159,7 +160,7 @@ async def test_N5_forget_after_forgets_runs_that_are_over(tmp_path: Path) -> Non
     await daemon.host.elapse(2.0)
     # one that decays has a time of its own, and one that was called stays while its caller goes on
     assert {slow, waits, called} == set(daemon.agent.runs)
-    await Operations(daemon).cancel(waits)
+    await cancel(daemon, waits)
     await daemon.host.elapse(3 * 3600.0)
     assert {slow} == set(daemon.agent.runs)
     await daemon.host.elapse(10 * 86400.0)
@@ -182,7 +183,7 @@ def resident() -> float:
 
 async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, float, float]:
     """Work until something is so: seconds, the longest turn, the longest that `status` took meanwhile."""
-    asked, longest, slowest = Operations(daemon), 0.0, 0.0
+    longest, slowest = 0.0, 0.0
     decide, commit, began = daemon.host.loop.decide, daemon.host.loop.commit, 0.0
 
     def timed_decide() -> Turn:
@@ -201,7 +202,7 @@ async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, floa
     while not work.done():
         before = time.perf_counter()
         await asyncio.sleep(0.0)
-        await asked.invoke("status", {})
+        await invoke(daemon, "status", {})
         slowest = max(slowest, time.perf_counter() - before)
     await work
     daemon.host.loop.decide, daemon.host.loop.commit = decide, commit  # type: ignore[method-assign]
