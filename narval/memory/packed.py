@@ -13,7 +13,8 @@ from struct import Struct
 
 import msgspec
 
-from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.element import Element, Origin, Tree
+from narval.memory.elements.tree_cache import TreeCache
 
 YOUNG = 4096
 """So many elements, the last of all, stay as they came."""
@@ -32,17 +33,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Fields).decode
 
 
-class Elements:
+class ElementTable:
     """Elements by eid, in the order they came."""
 
-    __slots__ = ("_kept", "_names", "_numbers", "_young")
+    __slots__ = ("_kept", "_names", "_numbers", "_trees", "_young")
 
     def __init__(self) -> None:
         self._kept: dict[int, Element | bytes] = {}
         self._young: deque[int] = deque()
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
-        """Root names, and their places in the list of them."""
+        """The position of each root name in the list of them."""
+        self._trees = TreeCache()
 
     def add(self, element: Element) -> None:
         """An element comes."""
@@ -60,12 +62,17 @@ class Elements:
         element = self.get(eid)
         if element is not None:
             del self._kept[eid]
+            self._trees.drop(eid)
         return element
 
     def get(self, eid: int) -> Element | None:
         """The element of that number."""
         kept = self._kept.get(eid)
         return self._unpacked(eid, kept) if isinstance(kept, bytes) else kept
+
+    def tree(self, element: Element) -> Tree:
+        """The tree of an element; from a bounded cache if it is one of these."""
+        return self._trees.of(element) if element.eid in self._kept else Tree(element)
 
     def name(self, eid: int) -> str | None:
         """The root name of an element; None when there is none of that number."""

@@ -26,7 +26,7 @@ class ForgetChunk(NamedTuple):
     """Whether nothing is left behind it, so that the run itself may go."""
 
 
-def portion_of(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> ForgetChunk:
+def next_chunk(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> ForgetChunk:
     """The oldest part of what a run holds.
 
     An element goes when only runs hold it that go too; what memory.xml or the library declares stays, and so

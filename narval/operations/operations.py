@@ -158,10 +158,11 @@ class Operations(OfProcesses):
         if context is not None:
             eids = list(memory.contexts.of(self.run_of(context).eid))
         else:
-            eids = list(memory.candidates(bound) if bound is not None else memory)
+            candidates = memory.index.candidates(bound) if bound is not None else None
+            eids = list(memory if candidates is None else candidates)
         for eid in eids:
             element = memory.element(eid)
-            fits = element is not None and (bound is None or memory.fits(element, bound))
+            fits = element is not None and (bound is None or bound.test(memory.tree(element)))
             yield element if fits and not (current and eid in memory.outdated) else None
 
     # --- runs -----------------------------------------------------------------------------------------

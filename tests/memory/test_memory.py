@@ -192,7 +192,7 @@ def seen(made: Memory) -> list[Any]:
         {scope: set(eids) for scope, eids in made.marks.items() if eids},
         set(made.reserved),
         set(made.outdated),
-        set(made.keys),
+        set(made.unique_values),
         list(made.matching(bound("mail"))),
     ]
 

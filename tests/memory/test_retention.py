@@ -3,7 +3,7 @@
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element
 from narval.memory.memory import Memory
-from narval.memory.retention import IdleTracker, portion_of
+from narval.memory.retention import IdleTracker, next_chunk
 
 
 def memory(count: int = 6) -> Memory:
@@ -30,37 +30,37 @@ def alone(run: int) -> bool:
 
 def test_N5_a_plan_is_forgotten_with_each_element_of_its_context() -> None:
     made = with_runs(memory(), run10=(1, 2))
-    assert portion_of(made, 10, alone, 100) == ((1, 2), (), True)
+    assert next_chunk(made, 10, alone, 100) == ((1, 2), (), True)
 
 
 def test_N5_an_element_that_another_run_holds_stays() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert portion_of(made, 10, alone, 100) == ((1,), (2,), True)
+    assert next_chunk(made, 10, alone, 100) == ((1,), (2,), True)
 
 
 def test_N5_an_element_goes_when_all_who_hold_it_go() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert portion_of(made, 10, {10, 11}.__contains__, 100) == ((1, 2), (), True)
+    assert next_chunk(made, 10, {10, 11}.__contains__, 100) == ((1, 2), (), True)
 
 
 def test_N5_what_is_declared_or_reserved_stays() -> None:
     made = with_runs(memory(), run10=(1, 2, 7))
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
     made.apply(changes.Reserved((1,)))
-    assert portion_of(made, 10, alone, 100) == ((2,), (1, 7), True)
+    assert next_chunk(made, 10, alone, 100) == ((2,), (1, 7), True)
 
 
 def test_N5_a_run_in_a_context_is_no_element_to_forget() -> None:
     made = with_runs(memory(), run10=(), run11=(1, 10))
-    assert portion_of(made, 11, alone, 100) == ((1,), (10,), True)
+    assert next_chunk(made, 11, alone, 100) == ((1,), (10,), True)
 
 
 def test_N5_a_long_context_goes_part_by_part() -> None:
     made = with_runs(memory(), run10=(1, 2, 3, 4, 5), run11=(2,))
-    assert portion_of(made, 10, alone, 2) == ((1,), (2,), False)
+    assert next_chunk(made, 10, alone, 2) == ((1,), (2,), False)
     made.apply(changes.Forgotten((1,)))
     made.apply(changes.Unheld(10, (2,)))
-    assert portion_of(made, 10, alone, 3) == ((3, 4, 5), (), True)
+    assert next_chunk(made, 10, alone, 3) == ((3, 4, 5), (), True)
 
 
 # --- elements that nobody used for long -------------------------------------------------------------------

@@ -68,6 +68,11 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
     expression: str
     value: str
 
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """The output's name, its expression and the value, as `Memory.unique_values` keeps them."""
+        return self.name, self.expression, self.value
+
 
 class Undeclared(msgspec.Struct, frozen=True, gc=False):
     """What declared these elements does not do so any more: they lose their protection (N4)."""

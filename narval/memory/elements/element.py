@@ -131,10 +131,10 @@ class Tree:
         """The value of an attribute of the root, `eid` included; None when it has none."""
         if self._flat is None:
             return self.root.get(name)
-        places, values = self._flat
-        place = places.get(name)
-        if place is not None:
-            return values[place]
+        positions, values = self._flat
+        position = positions.get(name)
+        if position is not None:
+            return values[position]
         return str(self._element.eid) if name == "eid" and self._element.eid else None
 
     @property

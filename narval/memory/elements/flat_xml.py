@@ -27,7 +27,7 @@ class Form(NamedTuple):
     """What elements have in common that differ in the values of their attributes alone."""
 
     name: str
-    places: dict[str, int]
+    positions: dict[str, int]
     """Of each attribute, where its value is among the values."""
 
 
@@ -43,7 +43,7 @@ def canonical_flat(source: str | bytes) -> bytes | None:
     if '"' not in text:
         text = text.replace("'", '"')
     read = _read(text)
-    if read is None or "eid" in read[0].places:
+    if read is None or "eid" in read[0].positions:
         return None
     xml = text.encode("ascii")
     _latest[0] = (xml, *read)
@@ -57,9 +57,9 @@ def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
     """
     latest, form, values = _latest[0]
     if latest is xml:
-        return form.places, values
+        return form.positions, values
     read = _read(str(xml, "latin-1")) if len(xml) <= LONGEST else None
-    return None if read is None else (read[0].places, read[1])
+    return None if read is None else (read[0].positions, read[1])
 
 
 def flat_attributes(xml: bytes) -> dict[str, str] | None:
@@ -91,5 +91,5 @@ def _form(around: tuple[str, ...]) -> Form | None:
     if found is None:
         return None
     attributes = _names(text)
-    places = {name: place for place, name in enumerate(attributes)}
-    return None if "xmlns" in places or len(places) < len(attributes) else Form(found[1], places)
+    positions = {name: position for position, name in enumerate(attributes)}
+    return None if "xmlns" in positions or len(positions) < len(attributes) else Form(found[1], positions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from narval.memory.elements.element import Element, Tree
 
 
-class Trees:
+class TreeCache:
     """The trees looked at last, so that an element tried by many patterns is parsed once; bounded.
 
     They are in two halves. What is asked for comes into the newer; when that is full it becomes the older,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from narval.memory.elements.element import Element, parse
-from narval.memory.index.sorted_ints import Numbers, Span
+from narval.memory.index.sorted_ints import SortedInts, Span
 
 Reader = Callable[[int, bytes], bytes | None]
 """Of an element with that eid and XML, the value of an attribute of its root, as UTF-8; None: it has none."""
@@ -57,7 +57,7 @@ def _parsed(xml: bytes, attribute: str) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
-class Values:
+class ValueIndex:
     """Which elements have which value of an attribute: for each its eid under the hash of the value.
 
     So it takes eight bytes an element, however long its values are, and may find elements of another value,
@@ -70,7 +70,7 @@ class Values:
         """Of elements given by eid and XML."""
         self._read = read = reader(attribute)
         filed = ((read(eid, xml), eid) for eid, xml in elements)
-        self._numbers = Numbers(sorted([_filed(value, eid) for value, eid in filed if value is not None]))
+        self._numbers = SortedInts(sorted([_filed(value, eid) for value, eid in filed if value is not None]))
 
     def of(self, value: str) -> Span:
         """The eids of elements that may have that value, oldest first."""

@@ -43,21 +43,21 @@ class Leaf:
 def decides(tests: Tests) -> bool:
     """Whether a place leaves none of these tests open: at most one value to look up, and one number."""
     numbers = sum([test.positive and test.operator in _ABOVE and isfinite(test.operand) for test in tests])
-    shelved = sum([test.positive and test.operator in _SHELVES for test in tests])
-    return numbers <= 1 and shelved <= 1 and numbers + shelved == len(tests)
+    indexed = sum([test.positive and test.operator in _FIELD_INDEXES for test in tests])
+    return numbers <= 1 and indexed <= 1 and numbers + indexed == len(tests)
 
 
 class Branch:
     """All that is filed under one root name, or under none."""
 
-    __slots__ = ("_branches", "_by_attribute", "_others", "loose", "shelves", "tag")
+    __slots__ = ("_branches", "_by_attribute", "_others", "indexes", "loose", "tag")
 
     def __init__(self, tag: str | None, branches: dict[Any, Branch]) -> None:
         self.tag = tag
         self.loose = Bucket(self)
         """What can be on no shelf."""
-        self.shelves: dict[tuple[str, Field], FieldIndex] = {}
-        self._by_attribute: tuple[tuple[str, Places], ...] = ()
+        self.indexes: dict[tuple[str, Field], FieldIndex] = {}
+        self._by_attribute: tuple[tuple[str, ByValue], ...] = ()
         """Of the shelves on which the value of an attribute is looked up, and nothing else to be done."""
         self._others: tuple[FieldIndex, ...] = ()
         self._branches = branches
@@ -66,12 +66,12 @@ class Branch:
         """The leaves whose place an element of that name comes to, and whose tests it passes."""
         met: list[Leaf] = []
         value_of = facts.tree.get
-        for name, places in self._by_attribute:
-            place = places.get(value_of(name))
+        for name, by_value in self._by_attribute:
+            place = by_value.get(value_of(name))
             if place is not None:
                 place.meet(facts, met)
-        for shelf in self._others:
-            for place in shelf.met(facts):
+        for index in self._others:
+            for place in index.met(facts):
                 place.meet(facts, met)
         loose = self.loose
         if loose or loose.orders:
@@ -80,51 +80,51 @@ class Branch:
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
         """File on the shelf that looks at fewest: by an equality, the one that fewest others share."""
-        fit = [test for test in tests if test.positive and test.operator in _SHELVES]
+        fit = [test for test in tests if test.positive and test.operator in _FIELD_INDEXES]
         if not fit:
             self.loose.add(leaf, tests)
             return
         chosen = fit[0] if len(fit) == 1 else min(fit, key=self.cost)
-        shelf = self.shelves.get((chosen.operator, chosen.field))
-        if shelf is None:
-            shelf = _SHELVES[chosen.operator](self, chosen.field)
-            self.shelves[chosen.operator, chosen.field] = shelf
+        index = self.indexes.get((chosen.operator, chosen.field))
+        if index is None:
+            index = _FIELD_INDEXES[chosen.operator](self, chosen.field)
+            self.indexes[chosen.operator, chosen.field] = index
             self._arrange()
-        shelf.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
+        index.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
 
     def alone(self, tests: Tests) -> Leaf | None:
         """The leaf that has the value of an only test to itself, and nothing open."""
         if len(tests) != 1:
             return None
-        shelf = self.shelves.get((tests[0].operator, tests[0].field))
-        place = None if shelf is None else shelf.places.get(tests[0].operand)
+        index = self.indexes.get((tests[0].operator, tests[0].field))
+        place = None if index is None else index.by_value.get(tests[0].operand)
         return place if isinstance(place, Leaf) and not place.tests else None
 
     def cost(self, test: Test) -> tuple[int, int]:
         """How dear a shelf is to ask, and how many are filed there under the same value."""
-        shelf = self.shelves.get((test.operator, test.field))
-        place = None if shelf is None else shelf.places.get(test.operand)
+        index = self.indexes.get((test.operator, test.field))
+        place = None if index is None else index.by_value.get(test.operand)
         return _COSTS[test.operator], 0 if place is None else 1 if isinstance(place, Leaf) else place.size
 
-    def drop(self, shelf: FieldIndex | None) -> None:
+    def drop(self, index: FieldIndex | None) -> None:
         """A shelf is empty, or what is on none."""
-        if shelf is not None:
-            del self.shelves[shelf.operator, shelf.field]
+        if index is not None:
+            del self.indexes[index.operator, index.field]
             self._arrange()
-        if not self.shelves and not self.loose.size:
+        if not self.indexes and not self.loose.size:
             del self._branches[self.tag]
 
     def _arrange(self) -> None:
         """A shelf has come or gone."""
-        shelves = self.shelves.values()
-        self._by_attribute = tuple([(each.attribute, each.places) for each in shelves if each.attribute])
-        self._others = tuple([each for each in shelves if not each.attribute])
+        indexes = self.indexes.values()
+        self._by_attribute = tuple([(each.attribute, each.by_value) for each in indexes if each.attribute])
+        self._others = tuple([each for each in indexes if not each.attribute])
 
 
 class FieldIndex:
     """What is filed by the value that one field is equal to."""
 
-    __slots__ = ("attribute", "branch", "field", "places")
+    __slots__ = ("attribute", "branch", "by_value", "field")
 
     operator = "eq"
 
@@ -132,23 +132,23 @@ class FieldIndex:
         self.branch = branch
         self.field = field
         self.attribute: str | None = field.attribute
-        """The attribute whose value is looked up in `places`, if that is all there is to do."""
-        self.places: Places = {}
+        """The attribute whose value is looked up in `by_value`, if that is all there is to do."""
+        self.by_value: ByValue = {}
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         """The places an element falls into."""
-        return [place for value in facts[self.field] if (place := self.places.get(value)) is not None]
+        return [place for value in facts[self.field] if (place := self.by_value.get(value)) is not None]
 
     def add(self, leaf: Leaf, value: Any, tests: Tests) -> None:
         """File under a value; the second that comes makes a bucket."""
-        place = self.places.get(value)
+        place = self.by_value.get(value)
         if place is None:
-            self.places[value] = leaf
+            self.by_value[value] = leaf
             leaf.home, leaf.position, leaf.tests = self, value, tests
             return
         if isinstance(place, Leaf):
             first, place = place, Bucket(self, value)
-            self.places[value] = place
+            self.by_value[value] = place
             place.add(first, first.tests)
         place.add(leaf, tests)
 
@@ -158,8 +158,8 @@ class FieldIndex:
 
     def drop(self, value: Any) -> None:
         """Nothing is filed under a value any more."""
-        del self.places[value]
-        if not self.places:
+        del self.by_value[value]
+        if not self.by_value:
             self.branch.drop(self)
 
 
@@ -179,10 +179,10 @@ class PrefixIndex(FieldIndex):
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         text = _text(facts[self.field])
         starts = [text[:length] for length in self.lengths if length <= len(text)]
-        return [place for start in starts if (place := self.places.get(start)) is not None]
+        return [place for start in starts if (place := self.by_value.get(start)) is not None]
 
     def add(self, leaf: Leaf, value: str, tests: Tests) -> None:
-        if value not in self.places:
+        if value not in self.by_value:
             self.lengths[len(value)] = self.lengths.get(len(value), 0) + 1
         super().add(leaf, value, tests)
 
@@ -206,14 +206,14 @@ class SubstringIndex(FieldIndex):
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         text = _text(facts[self.field])
-        return [place for needle, place in self.places.items() if needle in text]
+        return [place for needle, place in self.by_value.items() if needle in text]
 
 
-Places = dict[Any, "Leaf | Bucket"]
-_SHELVES: dict[str, type[FieldIndex]] = {
+ByValue = dict[Any, "Leaf | Bucket"]
+_FIELD_INDEXES: dict[str, type[FieldIndex]] = {
     each.operator: each for each in (FieldIndex, PrefixIndex, SubstringIndex)
 }
-_COSTS = {operator: cost for cost, operator in enumerate(_SHELVES)}
+_COSTS = {operator: cost for cost, operator in enumerate(_FIELD_INDEXES)}
 
 
 def hold(tests: Tests, facts: Facts) -> bool:
@@ -314,6 +314,6 @@ class Order(Thresholds[Leaf]):
 
     def remove(self, leaf: Leaf) -> None:
         """Take out a leaf."""
-        self.take(leaf.position, leaf)
+        self.delete(leaf.position, leaf)
         if not self.items:
             self.bucket.drop(self)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Hashable, Iterable
 
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Tree
-from narval.memory.index.sorted_ints import Numbers
+from narval.memory.index.sorted_ints import SortedInts
 from narval.memory.patterns.pattern import Bound
 
 MOST = 64
@@ -32,24 +32,24 @@ class ResultSet:
 
     def __init__(self, bound: Bound, eids: Iterable[int]) -> None:
         self.bound = bound
-        self.all = Numbers(eids)
-        self._fresh: dict[MarkScope, Numbers] = {}
+        self.all = SortedInts(eids)
+        self._fresh: dict[MarkScope, SortedInts] = {}
 
-    def unused(self, scope: MarkScope | None, used: Container[int]) -> Numbers:
+    def unused(self, scope: MarkScope | None, used: Container[int]) -> SortedInts:
         """Those a scope has not used; `used` are all that it has."""
         if scope is None:
             return self.all
         fresh = self._fresh.get(scope)
         if fresh is None:
-            fresh = self._fresh[scope] = Numbers([eid for eid in self.all if eid not in used])
+            fresh = self._fresh[scope] = SortedInts([eid for eid in self.all if eid not in used])
         return fresh
 
-    def enter(self, eid: int) -> None:
+    def add(self, eid: int) -> None:
         """The youngest element of all satisfies the condition."""
         for eids in (self.all, *self._fresh.values()):
             eids.add(eid)
 
-    def leave(self, eid: int) -> None:
+    def discard(self, eid: int) -> None:
         """An element is gone, or replaced."""
         for eids in (self.all, *self._fresh.values()):
             eids.discard(eid)
@@ -86,41 +86,41 @@ class ResultSets:
         """A new extent of a condition on elements of these names; None when it is not asked for often."""
         if not self._is_wanted(bound):
             return None
-        extent = ResultSet(bound, fill())
-        self._kept[bound.identity] = (extent, names)
+        result_set = ResultSet(bound, fill())
+        self._kept[bound.identity] = (result_set, names)
         for name in names:
-            self._by_name.setdefault(name, []).append(extent)
+            self._by_name.setdefault(name, []).append(result_set)
         if len(self._kept) > MOST:
             self._drop(next(iter(self._kept)))
-        return extent
+        return result_set
 
-    def enter(self, element: Element, tree: Callable[[Element], Tree]) -> None:
+    def add(self, element: Element, tree: Callable[[Element], Tree]) -> None:
         """A new element."""
         if not self._by_name:
             return
-        for extent in self._by_name.get(element.name, ()):
-            if extent.bound.test(tree(element)):
-                extent.enter(element.eid)
+        for result_set in self._by_name.get(element.name, ()):
+            if result_set.bound.test(tree(element)):
+                result_set.add(element.eid)
 
-    def leave(self, element: Element) -> None:
+    def discard(self, element: Element) -> None:
         """An element that is gone, or replaced."""
-        for extent in self._by_name.get(element.name, ()):
-            extent.leave(element.eid)
+        for result_set in self._by_name.get(element.name, ()):
+            result_set.discard(element.eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
         """A scope has used these."""
-        for extent, _ in self._kept.values():
-            extent.use(scope, eids)
+        for result_set, _ in self._kept.values():
+            result_set.use(scope, eids)
 
     def unuse(self, scope: MarkScope) -> None:
         """A mark was taken back."""
-        for extent, _ in self._kept.values():
-            extent.unuse(scope)
+        for result_set, _ in self._kept.values():
+            result_set.unuse(scope)
 
     def drop_named(self, name: str) -> None:
         """An element of that name came back, not as the youngest: its extents are found anew."""
-        for extent in list(self._by_name.get(name, ())):
-            self._drop(extent.bound.identity)
+        for result_set in list(self._by_name.get(name, ())):
+            self._drop(result_set.bound.identity)
 
     def _is_wanted(self, bound: Bound) -> bool:
         times = self._asked.pop(bound.identity, 0) + 1
@@ -132,6 +132,6 @@ class ResultSets:
         return False
 
     def _drop(self, identity: Hashable) -> None:
-        extent, names = self._kept.pop(identity)
+        result_set, names = self._kept.pop(identity)
         for name in names:
-            self._by_name[name].remove(extent)
+            self._by_name[name].remove(result_set)

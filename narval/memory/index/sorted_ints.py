@@ -14,7 +14,7 @@ MOST = 1024
 """Numbers in a chunk: moving 8 KB costs less than looking for one chunk among more."""
 
 
-class Numbers:
+class SortedInts:
     """Whole numbers below 2**64, each once, in ascending order."""
 
     __slots__ = ("_chunks", "_firsts")
@@ -38,9 +38,9 @@ class Numbers:
             return
         at = bisect_right(self._firsts, number)
         chunk = self._chunks[at]
-        place = bisect_left(chunk, number)
-        if place == len(chunk) or chunk[place] != number:
-            chunk.insert(place, number)
+        position = bisect_left(chunk, number)
+        if position == len(chunk) or chunk[position] != number:
+            chunk.insert(position, number)
             if len(chunk) > MOST:
                 self._split(at)
 
@@ -48,10 +48,10 @@ class Numbers:
         """A number goes; it need not be there."""
         at = bisect_right(self._firsts, number)
         chunk = self._chunks[at]
-        place = bisect_left(chunk, number)
-        if place == len(chunk) or chunk[place] != number:
+        position = bisect_left(chunk, number)
+        if position == len(chunk) or chunk[position] != number:
             return
-        del chunk[place]
+        del chunk[position]
         if not chunk and len(self._chunks) > 1:
             del self._chunks[at]
             del self._firsts[max(at - 1, 0)]
@@ -64,8 +64,8 @@ class Numbers:
         if not isinstance(number, int):
             return False
         chunk = self._chunks[bisect_right(self._firsts, number)]
-        place = bisect_left(chunk, number)
-        return place < len(chunk) and chunk[place] == number
+        position = bisect_left(chunk, number)
+        return position < len(chunk) and chunk[position] == number
 
     def __iter__(self) -> Iterator[int]:
         for chunk in self._chunks:
@@ -90,19 +90,19 @@ class Span:
 
     __slots__ = ("_high", "_low", "_numbers")
 
-    def __init__(self, numbers: Numbers, low: int, high: int) -> None:
+    def __init__(self, numbers: SortedInts, low: int, high: int) -> None:
         self._numbers, self._low, self._high = numbers, low, high
 
     def __iter__(self) -> Iterator[int]:
         low, high = self._low, self._high
         at = bisect_right(self._numbers._firsts, low)
-        place = bisect_left(self._numbers._chunks[at], low)
+        position = bisect_left(self._numbers._chunks[at], low)
         for chunk in self._numbers._chunks[at:]:
-            for number in chunk[place:] if place else chunk:
+            for number in chunk[position:] if position else chunk:
                 if number >= high:
                     return
                 yield number - low
-            place = 0
+            position = 0
 
     def __len__(self) -> int:
         if self._low >= self._high:

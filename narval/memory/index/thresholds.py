@@ -33,7 +33,7 @@ class _Chunk(Generic[Item]):
     def first(self) -> tuple[float, int]:
         return self.numbers[0], self.items[0].serial
 
-    def place(self, number: float, item: Item) -> int:
+    def position(self, number: float, item: Item) -> int:
         """Where an item is, or would be: by number, then by serial."""
         items, start = self.items, bisect_left(self.numbers, number)
         if start == len(items) or items[start] is item or self.numbers[start] != number:
@@ -66,24 +66,24 @@ class Thresholds(_Chunk[Item]):
     def add(self, number: float, item: Item) -> None:
         """One more waits for a number beyond this."""
         chunk, at = self._chunk_of(number, item) if self._rest else (self, 0)
-        place = chunk.place(number, item)
-        chunk.numbers.insert(place, number)
-        chunk.items.insert(place, item)
+        position = chunk.position(number, item)
+        chunk.numbers.insert(position, number)
+        chunk.items.insert(position, item)
         if len(chunk.items) > _MOST:
             self._rest = (*self._rest[:at], chunk.split(), *self._rest[at:])
 
-    def take(self, number: float, item: Item) -> None:
+    def delete(self, number: float, item: Item) -> None:
         """One that was added waits no more."""
         if not self._rest:
             numbers, items = self.numbers, self.items
-            place = bisect_left(numbers, number)
-            if items[place] is not item:
-                place = self.place(number, item)
-            del numbers[place], items[place]
+            position = bisect_left(numbers, number)
+            if items[position] is not item:
+                position = self.position(number, item)
+            del numbers[position], items[position]
             return
         chunk, at = self._chunk_of(number, item)
-        place = chunk.place(number, item)
-        del chunk.numbers[place], chunk.items[place]
+        position = chunk.position(number, item)
+        del chunk.numbers[position], chunk.items[position]
         if chunk.items:
             return
         if chunk is self:

@@ -35,10 +35,10 @@ from narval.memory.patterns.syntax import (
     Filter,
     FunctionCall,
     Literal,
+    LiteralSlot,
     Negation,
     Path,
     PathStep,
-    Slot,
     Variable,
 )
 from narval.memory.patterns.xpath1 import compiled
@@ -54,31 +54,31 @@ _ANYWHERE_BELOW = ("descendant-or-self", "node()")
 _PLAIN_NAME = re.compile(r"[^*()]+")
 
 
-class Source(NamedTuple):
+class ShapeSource(NamedTuple):
     """What is analysed: the text of a shape, its namespaces, and whether it is XPath 3.1."""
 
     text: str
     namespaces: Mapping[str, str]
-    modern: bool
+    xpath3: bool
 
 
-class _Place(NamedTuple):
+class _PathTarget(NamedTuple):
     """Where a path leads: through the root, if that satisfies `head`, and on by `rest`."""
 
     head: list[Clause]
     rest: tuple[PathStep, ...]
 
 
-def clauses(source: Source, tree: Expression) -> tuple[Clause, ...]:
+def clauses(source: ShapeSource, tree: Expression) -> tuple[Clause, ...]:
     """The alternatives of a shape; none when nothing can ever match."""
     found = _Analysis(source).holds(tree, at_root=False)
-    return tuple(inexact(found) if source.modern else found)
+    return tuple(inexact(found) if source.xpath3 else found)
 
 
 class _Analysis:
     """One shape. `at_root` says whether the context node is the element, or the memory around it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ShapeSource) -> None:
         self.source = source
 
     # --- what must hold for an expression to be true ------------------------------------------------------
@@ -198,7 +198,7 @@ class _Analysis:
         self, operator: str, node: Expression, term: Term, kind: str, at_root: bool
     ) -> list[Clause]:
         """`number(@size) > 10`: as the attribute alone, but an absent one is a number too, NaN."""
-        if not isinstance(node, Path) or self.source.modern:
+        if not isinstance(node, Path) or self.source.xpath3:
             return _UNKNOWN
         place = self.place(node, at_root)
         field = self.field(place.rest) if place is not None else None
@@ -215,8 +215,8 @@ class _Analysis:
     def template(self, operator: str, field: Field, term: Term, kind: str) -> Template | None:
         """The test of a field against a term of that kind; None when no test says the same."""
         if operator in _ORDERINGS:
-            return None if self.source.modern else Template(field.as_numbers, _ORDERINGS[operator], term)
-        if kind == "number" and self.source.modern:
+            return None if self.source.xpath3 else Template(field.as_numbers, _ORDERINGS[operator], term)
+        if kind == "number" and self.source.xpath3:
             return None
         if operator == "=":
             numeric = field.as_numbers if kind == "number" else field
@@ -227,7 +227,7 @@ class _Analysis:
 
     # --- paths ------------------------------------------------------------------------------------------
 
-    def place(self, path: Path, at_root: bool) -> _Place | None:
+    def place(self, path: Path, at_root: bool) -> _PathTarget | None:
         """Where a path leads, when it goes through the root and nowhere else."""
         steps = tuple(step for step in path.steps if not _goes_nowhere(step))
         if path.origin == "/":
@@ -236,13 +236,13 @@ class _Analysis:
             steps, at_root = steps[1:], False
         elif path.origin is not None and not isinstance(path.origin, str):
             roots = self.roots(path.origin, at_root)
-            return None if roots is None else _Place(roots, steps)
+            return None if roots is None else _PathTarget(roots, steps)
         if at_root and not (steps and steps[0].axis == "self"):
-            return _Place(_ALWAYS, steps)
+            return _PathTarget(_ALWAYS, steps)
         if not steps or steps[0].axis not in ("child", "self"):
             return None
         head = self.root(steps[0]) if at_root or steps[0].axis == "child" else None
-        return None if head is None else _Place(head, steps[1:])
+        return None if head is None else _PathTarget(head, steps[1:])
 
     def root(self, step: PathStep) -> list[Clause] | None:
         """What a step demands of the root it is to select."""
@@ -322,7 +322,7 @@ class _Analysis:
 
     def term(self, node: Expression) -> Term | None:
         """The expression as a term, when it depends on literals and variables alone."""
-        if isinstance(node, Slot):
+        if isinstance(node, LiteralSlot):
             return Lifted(node.index)
         if isinstance(node, Literal):
             return Constant(node.value)
@@ -333,11 +333,11 @@ class _Analysis:
     def is_closed(self, node: Expression, *, inside: bool) -> bool:
         """Whether the element plays no part; `inside` a closed path the context node is none of its own."""
         match node:
-            case Literal() | Slot() | Variable():
+            case Literal() | LiteralSlot() | Variable():
                 return True
             case Path():
                 return self.is_closed_path(node, inside=inside)
-        if self.source.modern:
+        if self.source.xpath3:
             return False
         match node:
             case FunctionCall(arguments=arguments):

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from lxml import etree
 
 from narval.errors import PatternError
-from narval.memory.patterns.analysis import Source, clauses
+from narval.memory.patterns.analysis import ShapeSource, clauses
 from narval.memory.patterns.cost import most_nodes
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check
@@ -29,7 +29,7 @@ MOST_CHARACTERS = 20_000
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SLOT = re.compile(r"\$(_[sid][0-9]+) ")
 _VARIABLE = re.compile(r"\$([\w.\-]+)")
-_NOT_LIFTED_IN_MODERN = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
+_NOT_LIFTED_IN_XPATH3 = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
 """XPath 3.1 counts decimals otherwise, and a regular expression is judged by its text."""
 _NOWHERE = etree.Element("memory")
 
@@ -46,7 +46,7 @@ class Shape:
     clauses: tuple[Clause, ...]
     slots: tuple[str, ...]
     variables: frozenset[str]
-    modern: bool
+    xpath3: bool
     most_nodes: int
     """The most nodes of an element that it is tried on."""
 
@@ -89,7 +89,7 @@ def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
         return None
     slots = tuple(_SLOT.findall(text)) if lifted else ()
     tree = _tree(text, lifted)
-    return _classic(text, tree, slots, namespaces) or _modern(text, tree, slots, namespaces)
+    return _xpath1_shape(text, tree, slots, namespaces) or _xpath3_shape(text, tree, slots, namespaces)
 
 
 def _tree(text: str, lifted: bool) -> Expression | None:
@@ -99,7 +99,7 @@ def _tree(text: str, lifted: bool) -> Expression | None:
         return None
 
 
-def _classic(
+def _xpath1_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
     """As XPath 1.0, by lxml."""
@@ -114,9 +114,9 @@ def _classic(
         used = frozenset(_VARIABLE.findall(text)).difference(slots)
         if not _can_be_evaluated(truth, used.union(slots)):
             return None
-        return Shape(truth, (Clause(None),), slots, used, False, most_nodes(text, modern=False))
-    alternatives = clauses(Source(text, namespaces, modern=False), tree)
-    return Shape(truth, alternatives, slots, variables(tree), False, most_nodes(text, modern=False))
+        return Shape(truth, (Clause(None),), slots, used, False, most_nodes(text, xpath3=False))
+    alternatives = clauses(ShapeSource(text, namespaces, xpath3=False), tree)
+    return Shape(truth, alternatives, slots, variables(tree), False, most_nodes(text, xpath3=False))
 
 
 def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
@@ -129,29 +129,29 @@ def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
     return True
 
 
-def _modern(
+def _xpath3_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
     """As XPath 3.1, by elementpath."""
-    if slots and _NOT_LIFTED_IN_MODERN.search(text):
+    if slots and _NOT_LIFTED_IN_XPATH3.search(text):
         return None
-    from narval.memory.patterns.xpath3 import Modern
+    from narval.memory.patterns.xpath3 import XPath3
 
     try:
-        modern = Modern(text, namespaces)
+        xpath3 = XPath3(text, namespaces)
     except ExpressionError:
         return None
     if tree is not None:
-        alternatives = clauses(Source(text, namespaces, modern=True), tree)
+        alternatives = clauses(ShapeSource(text, namespaces, xpath3=True), tree)
     else:
-        alternatives = tuple(map(Clause, sorted(modern.names) if modern.names is not None else [None]))
-    used = modern.variables.difference(slots)
-    return Shape(modern, alternatives, slots, used, True, most_nodes(text, modern=True))
+        alternatives = tuple(map(Clause, sorted(xpath3.names) if xpath3.names is not None else [None]))
+    used = xpath3.variables.difference(slots)
+    return Shape(xpath3, alternatives, slots, used, True, most_nodes(text, xpath3=True))
 
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
     """Why a text is neither XPath 1.0 nor 3.1, as whichever reader got further sees it."""
-    from narval.memory.patterns.xpath3 import ForbiddenError, Modern
+    from narval.memory.patterns.xpath3 import ForbiddenError, XPath3
 
     if not text.strip():
         return PatternError(text, "expected an XPath expression, found nothing")
@@ -159,7 +159,7 @@ def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
     for read in (
         check_depth,
         lambda text: check(parse(text), namespaces),
-        lambda text: Modern(text, namespaces),
+        lambda text: XPath3(text, namespaces),
     ):
         try:
             read(text)

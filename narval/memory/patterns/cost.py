@@ -31,16 +31,16 @@ class _Level:
     def degree(self) -> int:
         return self.looks + max(0, self.binders - 1) + self.within
 
-    def take(self, closed: _Level) -> None:
+    def absorb(self, closed: _Level) -> None:
         if closed.kind == "(":  # as if there were no parentheses
             self.looks = max(self.looks, closed.looks)
             closed.looks = 0
         self.within = max(self.within, closed.degree)
 
 
-def most_nodes(text: str, *, modern: bool) -> int:
+def most_nodes(text: str, *, xpath3: bool) -> int:
     """The most nodes (elements and attributes) an element may have for this expression."""
-    return int(_LOOKS[modern] ** (1.0 / degree(text)))
+    return int(_LOOKS[xpath3] ** (1.0 / degree(text)))
 
 
 def degree(text: str) -> int:
@@ -60,7 +60,7 @@ def degree(text: str) -> int:
         elif _is_comparison(before, word, after) or (_within(levels) and _is_wide(before, word, after)):
             level.looks = 1
     while len(levels) > 1:
-        levels[-2].take(levels.pop())
+        levels[-2].absorb(levels.pop())
     return 1 + levels[0].degree
 
 
@@ -68,7 +68,7 @@ def _close(levels: list[_Level], word: str) -> None:
     """End a level, and the bodies that end with it."""
     while len(levels) > 1:
         closed = levels.pop()
-        levels[-1].take(closed)
+        levels[-1].absorb(closed)
         if closed.kind != "body":
             return
 

@@ -63,10 +63,10 @@ class Explainer:
         self,
         text: str,
         namespaces: Mapping[str, str],
-        modern: bool,
+        xpath3: bool,
         nodes: Mapping[str, list[etree._Element]],
     ) -> None:
-        self.text, self.namespaces, self.modern, self.nodes = text, dict(namespaces), modern, nodes
+        self.text, self.namespaces, self.xpath3, self.nodes = text, dict(namespaces), xpath3, nodes
         try:
             self.tree: Expression | None = parse(text)
         except ExpressionError:
@@ -230,18 +230,18 @@ class Explainer:
                 yield Piece(self.text[node.start : predicate.end] + "]", predicate)
 
     def is_true(self, node: Expression, at: etree._Element) -> bool:
-        if self.modern:
-            from narval.memory.patterns.xpath3 import Modern
+        if self.xpath3:
+            from narval.memory.patterns.xpath3 import XPath3
 
-            return Modern(self.written(node), self.namespaces)(at, **self.nodes)
+            return XPath3(self.written(node), self.namespaces)(at, **self.nodes)
         return bool(self.evaluate(f"boolean({self.written(node)})", at))
 
     def evaluate(self, text: str, at: etree._Element) -> Any:
         """What an expression gives at a node: a list of elements and strings, or a value."""
-        if self.modern:
-            from narval.memory.patterns.xpath3 import Modern
+        if self.xpath3:
+            from narval.memory.patterns.xpath3 import XPath3
 
-            return Modern(text, self.namespaces).results(at, self.nodes)
+            return XPath3(text, self.namespaces).results(at, self.nodes)
         return compiled(text, self.namespaces)(at, **self.nodes)
 
 

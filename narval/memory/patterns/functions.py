@@ -18,10 +18,10 @@ from narval.memory.patterns.syntax import (
     Filter,
     FunctionCall,
     Literal,
+    LiteralSlot,
     Negation,
     Path,
     PathStep,
-    Slot,
     Variable,
 )
 
@@ -81,7 +81,7 @@ def type_of(node: Expression) -> Type:
     match node:
         case Literal(value=value):
             return "string" if isinstance(value, str) else "number"
-        case Slot(kind=kind):
+        case LiteralSlot(kind=kind):
             return kind
         case Variable() | Path():
             return "nodes"

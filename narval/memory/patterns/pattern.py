@@ -54,9 +54,9 @@ class Pattern:
         return self._shape.names
 
     @property
-    def modern(self) -> bool:
+    def xpath3(self) -> bool:
         """Whether it is XPath 3.1 rather than 1.0 (N10)."""
-        return self._shape.modern
+        return self._shape.xpath3
 
     def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
         """What must hold of an element for it to match: one of these; none when nothing can match."""
@@ -287,7 +287,7 @@ class Bound:
             if tree.has_more_nodes(pattern.most_nodes):
                 value = f"more than {pattern.most_nodes:,} nodes: too large for this pattern"
                 return Mismatch(pattern.text, value, held)
-            explainer = Explainer(pattern.text, pattern.namespaces, pattern.modern, nodes)
+            explainer = Explainer(pattern.text, pattern.namespaces, pattern.xpath3, nodes)
             if not pattern.matches(tree.context, nodes):
                 return explainer.mismatch(tree.context).after(held)
             held += explainer.weight

@@ -25,7 +25,7 @@ class Literal(msgspec.Struct, frozen=True):
     end: int
 
 
-class Slot(msgspec.Struct, frozen=True):
+class LiteralSlot(msgspec.Struct, frozen=True):
     """A literal that was lifted out: which, and whether it is a string or a number."""
 
     index: int
@@ -96,7 +96,9 @@ class Filter(msgspec.Struct, frozen=True):
     end: int
 
 
-Expression: TypeAlias = Literal | Slot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
+Expression: TypeAlias = (
+    Literal | LiteralSlot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
+)
 
 COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
 _TIGHTNESS = {"or": 1, "and": 2, "=": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4} | {
@@ -135,26 +137,26 @@ class _SyntaxReader:
         self.at = 0
         self.now = self.tokens[0]
 
-    def step_on(self) -> XPathToken:
+    def advance(self) -> XPathToken:
         token = self.now
         self.at += 1
         self.now = self.tokens[self.at] if self.at < len(self.tokens) else token
         return token
 
-    def takes(self, symbol: str) -> bool:
+    def accept(self, symbol: str) -> bool:
         if self.now.kind == "symbol" and self.now.text == symbol:
-            self.step_on()
+            self.advance()
             return True
         return False
 
-    def must_take(self, symbol: str) -> None:
-        if not self.takes(symbol):
+    def expect(self, symbol: str) -> None:
+        if not self.accept(symbol):
             raise self.fault(repr(symbol))
 
-    def sees(self, *symbols: str) -> bool:
+    def is_at(self, *symbols: str) -> bool:
         return self.now.kind == "symbol" and self.now.text in symbols
 
-    def follows(self, symbol: str) -> bool:
+    def is_before(self, symbol: str) -> bool:
         """Whether the token after this one is that symbol."""
         token = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         return token.kind == "symbol" and token.text == symbol
@@ -183,7 +185,7 @@ class _SyntaxReader:
         return left
 
     def operand(self, operator: str) -> Expression:
-        self.step_on()
+        self.advance()
         return self.expression(_TIGHTNESS[operator] + 1)
 
     def operator(self) -> str | None:
@@ -193,7 +195,7 @@ class _SyntaxReader:
 
     def unary(self) -> Expression:
         start, signs = self.now.start, 0
-        while self.takes("-"):
+        while self.accept("-"):
             signs += 1
         if not signs:
             return self.path()
@@ -206,7 +208,7 @@ class _SyntaxReader:
 
     def path(self) -> Expression:
         start = self.now.start
-        if self.sees("/", "//"):
+        if self.is_at("/", "//"):
             return self.absolute(start)
         if not self.starts_filter():
             return Path(None, self.steps(), start, self.last)
@@ -214,13 +216,13 @@ class _SyntaxReader:
         predicates = self.predicates()
         if predicates:
             primary = Filter(primary, predicates, start, self.last)
-        if self.sees("/", "//"):
+        if self.is_at("/", "//"):
             return Path(primary, self.further_steps(), start, self.last)
         return primary
 
     def absolute(self, start: int) -> Path:
-        if self.sees("/"):
-            self.step_on()
+        if self.is_at("/"):
+            self.advance()
             steps = self.steps() if self.starts_step() else ()
             return Path("/", steps, start, self.last)
         return Path("/", self.further_steps(), start, self.last)
@@ -230,65 +232,65 @@ class _SyntaxReader:
 
     def further_steps(self) -> tuple[PathStep, ...]:
         steps: list[PathStep] = []
-        while self.sees("/", "//"):
-            slash = self.step_on()
+        while self.is_at("/", "//"):
+            slash = self.advance()
             if slash.text == "//":
                 steps.append(PathStep("descendant-or-self", "node()", (), slash.start, slash.end))
             steps.append(self.step())
         return tuple(steps)
 
     def starts_step(self) -> bool:
-        return self.now.kind == "name" or self.sees(".", "..", "@", "*")
+        return self.now.kind == "name" or self.is_at(".", "..", "@", "*")
 
     def starts_filter(self) -> bool:
-        if self.now.kind in ("variable", "string", "number") or self.sees("("):
+        if self.now.kind in ("variable", "string", "number") or self.is_at("("):
             return True
-        return self.now.kind == "name" and self.follows("(") and self.now.text not in _NODE_TYPES
+        return self.now.kind == "name" and self.is_before("(") and self.now.text not in _NODE_TYPES
 
     def step(self) -> PathStep:
         start = self.now.start
-        if self.takes("."):
+        if self.accept("."):
             return PathStep("self", "node()", self.predicates(), start, self.last)
-        if self.takes(".."):
+        if self.accept(".."):
             return PathStep("parent", "node()", self.predicates(), start, self.last)
         axis = "child"
-        if self.takes("@"):
+        if self.accept("@"):
             axis = "attribute"
-        elif self.now.kind == "name" and self.follows("::"):
-            axis = self.step_on().text
-            self.step_on()
+        elif self.now.kind == "name" and self.is_before("::"):
+            axis = self.advance().text
+            self.advance()
         test = self.node_test()
         return PathStep(axis, test, self.predicates(), start, self.last)
 
     def node_test(self) -> str:
-        if self.takes("*"):
+        if self.accept("*"):
             return "*"
         if self.now.kind != "name":
             raise self.fault("an expression")
-        name = self.step_on().text
-        if not self.sees("("):
+        name = self.advance().text
+        if not self.is_at("("):
             return name
         if name not in _NODE_TYPES:
             raise self.fault("a step")
-        self.step_on()
-        inside = self.step_on().text if self.now.kind == "string" else ""
-        self.must_take(")")
+        self.advance()
+        inside = self.advance().text if self.now.kind == "string" else ""
+        self.expect(")")
         return f"{name}({inside})"
 
     def predicates(self) -> tuple[Expression, ...]:
         predicates: list[Expression] = []
-        while self.takes("["):
+        while self.accept("["):
             predicates.append(self.expression())
-            self.must_take("]")
+            self.expect("]")
         return tuple(predicates)
 
     # --- primaries ------------------------------------------------------------------------------------
 
     def primary(self) -> Expression:
-        token = self.step_on()
+        token = self.advance()
         if token.kind == "variable" and self.lifted and token.text.startswith("_"):
             kind: Word["string", "number"] = "string" if token.text[1] == "s" else "number"
-            return Slot(int(token.text[2:]), kind, token.start, token.end)
+            return LiteralSlot(int(token.text[2:]), kind, token.start, token.end)
         if token.kind == "variable":
             return Variable(token.text, token.start, token.end)
         if token.kind == "string":
@@ -297,18 +299,18 @@ class _SyntaxReader:
             return Literal(number(token.text), token.start, token.end)
         if token.kind == "symbol":
             inner = self.expression()
-            self.must_take(")")
+            self.expect(")")
             return Filter(inner, (), token.start, self.last)
         return self.call(token)
 
     def call(self, name: XPathToken) -> FunctionCall:
-        self.step_on()
+        self.advance()
         arguments: list[Expression] = []
-        if not self.sees(")"):
+        if not self.is_at(")"):
             arguments.append(self.expression())
-            while self.takes(","):
+            while self.accept(","):
                 arguments.append(self.expression())
-        self.must_take(")")
+        self.expect(")")
         return FunctionCall(name.text, tuple(arguments), name.start, self.last)
 
 

@@ -54,7 +54,7 @@ class ForbiddenError(ExpressionError):
     """XPath 3.1 as such, but not for a pattern."""
 
 
-class Modern:
+class XPath3:
     """An XPath 3.1 expression, ready to be evaluated."""
 
     __slots__ = ("_token", "names", "variables")

@@ -12,7 +12,7 @@ from lxml import etree
 from narval.errors import ElementError
 from narval.memory.elements.canonical import MAX_BYTES, MAX_DEPTH, canonical, elements_of
 from narval.memory.elements.element import CONTROL, Element, Origin, Tree, children, local_name, parse
-from narval.memory.elements.tree_cache import Trees
+from narval.memory.elements.tree_cache import TreeCache
 from tests.memory.patterns.expressions import elements
 
 
@@ -257,7 +257,7 @@ def test_children_are_elements_only() -> None:
 
 
 def test_a_tree_is_parsed_once_while_it_is_kept() -> None:
-    trees, element = Trees(), Element(1, b"<a/>")
+    trees, element = TreeCache(), Element(1, b"<a/>")
     assert trees.of(element) is trees.of(element)
     trees.drop(1)
     trees.drop(1)
@@ -265,13 +265,13 @@ def test_a_tree_is_parsed_once_while_it_is_kept() -> None:
 
 
 def test_an_element_without_a_number_is_not_kept() -> None:
-    trees = Trees()
+    trees = TreeCache()
     assert trees.of(Element(0, b"<a/>")).root.tag == "a"
     assert trees.of(Element(0, b"<b/>")).root.tag == "b"
 
 
 def test_the_trees_looked_at_last_stay() -> None:
-    trees = Trees(most=4)
+    trees = TreeCache(most=4)
     first, second, third, *others = (Element(n, b"<a/>") for n in range(1, 7))
     kept, gone = trees.of(first), trees.of(second)
     trees.of(third)
@@ -283,7 +283,7 @@ def test_the_trees_looked_at_last_stay() -> None:
 
 
 def test_the_trees_kept_are_bounded_by_their_size() -> None:
-    trees = Trees(most_bytes=1000)
+    trees = TreeCache(most_bytes=1000)
     small = [Element(n, b"<a>" + b"x" * 90 + b"</a>") for n in range(1, 30)]
     first = trees.of(small[0])
     for element in small:

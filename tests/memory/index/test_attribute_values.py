@@ -13,7 +13,7 @@ from narval.errors import ElementError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
 from narval.memory.index import attribute_values
-from narval.memory.index.attribute_values import Values, reader
+from narval.memory.index.attribute_values import ValueIndex, reader
 
 NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "a.b", "a-b")
 ASKED = (*NAMES, "{http://www.w3.org/XML/1998/namespace}lang", "{urn:p}a", "c")
@@ -88,7 +88,7 @@ def test_an_index_finds_all_of_a_value_oldest_first(values, gone):
         for eid, value in enumerate(values, start=1)
     ]
     half = len(elements) // 2
-    index = Values("a", [(each.eid, each.xml) for each in elements[:half]])
+    index = ValueIndex("a", [(each.eid, each.xml) for each in elements[:half]])
     for element in elements[half:]:
         index.add(element)
     for element in elements:
@@ -101,9 +101,9 @@ def test_an_index_finds_all_of_a_value_oldest_first(values, gone):
 
 
 def test_half_of_a_surrogate_pair_is_no_value():
-    assert list(Values("a", [(1, b'<r a="x"/>')]).of("\ud800")) == []
+    assert list(ValueIndex("a", [(1, b'<r a="x"/>')]).of("\ud800")) == []
 
 
 def test_what_was_added_stays_findable_with_the_greatest_eid_of_all():
     eid = (1 << 40) - 1
-    assert list(Values("a", [(eid, b'<r a="x"/>')]).of("x")) == [eid]
+    assert list(ValueIndex("a", [(eid, b'<r a="x"/>')]).of("x")) == [eid]

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from narval.memory.elements.element import Element, Tree
 from narval.memory.index.index import Index
 from narval.memory.patterns.pattern import Bound, condition
-from tests.memory.patterns.expressions import NAMESPACES, Oracle, elements, modern_patterns, patterns
+from tests.memory.patterns.expressions import NAMESPACES, Oracle, elements, patterns, xpath3_patterns
 
 
 def tree(xml: str, eid: int = 0) -> Tree:
@@ -57,7 +57,7 @@ def test_the_index_never_disagrees_with_trying_every_condition_by_lxml(
 
 @settings(max_examples=30, deadline=None)
 @given(
-    texts=st.lists(modern_patterns(), min_size=1, max_size=4),
+    texts=st.lists(xpath3_patterns(), min_size=1, max_size=4),
     asked=st.lists(elements(), max_size=1),
     arriving=st.lists(elements(), min_size=1, max_size=3),
 )

@@ -106,7 +106,7 @@ def test_an_extent_never_differs_from_looking_through_memory(steps) -> None:
                 plain = [
                     eid
                     for eid in memory
-                    if memory.may_take(eid, each) and bound.test(memory.tree(memory.element(eid)))
+                    if memory.is_available(eid, each) and bound.test(memory.tree(memory.element(eid)))
                 ]
                 assert list(memory.matching(bound, each)) == plain
 

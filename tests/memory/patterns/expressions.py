@@ -177,7 +177,7 @@ def patterns(draw: st.DrawFn) -> str:
     return draw(_patterns)
 
 
-modern_atoms = st.one_of(
+xpath3_atoms = st.one_of(
     st.builds("matches({}, 'x')".format, fields),
     st.builds("lower-case({}) = 'x'".format, fields),
     st.builds("ends-with(@a, {})".format, literals),
@@ -198,15 +198,15 @@ modern_atoms = st.one_of(
     st.builds("{} and exists(.)".format, atoms),
     st.builds("{} or ends-with(@b, 'x')".format, atoms),
 )
-_modern_patterns = st.builds(
-    lambda head, first, second, tail: f"{head}[{first}][{second}]{tail}", _heads, modern_atoms, atoms, _tails
+_xpath3_patterns = st.builds(
+    lambda head, first, second, tail: f"{head}[{first}][{second}]{tail}", _heads, xpath3_atoms, atoms, _tails
 )
 
 
 @st.composite
-def modern_patterns(draw: st.DrawFn) -> str:
+def xpath3_patterns(draw: st.DrawFn) -> str:
     """Patterns that only XPath 3.1 can express; not each can be evaluated on every element."""
-    return draw(_modern_patterns)
+    return draw(_xpath3_patterns)
 
 
 @st.composite
