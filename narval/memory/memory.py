@@ -1,6 +1,6 @@
 """Memory: the elements, marks and contexts of an agent, altered by changes alone.
 
-An element stays bytes until somebody looks at it. A run is an element too, rendered from its state on demand
+An element stays bytes until it is looked at. A run is an element too, rendered from its state on demand
 (N2). Indexes only make queries cheaper: `index/`.
 """
 

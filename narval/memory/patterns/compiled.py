@@ -1,7 +1,7 @@
 """Shapes: expressions without their literals, each compiled and analysed once for all patterns of it.
 
-lxml says what is XPath 1.0; what it cannot evaluate is tried as XPath 3.1 (N10); what is neither is refused,
-with the complaint of whichever reader got further.
+lxml decides what is XPath 1.0; an expression that it cannot evaluate is tried as XPath 3.1 (N10); one that is
+neither is refused, with the error of whichever reader got further.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from functools import cached_property, lru_cache
 from lxml import etree
 
 from narval.errors import PatternError
-from narval.memory.patterns.analysis import ShapeSource, clauses
+from narval.memory.patterns.analysis import clauses
 from narval.memory.patterns.cost import most_nodes
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
 from narval.memory.patterns.syntax import Expression, parse, variables
+from narval.memory.patterns.terms import ShapeSource
 from narval.memory.patterns.xpath1 import compiled
 
 MOST_CHARACTERS = 20_000
-"""A longer pattern is refused."""
+"""The most characters of a pattern."""
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SLOT = re.compile(r"\$(_[sid][0-9]+) ")
 _VARIABLE = re.compile(r"\$([\w.\-]+)")
 _NOT_LIFTED_IN_XPATH3 = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
-"""XPath 3.1 counts decimals otherwise, and a regular expression is judged by its text."""
+"""XPath 3.1 counts decimals otherwise, and a regular expression is checked as text."""
 _NOWHERE = etree.Element("memory")
 
 Literals = tuple[str | int | float, ...]
 Truth = Callable[..., bool]
-"""Whether an expression is true of a context node, given its variables by name; raises what goes wrong."""
+"""Evaluates to a boolean at a context node, given variables by name; raises whatever goes wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +49,11 @@ class Shape:
     variables: frozenset[str]
     xpath3: bool
     most_nodes: int
-    """The most nodes of an element that it is tried on."""
+    """The most nodes of an element on which it is evaluated."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
-        """The root names it can match, as lxml has them; None for any."""
+        """The root names it can match, as lxml writes them; None for any."""
         tags = [clause.tag for clause in self.clauses]
         return None if None in tags else frozenset(tag for tag in tags if tag is not None)
 
@@ -81,7 +82,7 @@ def _check_text(text: str) -> None:
 
 @lru_cache(maxsize=2048)
 def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
-    """The shape that a text is, its literals lifted out or in place; None when it is no expression."""
+    """The shape of a text, its literals lifted out or in place; None when it is no expression."""
     namespaces = dict(prefixes)
     try:
         check_depth(text)
@@ -102,7 +103,7 @@ def _tree(text: str, lifted: bool) -> Expression | None:
 def _xpath1_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
-    """As XPath 1.0, by lxml."""
+    """The shape as XPath 1.0, by lxml; None when it is not."""
     try:
         compiled(text, namespaces)
         if tree is not None:
@@ -120,10 +121,10 @@ def _xpath1_shape(
 
 
 def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
-    """Whether lxml can evaluate what our parser cannot read; it refuses unknown functions only then."""
-    nobody: list[etree._Element] = []
+    """True if lxml evaluates an expression that `syntax` cannot read; only then it refuses functions."""
+    no_nodes: list[etree._Element] = []
     try:
-        truth(_NOWHERE, **dict.fromkeys(used, nobody))
+        truth(_NOWHERE, **dict.fromkeys(used, no_nodes))
     except etree.XPathError:
         return False
     return True
@@ -132,7 +133,7 @@ def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
 def _xpath3_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
-    """As XPath 3.1, by elementpath."""
+    """The shape as XPath 3.1, by elementpath; None when it is not."""
     if slots and _NOT_LIFTED_IN_XPATH3.search(text):
         return None
     from narval.memory.patterns.xpath3 import XPath3
@@ -150,7 +151,7 @@ def _xpath3_shape(
 
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
-    """Why a text is neither XPath 1.0 nor 3.1, as whichever reader got further sees it."""
+    """The error of a text that is neither XPath 1.0 nor 3.1, from whichever reader got further."""
     from narval.memory.patterns.xpath3 import ForbiddenError, XPath3
 
     if not text.strip():
