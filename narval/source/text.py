@@ -76,7 +76,7 @@ class Source:
 
     @cached_property
     def xml_text(self) -> str:
-        """The text with its XML declaration, and a line `#!` before it, replaced by blanks; all places stay."""
+        """The text with its XML declaration, and a line `#!` before it, blanked out; all places stay."""
         found = NOT_XML.match(self.text)
         head = found[0] if found is not None else ""
         return re.sub(r"[^\r\n]", " ", head) + self.text[len(head) :] if head.strip() else self.text

@@ -31,7 +31,7 @@ def _grows_old_soon():
 
 
 @given(st.lists(ELEMENT, max_size=12), st.sets(st.integers(1, 12)))
-def test_what_is_old_is_as_it_was(given_elements, gone):
+def test_a_packed_element_is_as_it_was(given_elements, gone):
     elements, expected = ElementTable(), {}
     for eid, (xml, added, origin) in enumerate(given_elements, start=1):
         expected[eid] = Element(eid, xml, added, origin)
@@ -61,7 +61,7 @@ def test_an_origin_too_long_to_be_packed_is_kept_as_it_is():
     assert elements.get(1).origin is origin
 
 
-def test_an_eid_that_comes_back_is_what_came_last():
+def test_an_eid_added_again_is_the_element_added_last():
     elements = ElementTable()
     elements.add(Element(1, b"<a/>"))
     elements.pop(1)

@@ -1,4 +1,4 @@
-"""What a memory of many elements takes, counted in bytes and in elements parsed, never in seconds (W8)."""
+"""The cost of a memory of many elements, in bytes and in elements parsed, never in seconds (W8)."""
 
 from __future__ import annotations
 

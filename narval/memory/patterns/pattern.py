@@ -255,7 +255,7 @@ class Bound:
         return keys
 
     def test(self, tree: Tree) -> bool:
-        """True if an element matches. Fast path, measured by `make bench ONLY=W3`: by keys that decide alone."""
+        """True if an element matches. Fast path (`make bench ONLY=W3`): by keys that decide alone."""
         keys = self._decisive
         if keys is ...:
             keys = self._decisive = self._deciding()

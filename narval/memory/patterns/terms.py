@@ -46,7 +46,7 @@ class Terms:
         return Closed(compiled(self.source.text[node.start : node.end], self.source.namespaces))
 
     def is_closed(self, node: Expression, *, inside: bool) -> bool:
-        """True if an expression does not depend on the element; `inside` a closed path no context node does."""
+        """True if an expression does not depend on the element, nor does its context node if `inside`."""
         match node:
             case Literal() | LiteralSlot() | Variable():
                 return True

@@ -45,7 +45,7 @@ def test_the_oldest_unused_is_found_without_trying_those_before_it(
     assert next(memory.matching(MAIL, scope)) == 500
 
 
-def test_what_is_reserved_comes_back_when_it_is_released() -> None:
+def test_a_reserved_element_comes_back_when_it_is_released() -> None:
     memory = filled(40)
     memory.apply(changes.Reserved((1, 2)))
     for _ in range(ASKED + 1):
@@ -116,7 +116,7 @@ def test_a_result_set_never_differs_from_looking_through_memory(steps) -> None:
                 assert list(memory.matching(bound, by)) == plain
 
 
-def test_once_runs_bear_a_name_what_satisfied_a_condition_is_not_kept() -> None:
+def test_no_result_set_is_kept_of_a_name_that_runs_bear() -> None:
     memory = filled(40)
     for _ in range(ASKED + 1):
         assert len(list(memory.matching(MAIL, None))) == 40
