@@ -94,6 +94,14 @@ class AgentState:
         self.sequence = 0
         """The number of the last thing in the journal."""
 
+    def use(self, library: Library) -> None:
+        """Let the definitions of `library` be the current ones."""
+        self.library = library
+
+    def keep_history(self, entries: int) -> None:
+        """Let a long run keep so many entries of its history."""
+        self.history_entries = entries
+
     def next_moment(self) -> float | None:
         """When something is due, or None."""
         idle = self.idle.next() if self.idle is not None else None

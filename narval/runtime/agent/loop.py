@@ -2,7 +2,7 @@
 
 `decide` makes a turn of all that waits; its batch is committed; `perform` hands out what was asked for and
 answers who waited. Over a store that is gone with the program, what was asked for is handed out within the
-turn. `daemon.py` says when.
+turn. `agent_host` says when.
 """
 
 from __future__ import annotations
@@ -98,6 +98,14 @@ class Loop:
         self._answers: list[Answer] = []
         self._set_aside = agent.sequence
         self._jumps: list[Jump] = []
+
+    def set_limit(self, events: int) -> None:
+        """Let a turn take so many events at most."""
+        self.limit = events
+
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Let elements fit these schemas from the next turn on."""
+        self.schemas = schemas
 
     def post(self, item: Delivery | Request) -> None:
         """Something for the next turn."""

@@ -63,6 +63,10 @@ class Run(msgspec.Struct, eq=False):
         """
         self.entries, self.save_at = 0, max(SNAPSHOT_AFTER, size // BYTES_AN_ENTRY)
 
+    def release_state(self) -> None:
+        """Drop the state and definition of a run that is over: from now on the journal has them."""
+        self.state = self.definition = None
+
     @property
     def active(self) -> bool:
         """Whether it is not over."""

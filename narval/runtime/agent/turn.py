@@ -78,6 +78,10 @@ class Turn:
         self._controls: list[Element] = []
         self._lent: set[int] | None = None
 
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Let elements fit these schemas for the rest of the turn."""
+        self.schemas = schemas
+
     # --- what engines read (View) ---------------------------------------------------------------------
 
     @property

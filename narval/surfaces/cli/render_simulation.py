@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from narval.operations.text import clean, counted, duration, shortened
+from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario
-from narval.simulation.simulation import Found, SimulationReport
 from narval.simulation.trace import Line
 from narval.surfaces.cli import render
 from narval.surfaces.cli.tables import SNIPPET
@@ -144,7 +144,7 @@ def ending(report: SimulationReport) -> Iterator[Told]:
     yield f"{shown(report.end, report.zone)}, after {took}{why}", BOLD
     yield from ((line, None) for line in (*_counts(report), *_waiting(report)))
     yield from ((line, "red") for line in (*_failed(report.failed), *_unanswered(report)))
-    for found in report.found:
+    for found in report.judged:
         yield _expected(report, found), "green" if found.met else "red"
 
 
@@ -185,26 +185,30 @@ def _unanswered(report: SimulationReport) -> Iterator[str]:
         yield f"  {counted(number, 'call')} without an answer: {clean(text)}"
 
 
-def _expected(report: SimulationReport, found: Found) -> str:
-    at = f" at {shown(found.at, report.zone)}" if found.wish.at is not None else ""
+def _expected(report: SimulationReport, found: Judged) -> str:
+    at = f" at {shown(found.at, report.zone)}" if found.expectation.at is not None else ""
     if found.met:
-        return f"  as expected{at}: {clean(found.wish.text)}, {found.count}"
+        return f"  as expected{at}: {clean(found.expectation.text)}, {found.count}"
     return f"  NOT AS EXPECTED{at}: {unmet(report.scenario, found)}"
 
 
-def unmet(scenario: Scenario, found: Found) -> str:
+def unmet(scenario: Scenario, found: Judged) -> str:
     """That something expected is not so: where it is written, what was expected, what was found."""
-    wish = found.wish
-    wanted = f"expected {clean(wish.text)} {_number(wish)}, found {found.count}"
-    return f"{scenario.path}:{wish.line}:{wish.column}: {wanted}"
+    expectation = found.expectation
+    wanted = f"expected {clean(expectation.text)} {_number(expectation)}, found {found.count}"
+    return f"{scenario.path}:{expectation.line}:{expectation.column}: {wanted}"
 
 
-def _number(wish: Expectation) -> str:
-    if wish.most is None:
-        return f"{counted(wish.least, 'time')} or more"
-    if wish.least == wish.most:
-        return counted(wish.most, "time")
-    return f"at most {counted(wish.most, 'time')}" if not wish.least else f"{wish.least} to {wish.most} times"
+def _number(expectation: Expectation) -> str:
+    if expectation.most is None:
+        return f"{counted(expectation.least, 'time')} or more"
+    if expectation.least == expectation.most:
+        return counted(expectation.most, "time")
+    return (
+        f"at most {counted(expectation.most, 'time')}"
+        if not expectation.least
+        else f"{expectation.least} to {expectation.most} times"
+    )
 
 
 def _listed(eids: Iterable[int]) -> str:
@@ -233,16 +237,16 @@ def plain(report: SimulationReport) -> dict[str, Any]:
         "expected": [
             {
                 "path": report.scenario.path,
-                "line": each.wish.line,
-                "column": each.wish.column,
-                "what": each.wish.text,
+                "line": each.expectation.line,
+                "column": each.expectation.column,
+                "what": each.expectation.text,
                 "at": _iso(each.at, zone),
-                "least": each.wish.least,
-                "most": each.wish.most,
+                "least": each.expectation.least,
+                "most": each.expectation.most,
                 "found": each.count,
                 "met": each.met,
             }
-            for each in report.found
+            for each in report.judged
         ],
         "well": report.well,
     }

@@ -79,10 +79,10 @@ def simulate(
     called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
     or something expected is not so.
     """
-    from narval.simulation.simulated_home import stage
+    from narval.simulation.simulated_home import simulated_home
 
     home = session.home
-    here = stage(home)
+    here = simulated_home(home)
     for fault in here.loaded.faults:
         click.echo(f"did not load: {clean(fault)}", err=True)
     asked = {"at": at, "until": until, "memory": memory}
@@ -104,19 +104,19 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
     """What is to be played. Raises RequestError for what is neither a definition nor a scenario."""
     from narval.engines.registry import runnable
     from narval.simulation import files as finding
-    from narval.simulation.scenario import of_definition
+    from narval.simulation.scenario import scenario_of
 
     if not names:
         files = finding.scenario_files(home)
         if not files:
             raise RequestError(f"there are no scenarios in {home.path / 'scenarios'}; name a definition")
-        return [finding.read(here, path) for path in files]
+        return [finding.read_file(here, path) for path in files]
     found = []
     for name in names:
-        path = finding.named(home, name)
+        path = finding.scenario_named(home, name)
         if path is None and runnable(here.loaded.library, name) is None:
             raise RequestError(_unknown(home, here, name))
-        found.append(of_definition(name) if path is None else finding.read(here, path))
+        found.append(scenario_of(name) if path is None else finding.read_file(here, path))
     return found
 
 
@@ -136,7 +136,7 @@ def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -
     """Play one, telling of it as it goes on."""
     import asyncio
 
-    from narval.simulation.simulation import rehearse, start_of
+    from narval.simulation.simulation import play_scenario, start_of
     from narval.surfaces.cli import render_simulation
 
     start = start_of(here, scenario)
@@ -148,7 +148,7 @@ def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -
         if told and not brief:
             _write(teller.told(lines))
 
-    report = asyncio.run(rehearse(here, scenario, start, tell))
+    report = asyncio.run(play_scenario(here, scenario, start, tell))
     if told:
         _write(render_simulation.ending(report))
     return {"plain": render_simulation.plain(report), "well": report.well}

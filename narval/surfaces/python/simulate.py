@@ -17,9 +17,9 @@ from narval.runtime.store.batch import KeptElement
 from narval.simulation import files
 from narval.simulation.memory_copy import Remembered
 from narval.simulation.parser import read_date, read_scenario, read_when
-from narval.simulation.scenario import Scenario, of_definition
+from narval.simulation.scenario import Scenario, scenario_of
 from narval.simulation.simulated_home import SimulatedHome
-from narval.simulation.simulation import rehearse, start_of
+from narval.simulation.simulation import play_scenario, start_of
 from narval.source.text import Source
 from narval.surfaces.cli import render_simulation
 from narval.surfaces.python.runner import Runner
@@ -38,10 +38,10 @@ def simulate(
 ) -> dict[str, Any]:
     """What would happen, in the form of `narval simulate --json`."""
     here = SimulatedHome(
-        daemon.model or daemon.home,
-        daemon.settings,
-        daemon.loaded,
-        daemon.schemas,
+        daemon.home,
+        daemon.files.settings,
+        daemon.files.loaded,
+        daemon.files.schemas,
         ZoneInfo(daemon.agent.zone),
         lambda: _remembered(daemon),
     )
@@ -52,20 +52,20 @@ def simulate(
     }
     stated = {name: value for name, value in given.items() if value is not None}
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
-    start = daemon.clock.now() if scenario.at is None else start_of(here, scenario)
+    start = daemon.host.loop.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
-        return render_simulation.plain(runner.run(rehearse(here, scenario, start)))
+        return render_simulation.plain(runner.run(play_scenario(here, scenario, start)))
 
 
 def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
     if isinstance(what, str) and what.lstrip().startswith("<"):
         return read_scenario(Source.of_text("scenario", what), here.loaded.library, here.schemas)
-    path = files.named(here.home, str(what))
+    path = files.scenario_named(here.home, str(what))
     if path is not None:
-        return files.read(here, path)
+        return files.read_file(here, path)
     if isinstance(what, Path):
         raise RequestError(f"there is no scenario {what}")
-    return of_definition(what)
+    return scenario_of(what)
 
 
 def _remembered(daemon: Daemon) -> Remembered:
