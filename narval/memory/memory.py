@@ -7,7 +7,7 @@ An element stays bytes until it is looked at. A run is an element too, rendered 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from narval.memory.contexts import Contexts
@@ -71,12 +71,12 @@ class Memory:
         """True if an element is there, neither replaced nor reserved, and not used by `scope` (N18)."""
         if eid in self.outdated or eid in self.reserved or eid not in self:
             return False
-        return eid not in self._used(scope)
+        return scope is None or eid not in self.marks.get(scope, ())
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """Those of `eids` that fit and are available, in the order given."""
         outdated, reserved, name_of = self.outdated, self.reserved, self._elements.name
-        used = self._used(scope)
+        used = self.marks.get(scope, ()) if scope is not None else ()
         for eid in eids:
             if eid in used or eid in outdated or eid in reserved:
                 continue
@@ -92,11 +92,13 @@ class Memory:
         index = self.index
         result_set = index.result_sets.get(bound)
         if result_set is None:
-            candidates = self._candidates(bound)
+            known = index.candidates(bound)
+            candidates = self if known is None else known
             result_set = index.new_result_set(bound, candidates, self._current)
             if result_set is None:
                 return self.among(index.unaddressed(candidates), bound, scope)
-        unused = index.unaddressed(result_set.unused(scope, self._used(scope)))
+        used = self.marks.get(scope, ()) if scope is not None else ()
+        unused = index.unaddressed(result_set.unused(scope, used))
         return (eid for eid in unused if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
@@ -105,7 +107,7 @@ class Memory:
 
     def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
         """True if an element would fit, were it not reserved by a call under way (N18)."""
-        used = self._used(scope)
+        used = self.marks.get(scope, ()) if scope is not None else ()
         return any(eid not in used and self._fits(eid, bound) for eid in sorted(self.reserved))
 
     def named(self, names: Iterable[str] | None) -> Iterable[int]:
@@ -153,12 +155,9 @@ class Memory:
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _used(self, scope: MarkScope | None) -> Collection[int]:
-        return self.marks.get(scope, ()) if scope is not None else ()
-
     def _fits(self, eid: int, bound: Bound) -> bool:
         element = self.element(eid)
-        return element is not None and bound.test(self.tree(element))
+        return element is not None and bound.test(self._elements.tree(element))
 
     def _candidates(self, bound: Bound) -> Iterable[int]:
         found = self.index.candidates(bound)

@@ -48,7 +48,8 @@ class ElementIndex:
         if name in self._by_value:
             for index in self._by_value[name].values():
                 index.add(element)
-        self.result_sets.add(element, self._elements.tree)
+        if name in self.result_sets.by_name:
+            self.result_sets.add(element, self._elements.tree)
         if name == SIGNAL and element.addressed:
             self._addressed.add(element.eid)
 

@@ -73,7 +73,8 @@ class ResultSets:
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[ResultSet, frozenset[str]]] = OrderedDict()
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
-        self._by_name: dict[str, list[ResultSet]] = {}
+        self.by_name: dict[str, list[ResultSet]] = {}
+        """The result sets that elements of a root name may enter."""
 
     def get(self, bound: Bound) -> ResultSet | None:
         """The result set of a condition; None when there is none."""
@@ -90,22 +91,20 @@ class ResultSets:
         result_set = ResultSet(bound, fill())
         self._kept[bound.identity] = (result_set, names)
         for name in names:
-            self._by_name.setdefault(name, []).append(result_set)
+            self.by_name.setdefault(name, []).append(result_set)
         if len(self._kept) > MOST:
             self._drop(next(iter(self._kept)))
         return result_set
 
     def add(self, element: Element, tree: Callable[[Element], Tree]) -> None:
         """Add a new element to the result sets of its name that it satisfies."""
-        if not self._by_name:
-            return
-        for result_set in self._by_name.get(element.name, ()):
+        for result_set in self.by_name.get(element.name, ()):
             if result_set.bound.test(tree(element)):
                 result_set.add(element.eid)
 
     def discard(self, element: Element) -> None:
         """Remove an element, forgotten or replaced, from all result sets."""
-        for result_set in self._by_name.get(element.name, ()):
+        for result_set in self.by_name.get(element.name, ()):
             result_set.discard(element.eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
@@ -120,7 +119,7 @@ class ResultSets:
 
     def drop_named(self, name: str) -> None:
         """Drop the result sets of a name, of which an element came back that is not the youngest."""
-        for result_set in list(self._by_name.get(name, ())):
+        for result_set in list(self.by_name.get(name, ())):
             self._drop(result_set.bound.identity)
 
     def _is_wanted(self, bound: Bound) -> bool:
@@ -135,4 +134,4 @@ class ResultSets:
     def _drop(self, identity: Hashable) -> None:
         result_set, names = self._kept.pop(identity)
         for name in names:
-            self._by_name[name].remove(result_set)
+            self.by_name[name].remove(result_set)
