@@ -24,7 +24,7 @@ A whole day may be skipped (Samoa, 30 December 2011) or half an hour doubled (Lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
@@ -322,6 +322,25 @@ def finer_omitted(times: Iterable[Time]) -> list[str]:
         given = (any(getattr(time, name) for name in names) for names in _FINEST_FIRST)
         omitted = max(omitted, next((row for row, is_given in enumerate(given) if is_given), 0))
     return [names[0] for names in _FINEST_FIRST[:omitted]]
+
+
+A_DAY = 86_400.0
+"""Zones differ by no more than about that."""
+
+
+def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]]:
+    """What may not be meant about dates at a moment, each with its line: gone by, or left open (N25)."""
+    for time in times:
+        if schedule_of((time,), "UTC").next(now - A_DAY) is None:
+            yield time.line, "this date has gone by and does not come again; correct years"
+        elif finer := finer_omitted([time]):
+            least = " ".join(f'{name}="{FIELDS[name][0]}"' for name in finer)
+            most = "{}-{}".format(*FIELDS[finer[0]])
+            yield (
+                time.line,
+                f"this date comes again and again, for it leaves {' and '.join(finer)} open; "
+                f'write {least} for once, or {finer[0]}="{most}" if that is meant',
+            )
 
 
 def _anywhere(time: Time) -> Time:
