@@ -390,7 +390,7 @@ class Dialogue:
         return self.memory.among(eids, bound, scope)
 
     def fits(self, element: Element, bound: Any) -> bool:
-        return self.memory.fits(element, bound)
+        return bound.test(self.memory.tree(element))
 
     def fits_since(self, eid: int, bound: Any, scope: Any, known: float = inf) -> float:
         return self.memory.fits_since(eid, bound, scope, known)
@@ -405,7 +405,7 @@ class Dialogue:
         return self.memory.reserved_for(bound, scope)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        return (name, expression, value) in self.memory.keys
+        return (name, expression, value) in self.memory.unique_values
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         return set(creates) <= self.files
@@ -499,7 +499,9 @@ class Dialogue:
         for watch, (run, command) in self.watches.items():
             if outdated and not command.or_outdated:
                 continue
-            if element is not None and any(self.memory.fits(element, each) for each in command.conditions):
+            if element is not None and any(
+                bound.test(self.memory.tree(element)) for bound in command.conditions
+            ):
                 self._queue.append((run, Matched(0 if outdated else self._next(), self.now, watch, eid)))
 
     def _drain(self) -> None:
@@ -515,7 +517,7 @@ class Dialogue:
             return False
         if watched[1].or_outdated and event.eid in self.memory.outdated:
             return True
-        return any(self.memory.may_take(event.eid, each) for each in watched[1].scopes)
+        return any(self.memory.is_available(event.eid, scope) for scope in watched[1].scopes)
 
     def _check(self, run: int, changes: list[Any]) -> None:
         engine, state = self.engines[run], self.states[run]
