@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
@@ -77,6 +77,38 @@ class Definition(Protocol):
     @property
     def line(self) -> int:
         """The line it begins on."""
+
+
+class ModuleDefinition(Definition, Protocol):
+    """A definition that a module declares: a Python function or class."""
+
+    @property
+    def function(self) -> str:
+        """The name of the function or class in the module."""
+
+    @property
+    def key(self) -> str:
+        """Its name among all functions and classes of modules: `mail.send`, `predicate:isPaid`."""
+
+    @property
+    def pure(self) -> bool:
+        """True if it touches nothing outside, so that a simulation may call it."""
+
+
+class CompositeDefinition(Definition, Protocol):
+    """A definition that is made whole of others of its library, anew whenever one of them changes."""
+
+    @property
+    def draft(self) -> object:
+        """The definition before the others are part of it."""
+
+    def pinned(self) -> Definition:
+        """The same definition for good."""
+
+
+def is_composite(definition: Definition | None) -> TypeGuard[CompositeDefinition]:
+    """True if a definition is made anew when others change."""
+    return getattr(definition, "draft", None) is not None
 
 
 Check = Callable[[Definition], Iterable[Fault]]

@@ -49,6 +49,11 @@ class Action:
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
 
+    @property
+    def key(self) -> str:
+        """Its name among the functions of modules."""
+        return self.full_name
+
 
 @dataclass(frozen=True)
 class ActionDeclaration:

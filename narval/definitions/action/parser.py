@@ -69,7 +69,7 @@ class Manner(NamedTuple):
 Slot = TypeVar("Slot", Input, Output)
 
 
-def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
+def declared(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
     """The actions of an imported module, in the order of the file, and all that is wrong with them."""
     faults: list[Fault] = []
     maker = _ActionMaker(source, faults)

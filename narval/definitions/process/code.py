@@ -86,6 +86,11 @@ class Code:
         """Its own name: processes know no other."""
         return self.name
 
+    @property
+    def key(self) -> str:
+        """Its name among the functions and classes of modules."""
+        return f"{self.kind}:{self.name}"
+
     def faults(self, path: str, custom: Iterable[tuple[str, str, tuple[int, int]]]) -> Iterator[Fault]:
         """The faults of a node's custom elements, each a dotted key, a text and the place of that, for which
         this type of node has no property (section 13).

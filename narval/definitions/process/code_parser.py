@@ -42,7 +42,7 @@ _METHOD = {"join": "join", "listener": "notify"}
 """Kinds that may be classes, and the method that is then called."""
 
 
-def code_of(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
+def declared(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
     """What a module declares for processes, in the order of the file, and all that is wrong with it."""
     maker = _CodeMaker(source)
     for variable, value, declaration in declarations(module, DECLARATION, CodeDeclaration):

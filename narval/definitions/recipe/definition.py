@@ -152,5 +152,10 @@ class Recipe(msgspec.Struct, frozen=True, eq=False):
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
 
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """All its dates."""
+        return tuple(time for transition in self.transitions.values() for time in transition.times)
+
     def __repr__(self) -> str:
         return f"<Recipe {self.full_name} {self.digest[:12]}>"

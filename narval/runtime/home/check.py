@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from time import time as now
-from typing import Any
 
-from narval.definitions.automaton import checks
-from narval.definitions.automaton.definition import Automaton
+from narval.definitions import kinds
 from narval.definitions.library import Definition, Library
-from narval.definitions.process.checks import doubts
-from narval.definitions.process.definition import Process
-from narval.definitions.recipe.definition import Recipe
 from narval.definitions.schedule import FIELDS, Time, finer_omitted, schedule_of
 from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
@@ -72,41 +67,15 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 
 
 def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """What definitions say that is allowed and may not be meant: dates gone by, or left open (N25), states
-    from which nothing leads to an end (A11).
-    """
+    """Warnings about definitions of a library: those of their kind, and dates gone by or left open (N25)."""
     definitions = list(definitions)
     doubtful = [
-        Fault(each.path, line, 1, doubt, warning=True)
-        for each in definitions
-        for line, doubt in _DOUBTS.get(each.kind, _no_doubts)(each)
+        Fault(definition.path, time.line, 1, doubt, warning=True)
+        for definition in definitions
+        for time in getattr(definition, "times", ())
+        if (doubt := _doubt(time))
     ]
-    processes = [each for each in definitions if isinstance(each, Process)]
-    return [*doubtful, *doubts(processes, library)]
-
-
-def _of_recipe(recipe: Recipe) -> Iterator[tuple[int, str]]:
-    return _of_dates(time for each in recipe.transitions.values() for time in each.times)
-
-
-def _of_automaton(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    yield from checks.warnings(automaton)
-    yield from _of_dates(time for state in automaton.states.values() for time in state.after)
-
-
-def _of_dates(times: Iterable[Time]) -> Iterator[tuple[int, str]]:
-    return ((time.line, doubt) for time in times if (doubt := _doubt(time)))
-
-
-def _no_doubts(definition: Definition) -> Iterator[tuple[int, str]]:
-    return iter(())
-
-
-_DOUBTS: Mapping[str, Callable[[Any], Iterator[tuple[int, str]]]] = {
-    "recipe": _of_recipe,
-    "automaton": _of_automaton,
-}
-"""By the kind of a definition, what may not be meant: lines, and what is doubtful there."""
+    return [*doubtful, *kinds.warnings(definitions, library)]
 
 
 def _doubt(time: Time) -> str:

@@ -17,10 +17,15 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.kinds import KINDS, XSLT, parse, suffixes
-from narval.definitions.library import Definition, Library, Parsed, check_targets
-from narval.definitions.process.composition import compose_all
-from narval.definitions.process.definition import Process
+from narval.definitions.kinds import KINDS, XSLT, compose, parse, suffixes
+from narval.definitions.library import (
+    CompositeDefinition,
+    Definition,
+    Library,
+    Parsed,
+    check_targets,
+    is_composite,
+)
 from narval.errors import DefinitionError, Fault
 from narval.runtime.home.modules import Imported, Lease, Module, Versions, import_modules, stem_of
 from narval.runtime.scripts.checks import faults_of_scripts
@@ -82,7 +87,7 @@ class Loaded(msgspec.Struct, frozen=True):
         return self._with(source, parsed.definitions, Imported())
 
     def _with(self, source: Source, definitions: tuple[Definition, ...], imported: Imported) -> Loaded:
-        library, misfits = compose_all(self.library.replace(definitions))
+        library, misfits = compose(self.library.replace(definitions))
         if misfits:
             raise DefinitionError(misfits)
         state = FileState(source.path, source.digest, time.time())
@@ -102,7 +107,7 @@ class Loader:
         self._fallback = fallback
         self._parsed: dict[str, tuple[str, Parsed]] = {}
         self._good: dict[str, _Good] = {}
-        self._composed: Mapping[str, Process] = {}
+        self._composed: Mapping[tuple[str, str], CompositeDefinition] = {}
         self._imported: tuple[tuple[str, ...], Imported] | None = None
 
     def load(self) -> Loaded:
@@ -130,18 +135,16 @@ class Loader:
         self._fallback = None
 
     def _as_before(self, library: Library) -> Library:
-        """The same, with the processes of before where they would be composed of the same again."""
+        """The same, with the definitions of before where they would be composed of the same again."""
         before = self._composed
-        processes = [each for each in library.of(Process.kind).values() if isinstance(each, Process)]
-        same = [
-            before[each.full_name]
-            for each in processes
-            if each.full_name in before
-            and before[each.full_name].draft is each.draft
-            and before[each.full_name].digest == each.digest
-        ]
-        self._composed = {each.full_name: each for each in [*processes, *same] if each.draft is not None}
-        return library.replace(same) if same else library
+        composed = {(each.kind, each.full_name): each for each in library if is_composite(each)}
+        same = {
+            name: before[name]
+            for name, each in composed.items()
+            if name in before and before[name].draft is each.draft and before[name].digest == each.digest
+        }
+        self._composed = composed | same
+        return library.replace(same.values()) if same else library
 
     # --- versions -----------------------------------------------------------------------------------------
 
@@ -247,7 +250,7 @@ class _Round:
         self._refuse_doubles()
         own = set(self.faults)
         while True:
-            library, misfits = compose_all(self._library())
+            library, misfits = compose(self._library())
             broken = self._broken_files()
             new = {
                 path: faults
@@ -345,7 +348,7 @@ class _Found:
 def _as_it_is(definition: Definition, library: Library) -> Definition:
     """A definition whole, as it is to be kept when its file gets faults: what it imports does not change."""
     found = library.get(definition.kind, definition.full_name)
-    return found.pinned() if isinstance(found, Process) else definition
+    return found.pinned() if is_composite(found) else definition
 
 
 def _kept(path: str, data: bytes) -> Definition | None:

@@ -22,10 +22,8 @@ from types import ModuleType, TracebackType
 
 import msgspec
 
-from narval.definitions.action.definition import Action
-from narval.definitions.action.parser import actions_of
-from narval.definitions.process.code import DECLARATION as CODE_DECLARATION
-from narval.definitions.process.code import Code
+from narval.definitions.kinds import parse_module
+from narval.definitions.library import Definition, ModuleDefinition
 from narval.errors import DefinitionError, Fault
 from narval.source.text import Source
 
@@ -41,10 +39,6 @@ class Lease:
         weakref.finalize(self, _drop, package).atexit = False
 
 
-Found = Action | Code
-"""What a module may declare."""
-
-
 class Module(msgspec.Struct, frozen=True):
     """A module as it was imported, and what it declares; `source` is the version that did.
 
@@ -53,18 +47,18 @@ class Module(msgspec.Struct, frozen=True):
 
     source: Source
     module: ModuleType
-    found: tuple[Found, ...]
+    found: tuple[ModuleDefinition, ...]
     lease: Lease
 
     @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
-        """Its Python functions and classes, by `key_of` what they are."""
+        """Its Python functions and classes, by `key_of` them."""
         return {key_of(each): getattr(self.module, each.function) for each in self.found}
 
 
-def key_of(found: Found) -> str:
-    """By what the function of an action, or other code, is known: `mail.send`, `predicate:isPaid`."""
-    return found.full_name if isinstance(found, Action) else f"{found.kind}:{found.name}"
+def key_of(definition: Definition) -> str:
+    """The name of a definition's function among those of modules; "" for one that is in none."""
+    return getattr(definition, "key", "")
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -116,7 +110,7 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, name: str, versions: Versions, folder: str) -> None:
         self._name, self._versions, self._folder = name, versions, folder
-        self.found: dict[str, tuple[Source, ModuleType, tuple[Found, ...]]] = {}
+        self.found: dict[str, tuple[Source, ModuleType, tuple[ModuleDefinition, ...]]] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
 
     @contextlib.contextmanager
@@ -172,33 +166,18 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.faults.setdefault(stem, tuple(faults))
         raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
 
-    def _run(self, module: ModuleType, source: Source) -> tuple[list[Found], list[Fault]]:
+    def _run(self, module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:
         module.__file__ = file = self._folder + source.path
         try:
             code = compile(source.text, file, "exec", dont_inherit=True)
             exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
-            return _declared(module, source)
+            return parse_module(module, source)
         except DefinitionError as error:
             return [], list(error.faults)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return [], [_fault(error, file, source)]
-
-
-def _declared(module: ModuleType, source: Source) -> tuple[list[Found], list[Fault]]:
-    """All that a module declares, and what is wrong with it."""
-    actions, faults = actions_of(module, source)
-    if not _uses_code(module):  # most modules have actions alone, and need no more
-        return list(actions), faults
-    from narval.definitions.process.code_parser import code_of
-
-    code, more = code_of(module, source)
-    return [*actions, *code], sorted({*faults, *more})
-
-
-def _uses_code(module: ModuleType) -> bool:
-    return any(CODE_DECLARATION in getattr(value, "__dict__", ()) for value in vars(module).values())
 
 
 def _nothing(stem: str) -> None:
