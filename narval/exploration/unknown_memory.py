@@ -103,7 +103,7 @@ class AnyMemory:
     """
 
     zone = "UTC"
-    since = 0.0
+    up_since = 0.0
 
     def __init__(self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int) -> None:
         self._targets, self._choices, self._calls = targets, choices, calls
@@ -187,7 +187,7 @@ class AnyMemory:
         """The current definition of that kind and name."""
         return self._targets.get(kind, name)
 
-    def asked(self, call: str) -> Call | None:
+    def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""
         return self._calls.get(call)
 
@@ -207,7 +207,7 @@ class AnyMemory:
         """Raise TooManyWays: the answers of the user's code are not known."""
         raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
-    def take(self, command: Command) -> None:
+    def apply(self, command: Command) -> None:
         """Apply the effect of a command on the answers."""
         if isinstance(command, commands.Add):
             self.next_eid = max(self.next_eid, command.element.eid + 1)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.definitions.library import Definition
+from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, runnable, runnable_kinds
 from narval.errors import RequestError
@@ -71,17 +72,16 @@ async def _start(
 
 def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:
     """A first environment as its engine keeps it. Raises RequestError where the kind has none."""
-    read = getattr(engine_of(definition.kind), "read_environment", None)
-    if read is None:
-        having = [kind for kind in runnable_kinds() if hasattr(engine_of(kind), "read_environment")]
+    engine = engine_of(definition.kind)
+    if not isinstance(engine, HasEnvironment):
+        having = [kind for kind in runnable_kinds() if isinstance(engine_of(kind), HasEnvironment)]
         wanted = " or ".join(f"{article(kind)} {kind}" for kind in having)
         is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
         raise RequestError(f"{is_a}: only {wanted} has an environment")
     try:
-        attributes: dict[str, str] = read(environment)
+        return engine.read_environment(environment)
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from None
-    return attributes
 
 
 @operation
@@ -148,9 +148,12 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
     if found.active:
         raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.status}")
     engine = found.engine
-    kind, plan_resume = engine.definition_kind, getattr(engine, "plan_resume", None)
-    if plan_resume is None:
-        raise RequestError(f"run {run} of {found.name} is {article(kind)} {kind}, which cannot be retried")
+    kind = engine.definition_kind
+    if not isinstance(engine, Retryable):
+        instead = instead_of_retry(engine)
+        raise RequestError(
+            f"run {run} of {found.name} is {article(kind)} {kind}, which cannot be retried{instead}"
+        )
     before = state_of(daemon.agent, daemon.store, found)
     used = list(given(daemon.store, found))
 
@@ -158,7 +161,7 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         definition = turn.agent.library.get(kind, found.name)
         if definition is None:
             raise no_definition(daemon, found.name)
-        resume = plan_resume(definition, before, step, used, turn.element)
+        resume = engine.plan_resume(definition, before, step, used, turn.element)
         resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
         started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
         assert started is not None, found.name

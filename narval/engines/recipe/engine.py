@@ -48,9 +48,8 @@ __all__ = [
     "parts",
     "plan_resume",
     "render",
-    "resumed",
+    "resumed_from",
     "state_type",
-    "status",
     "structure",
     "waiting_for",
 ]
@@ -74,14 +73,9 @@ def begin(run: int, definition: Recipe) -> PlanState:
     return PlanState(run, definition.full_name)
 
 
-def resumed(state: PlanState) -> tuple[int, str] | None:
+def resumed_from(state: PlanState) -> tuple[int, str] | None:
     """The plan, and the step of it, from which this one was begun again."""
     return state.resumed
-
-
-def status(state: PlanState) -> str:
-    """The plan's own word for its state."""
-    return state.status
 
 
 def on_engine_error(

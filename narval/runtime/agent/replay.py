@@ -32,7 +32,7 @@ def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance
         event = msgspec.structs.asdict(each.event)
         replay.follow(type(each.event).__name__, event, each.changes, each.commands)
     run.state, run.entries = replay.state, replay.entries
-    run.status = run.engine.status(run.state)
+    run.status = run.state.status
     run.reserved.clear()
     run.version += 1
     for command in replay.force.values():

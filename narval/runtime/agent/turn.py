@@ -95,7 +95,7 @@ class Turn:
         return self.agent.zone
 
     @property
-    def since(self) -> float:
+    def up_since(self) -> float:
         """Since when the agent has been at work without a break."""
         return self.agent.since
 
@@ -140,7 +140,7 @@ class Turn:
         """The definition of that kind and name, in the version that counts for the run that asks."""
         return self.agent.definition(self._run, kind, name)
 
-    def asked(self, call: str) -> commands.Call | None:
+    def pending_call(self, call: str) -> commands.Call | None:
         """A call that the run which is being told has under way."""
         return self._run.calls.get(call) if self._run is not None else None
 
@@ -276,7 +276,7 @@ class Turn:
     def _changed(self, run: Run) -> None:
         """A run looks different now: those who wait for such an element see it (N2)."""
         run.version += 1
-        word = run.engine.status(run.state) if run.state is not None else run.status
+        word = run.state.status if run.state is not None else run.status
         if word != run.status or run.phase != "active":
             run.status = word
             self._altered[run.eid] = run
@@ -323,7 +323,7 @@ class Turn:
 
     # --- what takes effect ----------------------------------------------------------------------------
 
-    def take(self, command: Command) -> None:
+    def apply(self, command: Command) -> None:
         """An inner command takes effect; those that no decision of this advance can see wait for its end."""
         effect = AT_ONCE.get(type(command))
         if effect is not None and self._run is not None:
