@@ -100,6 +100,12 @@ def suffixes() -> frozenset[str]:
     return frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
 
 
+def suffix_of(root: str) -> str:
+    """The suffix of files with that root; the commonest where no kind has it."""
+    found = (kind.suffixes[0] for kind in KINDS.values() if (local_name(root) or root) in kind.roots)
+    return next(found, ".xml")
+
+
 def parse(source: Source) -> Parsed:
     """The definitions of a file, by its suffix and root. Raises DefinitionError if it cannot be read."""
     if source.path.endswith(EDITOR_FILES):
