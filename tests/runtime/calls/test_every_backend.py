@@ -220,11 +220,7 @@ def test_N37_an_action_reads_the_id_of_its_call_run_step_and_home(ask: Ask, tmp_
 
 def test_N37_a_call_tried_again_has_the_same_id(ask: Ask) -> None:
     text = "import narval\ndef act(): return f'<id>{narval.call().id}</id>'"
-    assert (
-        ask(text, id="h1.9").elements
-        == ask(text, id="h1.9").elements
-        == [OutputElement(b"<id>h1.9</id>")]
-    )
+    assert ask(text, id="h1.9").elements == ask(text, id="h1.9").elements == [OutputElement(b"<id>h1.9</id>")]
 
 
 def test_call_outside_of_any_call_is_a_mistake() -> None:
