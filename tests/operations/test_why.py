@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import narval
+from narval.engines.recipe.graph import graph
 from narval.operations import dot
 from narval.surfaces.cli import render
 from narval.surfaces.python.agent import Agent
@@ -233,7 +234,7 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert sentence in list(render.why(answer))
         assert sentence in list(render.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
-        drawn = dot.dot(*_definition_and_state(agent, run))
+        drawn = dot.dot(graph(*_definition_and_state(agent, run)))
         assert "seconds=0 minutes=0 hours=7" in drawn
         assert "#d6e6f7" in drawn, "the colour of what waits"
 
