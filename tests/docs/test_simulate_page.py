@@ -12,7 +12,7 @@ from narval.runtime.home.home import Home
 from narval.simulation.executor import HOW
 from narval.simulation.parser import WORDS
 from narval.simulation.simulated_home import simulated_home
-from narval.surfaces.cli.render_simulation import SENTENCES
+from narval.surfaces.cli.render.simulation import SENTENCES
 from tests.places import ROOT
 from tests.simulation.homes import play
 

@@ -374,7 +374,7 @@ class Dialogue:
         return self.memory.among(eids, bound, scope)
 
     def fits(self, element: Element, bound: Any) -> bool:
-        return self.memory.fits(element, bound)
+        return bound.test(self.memory.tree(element))
 
     def context(self, run: int) -> Iterable[int]:
         return self.memory.contexts.of(run)
@@ -386,7 +386,7 @@ class Dialogue:
         return self.memory.reserved_for(bound, scope)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        return (name, expression, value) in self.memory.keys
+        return (name, expression, value) in self.memory.unique_values
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         return set(creates) <= self.files
@@ -475,7 +475,9 @@ class Dialogue:
         """Who waits for such an element is told when the event under way has been dealt with."""
         element = self.memory.element(eid)
         for watch, (run, command) in self.watches.items():
-            if element is not None and any(self.memory.fits(element, each) for each in command.conditions):
+            if element is not None and any(
+                each.test(self.memory.tree(element)) for each in command.conditions
+            ):
                 self._queue.append((run, Matched(self._next(), self.now, watch, eid)))
 
     def _drain(self) -> None:
@@ -488,7 +490,7 @@ class Dialogue:
     def _still_true(self, event: Matched) -> bool:
         watched = self.watches.get(event.watch)
         return watched is not None and any(
-            self.memory.may_take(event.eid, each) for each in watched[1].scopes
+            self.memory.is_available(event.eid, each) for each in watched[1].scopes
         )
 
     def _check(self, run: int, changes: list[Any]) -> None:

@@ -11,7 +11,7 @@ from narval.runtime.home.home import Home
 from narval.simulation.scenario import scenario_of
 from narval.simulation.simulated_home import simulated_home
 from narval.simulation.simulation import MOST_AT_ONCE, play_scenario
-from narval.surfaces.cli.render_simulation import local
+from narval.surfaces.cli.render.simulation import local
 from tests.simulation.homes import play, really_called, what
 
 AT = 'at="2026-11-21T08:00"'

@@ -113,7 +113,7 @@ class Turn:
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """Whether an element fits."""
-        return self.memory.fits(element, bound)
+        return bound.test(self.memory.tree(element))
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds."""
@@ -130,7 +130,7 @@ class Turn:
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """Whether a unique output gave this value before."""
-        return (name, expression, value) in self.memory.keys
+        return (name, expression, value) in self.memory.unique_values
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """Whether these files are there now, and none that is needed is newer (A9)."""
@@ -240,7 +240,7 @@ class Turn:
             return False
         if watch.or_outdated and event.eid in self.memory.outdated:
             return True
-        return any(self.memory.may_take(event.eid, scope) for scope in watch.scopes)
+        return any(self.memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Keep what one advance decided, and let its remaining commands take effect."""

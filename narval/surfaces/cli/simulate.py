@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from narval.simulation.scenario import Scenario, When
     from narval.simulation.simulated_home import SimulatedHome
     from narval.simulation.trace import Line
-    from narval.surfaces.cli.render_simulation import Told
+    from narval.surfaces.cli.render.simulation import StyledLine
 
 
 def _read_date(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
@@ -137,24 +137,24 @@ def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -
     import asyncio
 
     from narval.simulation.simulation import play_scenario, start_of
-    from narval.surfaces.cli import render_simulation
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form
 
     start = start_of(here, scenario)
-    teller = render_simulation.Teller(here.zone)
+    story = StoryWriter(here.zone)
     if told:
-        click.echo(render_simulation.heading(scenario, start, here.zone))
+        click.echo(heading(scenario, start, here.zone))
 
     def tell(lines: list[Line]) -> None:
         if told and not brief:
-            _write(teller.told(lines))
+            _write(story.write(lines))
 
     report = asyncio.run(play_scenario(here, scenario, start, tell))
     if told:
-        _write(render_simulation.ending(report))
-    return {"plain": render_simulation.plain(report), "well": report.well}
+        _write(ending(report))
+    return {"plain": json_form(report), "well": report.well}
 
 
-def _write(lines: Iterable[Told]) -> None:
+def _write(lines: Iterable[StyledLine]) -> None:
     """Write lines of a story, in colour on a terminal."""
     plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
     for text, colour in lines:

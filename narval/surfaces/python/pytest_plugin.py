@@ -118,10 +118,10 @@ class ScenarioItem(pytest.Item):
 
 def _told(report: SimulationReport) -> Iterator[str]:
     """The story of a scenario, then what it came to."""
-    from narval.surfaces.cli import render_simulation
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending
 
-    story = [text for text, _ in render_simulation.Teller(report.zone).told(report.lines)]
+    story = [text for text, _ in StoryWriter(report.zone).write(report.lines)]
     if len(story) > LONGEST_STORY:
         yield f"… {len(story) - LONGEST_STORY} lines before"
     yield from story[-LONGEST_STORY:]
-    yield from (text for text, _ in render_simulation.ending(report))
+    yield from (text for text, _ in ending(report))

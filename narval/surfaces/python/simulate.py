@@ -21,7 +21,7 @@ from narval.simulation.scenario import Scenario, scenario_of
 from narval.simulation.simulated_home import SimulatedHome
 from narval.simulation.simulation import play_scenario, start_of
 from narval.source.text import Source
-from narval.surfaces.cli import render_simulation
+from narval.surfaces.cli.render.simulation import json_form
 from narval.surfaces.python.runner import Runner
 
 MEMORIES = ("new", "now", "empty")
@@ -54,7 +54,7 @@ def simulate(
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
     start = daemon.host.loop.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
-        return render_simulation.plain(runner.run(play_scenario(here, scenario, start)))
+        return json_form(runner.run(play_scenario(here, scenario, start)))
 
 
 def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
@@ -79,7 +79,7 @@ def _remembered(daemon: Daemon) -> Remembered:
             if element is not None
         ],
         [(*scope, eid) for scope, eids in memory.marks.items() for eid in eids],
-        list(memory.keys),
+        list(memory.unique_values),
         memory.next_eid,
     )
 
