@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from narval.definitions.reading.durations import duration
 from narval.definitions.recipe.definition import Recipe, Transition
+from narval.definitions.requirements import TransitionCondition
 from narval.definitions.schedule import FIELDS, Ranges, Time
 from narval.engines.graph import Graph, GraphEdge, GraphNode
 from narval.engines.recipe.state import PlanState
@@ -35,11 +37,7 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
 
 def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:
     own = f"t:{transition.id}"
-    texts = [
-        " and ".join(pattern.text for pattern in condition.condition.patterns)
-        for condition in transition.conditions
-    ]
-    label = (transition.id, *map(_date, transition.times), *texts)
+    label = (transition.id, *map(_date, transition.times), *map(_condition, transition.conditions))
     yield GraphNode(own, label, state.transition(transition.id).state, "bar")
     for link in transition.ins:
         yield GraphEdge(_of_step(link.step.id), own, "on error" if link.on_error else "plain")
@@ -49,6 +47,12 @@ def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode 
 
 def _of_step(step: str) -> str:
     return f"s:{step}"
+
+
+def _condition(condition: TransitionCondition) -> str:
+    """A condition as it is written, and how long it must last."""
+    text = " and ".join(pattern.text for pattern in condition.condition.patterns)
+    return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"
 
 
 def _date(time: Time) -> str:
