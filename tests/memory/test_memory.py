@@ -101,7 +101,7 @@ def test_N18_a_reserved_or_outdated_element_is_available_to_no_one() -> None:
     made.apply(changes.Outdated((2,)))
     assert list(made.matching(bound("mail"))) == [3]
     assert list(made.among([3, 2, 1], bound("mail"), None)) == [3]
-    assert list(made.select(bound("mail"))) == [1, 2, 3], "who looks sees them"
+    assert list(made.select(bound("mail"))) == [1, 2, 3], "a query by people shows them"
     made.apply(changes.Released((1,)))
     assert list(made.matching(bound("mail"))) == [1, 3]
 

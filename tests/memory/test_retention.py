@@ -63,7 +63,7 @@ def test_N5_a_long_context_goes_in_chunks() -> None:
     assert next_chunk(made, 10, alone, 3) == ((3, 4, 5), (), True)
 
 
-# --- elements that nobody used for long -------------------------------------------------------------------
+# --- idle elements -------------------------------------------------------------------
 
 
 def never(run: int) -> bool:
