@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-import os
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import UTC
 from itertools import islice
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lxml import etree
 
+from .mail_account import Account, file_name
 from .mail_texts import (
     CHUNK,
     MAX_ADDRESSES,
@@ -30,8 +29,6 @@ from .mail_texts import (
 
 if TYPE_CHECKING:
     from email.message import Message
-
-    from .mail_boxes import Account
 
 MAX_HEADER = 256 * 1024
 MAX_BODY = 100_000
@@ -375,25 +372,3 @@ def _key(raw: bytes, root: Part, header: Header) -> str:
     for chunk in _chunks(raw, root.start, end):
         digest.update(chunk.translate(None, b"\r"))
     return digest.hexdigest()[:40]
-
-
-_SUFFIXES = {"message/delivery-status": ".txt", "message/rfc822": ".eml", "text/calendar": ".ics"}
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-
-
-def file_name(asked: str, kind: str) -> str:
-    """A name under which a file can be kept anywhere: one path component, printable, at most 200 bytes."""
-    name = unicodedata.normalize("NFC", asked[:2_000]).replace("\\", "/").rpartition("/")[2]
-    name = "".join(letter for letter in name if unicodedata.category(letter)[0] != "C")
-    name = " ".join(re.sub(r'[<>:"|?*]', "_", name).split()).strip(". ")
-    if not name:
-        short = re.fullmatch(r"[a-z]+/([a-z]{2,4})", kind)
-        usual = f".{short[1]}" if short else ".txt" if kind.startswith("text/") else ".bin"
-        return "attachment" + _SUFFIXES.get(kind, usual)
-    if name.startswith("-") or _RESERVED.fullmatch(name):
-        name = "_" + name
-    if len(name.encode()) > 200:
-        stem, suffix = os.path.splitext(name)
-        suffix = suffix if len(suffix.encode()) <= 20 else ""
-        name = stem.encode()[: 200 - len(suffix.encode())].decode("utf-8", "ignore") + suffix
-    return name

@@ -19,7 +19,7 @@ import imap_tools
 import pytest
 
 from modules import mail, mail_boxes
-from modules.mail_boxes import Account
+from modules.mail_account import Account
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import CurrentCall
@@ -622,7 +622,7 @@ def test_imap_checks_the_certificate_of_the_server(
 
     monkeypatch.setattr(imap_tools, opener, connect)
     account = Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
-    with pytest.raises(mail_boxes.UnreachableError), mail_boxes._imap(account, mail_boxes.Signal()):
+    with pytest.raises(mail_boxes.UnreachableError), mail_boxes.opened(account, mail_boxes.Signal()):
         pass
     assert (asked["host"], asked["port"]) == ("imap.example.org", port)
     assert asked["ssl_context"].verify_mode is ssl.CERT_REQUIRED

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from modules import mail, mail_reading, mail_writing
-from modules.mail_boxes import Account
+from modules.mail_account import Account
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
