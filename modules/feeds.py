@@ -1,4 +1,4 @@
-"""Feeds: what RSS and Atom feeds say, each item once (N36, N37; the page is docs/feeds.md).
+"""Feeds: the items of RSS and Atom feeds, each once (N36, N37; the page is docs/feeds.md).
 
 `<feed name="…" url="https://…" every="900"/>` is asked over HTTP now and then; `<feed name="…" path="…"/>` is
 a file, read again when the system says that it changed. `watch` is the source that goes on, `read` one pass.
@@ -102,14 +102,14 @@ class FeedError(Exception):
         super().__init__(message)
 
     def element(self, name: str) -> etree._Element:
-        """What memory is told."""
+        """The `error` element of the fault."""
         error = etree.Element("error", type=self.kind, feed=name)
         etree.SubElement(error, "message").text = _cut(_line(f"feed {name}: {self}"), 2_000)
         return error
 
 
 class Feed(NamedTuple):
-    """What a `feed` element asks for."""
+    """The values of a `feed` element."""
 
     name: str
     url: str
@@ -130,7 +130,7 @@ class Feed(NamedTuple):
         return cls(name, url, path, _seconds(given.get("every")))
 
     def origin(self, home: Path | None, *, watched: bool) -> Web | File:
-        """Where its items come from; one that is not watched gives all of them, whatever was seen before."""
+        """The origin of its items; one that is not watched gives all of them, whatever was seen before."""
         if self.url:
             return Web(self, home if watched else None)
         path = Path(self.path).expanduser()
@@ -153,7 +153,7 @@ def _seconds(text: str | None) -> float:
 
 
 def _is_web(url: str) -> bool:
-    """Whether a URL is one that may be asked, and shown as a link."""
+    """True for a URL that may be asked, and shown as a link."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -165,7 +165,7 @@ def _is_web(url: str) -> bool:
 
 
 class Kept(NamedTuple):
-    """What is remembered of a server from one asking to the next: `var/feeds/DIGEST.json`."""
+    """The state of a server that is kept from one request to the next: `var/feeds/DIGEST.json`."""
 
     etag: str = ""
     modified: str = ""
@@ -173,7 +173,7 @@ class Kept(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a server said; no `body` when nothing has changed."""
+    """The answer of a server; no `body` when nothing has changed."""
 
     body: bytes | None
     url: str = ""
@@ -200,7 +200,7 @@ class Web:
         return None
 
     async def items(self) -> Items:
-        """What the feed says, nothing when it has not changed. Raises FeedError."""
+        """The bytes of the feed, none when it has not changed. Raises FeedError."""
         self._pause = self._kept.not_before - time.time()
         if self._pause > 0:
             return []
@@ -379,7 +379,7 @@ class File:
             self._notices.close()
 
     async def items(self) -> Items:
-        """What the file says, nothing when its content has not changed. Raises FeedError."""
+        """The bytes of the file, none when its content has not changed. Raises FeedError."""
         return await asyncio.to_thread(self._items)
 
     async def recorded(self) -> None:
@@ -446,7 +446,7 @@ def _parsed(data: bytes, headers: dict[str, str]) -> Any:
 
 
 def _item(entry: Any, name: str, base: str) -> etree._Element | None:
-    """One entry as an element, or None when it says nothing."""
+    """The element of an entry, or None when it is empty."""
     title = _line(_readable(entry.get("title"), entry.get("title_detail")))
     texts = (entry.get("summary_detail"), *(entry.get("content") or ()))
     summary = next(filter(None, (_readable(text.get("value"), text) for text in texts if text)), "")
@@ -502,7 +502,7 @@ def _parsed_date(entry: Any, _dated: str) -> datetime:
 
 
 def _own(entry: Any, key: str) -> Any:
-    """What an entry itself holds: its `get` gives another date, and a warning, where there is none."""
+    """The content of an entry itself: its `get` gives another date, and a warning, where there is none."""
     return dict.get(entry, key)
 
 
@@ -532,7 +532,7 @@ HIDDEN = frozenset(("script", "style", "head", "title", "template", "iframe", "o
 
 
 class Readable:
-    """Hears the events of an HTML parser and keeps the text as people read it; builds no tree."""
+    """A listener to the events of an HTML parser that keeps the text as people read it; it builds no tree."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -556,7 +556,7 @@ class Readable:
             self._parts.append(re.sub(r"\s+", " ", text))
 
     def close(self) -> str:
-        """What was heard."""
+        """The text so far."""
         return "".join(self._parts)
 
 

@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is to be read as part of the mail, rather than a file that came along."""
+        """True if it is to be read as part of the mail, rather than a file that came along."""
         disposition = str(self.header.get("content-disposition", "")).partition(";")[0].strip().lower()
         return self.kind in ("text/plain", "text/html") and disposition != "attachment" and not self.name
 
@@ -99,7 +99,7 @@ def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | No
 
 
 def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterator[tuple[int, int]]:
-    """Where the children of a multipart lie; without a closing boundary the last one reaches to the end."""
+    """The spans of the children of a multipart; without a closing boundary the last reaches to the end."""
     word = re.escape(boundary.encode("utf-8", "replace"))
     # What is rare comes first, and only then a look back for the line's beginning: that makes it fast.
     delimiter = re.compile(rb"--%b(?<=\n--%b)(--)?[ \t]*\r?(?:\n|\Z)" % (word, word))
@@ -144,7 +144,7 @@ def _leaves(raw: bytes, root: Part, problems: Problems) -> Iterator[Part]:
 
 
 def _content(raw: bytes, part: Part, problems: Problems) -> Iterator[bytes]:
-    """What a part holds, its transfer encoding undone, a chunk at a time."""
+    """The content of a part, its transfer encoding undone, a chunk at a time."""
     encoding = str(part.header.get("content-transfer-encoding", "")).strip().lower()
     chunks = _chunks(raw, part.start, part.end)
     if encoding == "base64":
@@ -176,7 +176,7 @@ def _start(chunks: Iterable[bytes], most: int) -> bytes:
 
 
 def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
-    """What there is to read: plain text, and HTML made readable where it has no plain alternative."""
+    """The readable text: plain text, and HTML made readable where it has no plain alternative."""
     read: list[tuple[Part, str]] = []
     room = 4 * MAX_BODY
     for part in texts:
@@ -333,7 +333,7 @@ def read_mail(raw: bytes, box: Account) -> bytes:
 
 
 def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[str, str]:
-    """What a mail's header says; what it does not say is empty, and a problem where it ought to have."""
+    """The facts of a mail's header; an absent one is empty, and a problem where it ought to be there."""
     key = _key(raw, root, header)
     own, answered, chain = (header.ids(name) for name in ("message-id", "in-reply-to", "references"))
     writer, sender = (header.addresses("from") or header.addresses("sender") or [("", "")])[0]
@@ -364,7 +364,7 @@ def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[s
 
 
 def _key(raw: bytes, root: Part, header: Header) -> str:
-    """Who a mail is (N37): equal for all its copies, and different where two mails share one Message-ID."""
+    """The identity of a mail (N37): equal for all its copies, different where two share a Message-ID."""
     digest = hashlib.sha256()
     for name in ("message-id", "from", "date", "subject"):
         digest.update("".join(header.raw(name).split()).encode("utf-8", "replace") + b"\n")
