@@ -155,11 +155,11 @@ def _moment(text: str | None) -> datetime:
 
 async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
     """Deliver to a Maildir, which refuses nobody."""
-    await asyncio.to_thread(_put, outbox.path, letter)
+    await asyncio.to_thread(put, outbox.path, letter)
     return []
 
 
-def _put(maildir: Path, letter: Outgoing) -> None:
+def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
     if it was read and flagged since. The whole file is there or none of it.
     """

@@ -18,7 +18,7 @@ import msgpack
 import msgspec
 from lxml import etree
 
-from modules import feeds, mail_account, mail_boxes
+from modules import feeds_reading, mail_account, mail_boxes
 from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError
@@ -229,8 +229,8 @@ def _feeds() -> tuple[bytes, ...]:
 
 
 def _feed(chance: Random) -> None:
-    with contextlib.suppress(feeds.FeedError):
-        for item in feeds.items_of(spoilt(chance, _feeds()), "demo"):
+    with contextlib.suppress(feeds_reading.FeedError):
+        for item in feeds_reading.items_of(spoilt(chance, _feeds()), "demo"):
             canonical(etree.tostring(item))
 
 

@@ -341,7 +341,7 @@ def test_N35_a_delivery_cut_short_is_made_whole_and_only_once(
             *{"fsync": (os, "fsync"), "replace": (Path, "replace"), "after": (os, "open")}[at], kill
         )
         with pytest.raises(KilledError):
-            mail_writing._put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
+            mail_writing.put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
     assert len(delivered(tmp_path)) == (1 if at == "after" else 0)
     called(mail.send, answer, OUTBOX, home=tmp_path)
     (file,) = delivered(tmp_path)
