@@ -12,7 +12,7 @@ from lxml import etree
 
 from modules import feeds, feeds_reading
 from narval import Element
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "feeds"
@@ -37,9 +37,9 @@ def one(entry: str, **options: str) -> etree._Element:
     return item
 
 
-def answer(home: Path | None, coroutine: Coroutine[Any, Any, Any]) -> CurrentCall:
+def answer(home: Path | None, coroutine: Coroutine[Any, Any, Any]) -> CallContext:
     """Run a coroutine as the answer to a call."""
-    here = CurrentCall("1.1", 1, "step", home, is_source=True)
+    here = CallContext("1.1", 1, "step", home, target=Target(where="source"))
     here.context().run(asyncio.run, coroutine)
     return here
 

@@ -13,7 +13,7 @@ import pytest
 
 from modules import mail
 from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 
 
 def letter(number: int, text: str = "text", **fields: str) -> bytes:
@@ -42,7 +42,7 @@ class Watcher:
     """`mail.watch` on a mailbox, asked for one yield after the other: asking says that the last is kept."""
 
     def __init__(self, home: Path, xml: str) -> None:
-        self.call = CurrentCall("call-1", 1, "watch", home, is_source=True)
+        self.call = CallContext("call-1", 1, "watch", home, target=Target(where="source"))
         self.taken: list[Element] = []
         self._context = self.call.context()
         self._source = mail.watch(Element(1, xml.encode()))
@@ -105,7 +105,7 @@ def subjects(elements: list[Element]) -> list[str]:
 
 
 def read(home: Path, xml: str) -> list[Element]:
-    context = CurrentCall("call-1", 1, "read", home).context()
+    context = CallContext("call-1", 1, "read", home).context()
     return [Element(0, each) for each in context.run(mail.read, Element(1, xml.encode()))]
 
 

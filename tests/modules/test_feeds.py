@@ -21,7 +21,7 @@ import narval
 from modules import feeds, feeds_origins, feeds_reading
 from narval import Element
 from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 from tests.modules.feed_texts import RSS, answer, feed, gather, rss, taken, titles, watched
 from tests.places import ROOT
 
@@ -127,7 +127,7 @@ def test_N36_it_has_caught_up_once_the_first_pass_is_recorded(server: Server, tm
             rest.cancel()
             await asyncio.gather(rest, return_exceptions=True)
 
-    here = CurrentCall("1.1", 1, "step", tmp_path, is_source=True)
+    here = CallContext("1.1", 1, "step", tmp_path, target=Target(where="source"))
     here.context().run(asyncio.run, go())
     assert len(server.requests) == 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from modules import feeds, feeds_origins
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 from tests.modules.feed_texts import answer, feed, rss, titles
 
 
@@ -81,7 +81,7 @@ def test_N36_a_feed_in_a_file_is_read_again_however_it_was_saved(
             save(path, rss("b", "a"))
             assert titles(await following) == ["b", "a"]
 
-    here = CurrentCall("1.1", 1, "step", tmp_path, is_source=True)
+    here = CallContext("1.1", 1, "step", tmp_path, target=Target(where="source"))
     here.context().run(asyncio.run, go())
 
 

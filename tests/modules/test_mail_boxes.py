@@ -14,7 +14,7 @@ import pytest
 from modules import mail, mail_boxes
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext
 from tests.modules.mailboxes import Watcher, letter, maildir, read, snapshot, subjects, watched
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
 
@@ -183,7 +183,7 @@ def test_an_error_of_the_follower_ends_the_step(tmp_path: Path) -> None:
 
 def test_a_home_in_memory_keeps_files_for_as_long_as_the_program_runs(tmp_path: Path) -> None:
     maildir(tmp_path / "Maildir", 1)
-    context = CurrentCall("call-1", 1, "read", None).context()
+    context = CallContext("call-1", 1, "read", None).context()
     mailbox = Element(1, f'<mailbox path="{tmp_path}/Maildir"/>'.encode())
     (found,) = (Element(0, each) for each in context.run(mail.read, mailbox))
     (file,) = found.xpath("email/raw/@file")

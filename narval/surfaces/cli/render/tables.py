@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import click
 
-from narval.operations.text import Row, clean, counted, duration, moment, shortened, took, zone
+from narval.definitions.reading.durations import duration
+from narval.operations.text import Row, clean, counted, moment, shortened, took, zone
 
 SNIPPET = 100
 """So much of an element's XML is shown in a table."""
@@ -76,6 +77,10 @@ def _phase(row: Row) -> str:
 
 def _state(row: Row) -> str:
     return _STATES.get(str(row.get("state")), "")
+
+
+def _state_until(row: Row) -> str:
+    return f"{row['state']} until {moment(row['until'])}" if row.get("until") else str(row["state"])
 
 
 def _origin(row: Row) -> str:
@@ -170,7 +175,7 @@ STATES = (
     Column("runs", lambda row: shortened(row["target"], 60)),
     Column("printed last", lambda row: shortened((row.get("output") or "").rpartition("\n")[2], 100)),
 )
-TRANSITIONS = (Column("transition", _of("id")), Column("state", _of("state"), style=_state))
+TRANSITIONS = (Column("transition", _of("id")), Column("state", _state_until, style=_state))
 ELEMENTS = (
     Column("eid", _of("eid"), right=True),
     Column("added", lambda row: moment(row["added"]), is_moment=True),
