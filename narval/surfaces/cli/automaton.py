@@ -65,8 +65,8 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
             if len(told) == 1:
                 cancelling.append(loop.create_task(runs.cancel(daemon, run, "interrupted")))
 
-        for each in _ENDING:
-            loop.add_signal_handler(each, end, each)
+        for number in _ENDING:
+            loop.add_signal_handler(number, end, number)
         await runs.wait(daemon, run)
         return await runs.show(daemon, run), bool(told)
     finally:
@@ -85,7 +85,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
     except OSError as error:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
     found = await daemon.files.load_parsed(source, parse(source, read_xml(source)))
-    name: str = next(each.full_name for each in found if isinstance(each, Automaton))
+    name: str = next(definition.full_name for definition in found if isinstance(definition, Automaton))
     return name
 
 
@@ -97,8 +97,8 @@ def _printing(output: int | None) -> Any:
 
         def hear(data: bytes, is_error: bool) -> None:
             if not data:
-                for each in (False, True):
-                    _write(unended[each], each, output)
+                for is_error in (False, True):
+                    _write(unended[is_error], is_error, output)
                 return
             whole, newline, rest = (unended[is_error] + data).rpartition(b"\n")
             unended[is_error] = rest

@@ -47,7 +47,7 @@ def complete(
     members: tuple[str, ...],
     queued: bool,
 ) -> None:
-    """A token of a process is done: it goes on.
+    """Complete a token of a process: it goes on.
 
     NODE is the node with the active token; where there are several, --token names one.
     """
@@ -72,8 +72,8 @@ def complete(
 
 def _completed(told: dict[str, Any]) -> None:
     click.echo(f"token {told['token']} is complete; run {told['run']} is {told['state']}")
-    for each in told.get("unknown_arcs") or ():
-        click.echo(f"no arc {each} leaves there: the token ended", err=True)
+    for arc in told.get("unknown_arcs") or ():
+        click.echo(f"no arc {arc} leaves there: the token ended", err=True)
 
 
 @command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
@@ -129,7 +129,7 @@ def environment(
     of_set: str | None,
     index: int | None,
 ) -> None:
-    """The attributes of a process, or of a token.
+    """Show the attributes of a process, or of a token.
 
     With NAME=VALUE, sets one; those of a token lie over those of its process.
 
