@@ -70,7 +70,7 @@ def runs(session: Session, state: str | None, kind: str | None, name: str | None
 def show(
     session: Session, run: int, as_xml: bool, as_dot: bool, svg: BinaryIO | None, at: int | None
 ) -> None:
-    """Show one run: its steps, transitions, context, errors; its graph."""
+    """Show one run: steps, transitions, context, errors, graph."""
     if as_xml + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --dot and --svg exclude each other")
     if as_xml:
