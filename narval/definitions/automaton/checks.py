@@ -109,7 +109,7 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _cycles(states: Iterable[State]) -> Iterator[list[State]]:
-    """One cycle for each edge that leads back in a walk, depth first; the walk has a stack of its own."""
+    """The cycles, one for each edge that leads back in a walk depth first, which has a stack of its own."""
     done: set[str] = set()
     for root in states:
         if root.name in done:

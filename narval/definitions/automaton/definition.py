@@ -126,7 +126,7 @@ class Automaton(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def times(self) -> tuple[Time, ...]:
-        """All its dates."""
+        """The dates of all states."""
         return tuple(time for state in self.states.values() for time in state.after)
 
     @property

@@ -16,7 +16,7 @@ from narval.engines import commands
 from narval.engines.events import Failure, Matched, Returned
 from narval.memory.elements import changes
 from narval.memory.elements.error_element import read_error
-from narval.memory.retention import portion_of
+from narval.memory.retention import next_chunk
 from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
 
@@ -81,7 +81,7 @@ def _let_go(turn: Turn, run: Run, eids: tuple[int, ...]) -> None:
 
 def _key(turn: Turn, run: Run, command: commands.RecordUnique) -> None:
     key = (command.name, command.expression, command.value)
-    if key not in turn.memory.keys:
+    if key not in turn.memory.unique_values:
         turn.fact(changes.Keyed(*key))
 
 
@@ -200,7 +200,7 @@ def _forget_run(turn: Turn, deed: ForgetRun) -> None:
     room, goes_too = FORGOTTEN_AT_ONCE, partial(agent.is_over_within, deed.run)
     while room > 0:
         run = agent.innermost(deed.run)
-        going, staying, last = portion_of(agent.memory, run, goes_too, room)
+        going, staying, last = next_chunk(agent.memory, run, goes_too, room)
         if not turn.lent().isdisjoint(going):
             turn.later(turn.at + IN_USE, deed)
             return

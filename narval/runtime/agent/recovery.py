@@ -33,7 +33,7 @@ def restore(agent: AgentState, store: Store) -> None:
         memory.contexts.join(run, [eid for _, eid in held])
     for definition, place, slot, eid in store.marks():
         memory.marks.setdefault((definition, place, slot), set()).add(eid)
-    memory.keys.update(store.keys())
+    memory.unique_values.update(store.keys())
     memory.next_eid = max(memory.next_eid, int(store.meta.get("next_eid", "1")))
     agent.sequence = int(store.meta.get("sequence", "0"))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -113,7 +114,11 @@ class Turn:
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """Whether an element fits."""
-        return self.memory.fits(element, bound)
+        return bound.test(self.memory.tree(element))
+
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+        """The moment when an element that fits was added, or the first of those that it replaced (N38)."""
+        return self.memory.fits_since(eid, bound, scope, known)
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds."""
@@ -130,7 +135,7 @@ class Turn:
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """Whether a unique output gave this value before."""
-        return (name, expression, value) in self.memory.keys
+        return (name, expression, value) in self.memory.unique_values
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """Whether these files are there now, and none that is needed is newer (A9)."""
@@ -240,7 +245,7 @@ class Turn:
             return False
         if watch.or_outdated and event.eid in self.memory.outdated:
             return True
-        return any(self.memory.may_take(event.eid, scope) for scope in watch.scopes)
+        return any(self.memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Keep what one advance decided, and let its remaining commands take effect."""

@@ -31,7 +31,7 @@ _numbers = itertools.count(1)
 
 
 class Lease:
-    """For as long as somebody has it, the modules of one package can be imported by each other."""
+    """Keeps the modules of one package importable by each other for as long as it is referred to."""
 
     __slots__ = ("__weakref__",)
 
@@ -40,9 +40,9 @@ class Lease:
 
 
 class Module(msgspec.Struct, frozen=True):
-    """A module as it was imported, and what it declares; `source` is the version that did.
+    """A module as it was imported, and the definitions `found` in it; `source` is the version that imported.
 
-    Who may yet call its functions keeps the `lease` as well.
+    `lease` is kept as well by all that may yet call its functions.
     """
 
     source: Source
@@ -53,7 +53,7 @@ class Module(msgspec.Struct, frozen=True):
     @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
         """Its Python functions and classes, by `key_of` them."""
-        return {key_of(each): getattr(self.module, each.function) for each in self.found}
+        return {key_of(declared): getattr(self.module, declared.function) for declared in self.found}
 
 
 def key_of(definition: Definition) -> str:
@@ -62,17 +62,17 @@ def key_of(definition: Definition) -> str:
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What came of importing modules: those that could be, by stem, and why a version could not."""
+    """Modules that could be imported, by stem, and the faults of versions that could not."""
 
     modules: Mapping[str, Module] = {}
     faults: Mapping[str, tuple[Fault, ...]] = {}
 
 
-Versions = Callable[[str], Iterator[Source] | None]
+ModuleVersions = Callable[[str], Iterator[Source] | None]
 """The versions of the module of a stem, the one to try first in front; None when there is no such module."""
 
 
-def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -> Imported:
+def import_modules(stems: Sequence[str], versions: ModuleVersions, folder: str = "") -> Imported:
     """Import modules by stem; a module imports others of the package as its siblings.
 
     `folder` is put before a source's path to make its file name, which tracebacks show.
@@ -90,17 +90,17 @@ def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -
 def _without_doubles(
     modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
 ) -> Mapping[str, Module]:
-    """Processes know code by its own name alone: one that two modules give stays with the first of them."""
+    """Leave a key that several modules give to the first of them: some code is known by its bare name."""
     first: dict[str, str] = {}
     kept = {}
     for stem in sorted(modules):
         module = modules[stem]
-        doubles = [each for each in module.found if first.setdefault(key_of(each), stem) != stem]
-        for each in doubles:
-            other = modules[first[key_of(each)]].source.path
-            message = f"expected a new name, found the {each.kind} {each.name!r} of {other} again"
-            faults[stem] = (*faults.get(stem, ()), module.source.fault(message, each.line, 1))
-        found = tuple(each for each in module.found if each not in doubles)
+        doubles = [declared for declared in module.found if first.setdefault(key_of(declared), stem) != stem]
+        for double in doubles:
+            other = modules[first[key_of(double)]].source.path
+            message = f"expected a new name, found the {double.kind} {double.name!r} of {other} again"
+            faults[stem] = (*faults.get(stem, ()), module.source.fault(message, double.line, 1))
+        found = tuple(declared for declared in module.found if declared not in doubles)
         kept[stem] = msgspec.structs.replace(module, found=found) if doubles else module
     return kept
 
@@ -108,7 +108,7 @@ def _without_doubles(
 class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """A package whose modules are texts."""
 
-    def __init__(self, name: str, versions: Versions, folder: str) -> None:
+    def __init__(self, name: str, versions: ModuleVersions, folder: str) -> None:
         self._name, self._versions, self._folder = name, versions, folder
         self.found: dict[str, tuple[Source, ModuleType, tuple[ModuleDefinition, ...]]] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
@@ -190,7 +190,7 @@ def _drop(package: str) -> None:
 
 
 def _fault(error: BaseException, file: str, source: Source) -> Fault:
-    """Why a module could not be imported, and where in its own file."""
+    """The fault of a module that could not be imported, at the place in its own file."""
     if isinstance(error, SyntaxError) and error.filename == file:
         line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
         return source.fault(f"not Python: {error.msg}", line, column)
@@ -200,8 +200,8 @@ def _fault(error: BaseException, file: str, source: Source) -> Fault:
             "the module ends the program when it is imported (sys.exit); do that in a function, or not at all"
         )
     else:
-        said = "".join(traceback.format_exception_only(error)).strip().splitlines()
-        message = f"the module cannot be imported: {said[-1] if said else type(error).__name__}"
+        lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+        message = f"the module cannot be imported: {lines[-1] if lines else type(error).__name__}"
     return source.fault(message, line, column)
 
 
