@@ -58,17 +58,17 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
         name = await _load(daemon, file)
         daemon.host.executor.programs.redirect(file.absolute().parent, _printing(output))
         run = (await runs.start(daemon, name))["eid"]
-        loop, told, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
+        loop, received, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
 
         def end(number: int) -> None:
-            told.append(number)
-            if len(told) == 1:
+            received.append(number)
+            if len(received) == 1:
                 cancelling.append(loop.create_task(runs.cancel(daemon, run, "interrupted")))
 
         for number in _ENDING:
             loop.add_signal_handler(number, end, number)
         await runs.wait(daemon, run)
-        return await runs.show(daemon, run), bool(told)
+        return await runs.show(daemon, run), bool(received)
     finally:
         await daemon.close()
 

@@ -94,8 +94,8 @@ def _start_each(
     given: dict[str, Any],
 ) -> None:
     with connect(session.home) as connection, naming(files, documents):
-        begun = connection.ask("start", name=name, elements=documents, each=True, **given)
-    session.give(begun, lambda told: click.echo("\n".join(map(str, told["runs"]))))
+        started = connection.ask("start", name=name, elements=documents, each=True, **given)
+    session.give(started, lambda answer: click.echo("\n".join(map(str, answer["runs"]))))
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def simulate(
     for number, scenario in enumerate(scenarios):
         if number and not session.as_json:
             click.echo()
-        report = _play(here, scenario, told=not session.as_json, brief=brief)
+        report = _play(here, scenario, shown=not session.as_json, brief=brief)
         reports.append(report.pop("plain"))
         well = well and report["well"]
     if session.as_json:
@@ -131,7 +131,7 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"
 
 
-def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -> dict[str, Any]:
+def _play(here: SimulatedHome, scenario: Scenario, *, shown: bool, brief: bool) -> dict[str, Any]:
     """Play a scenario, and write its story as it goes on."""
     import asyncio
 
@@ -140,15 +140,15 @@ def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -
 
     start = start_of(here, scenario)
     story = StoryWriter(here.zone)
-    if told:
+    if shown:
         click.echo(heading(scenario, start, here.zone))
 
     def tell(lines: list[Line]) -> None:
-        if told and not brief:
+        if shown and not brief:
             _write(story.write(lines))
 
     report = asyncio.run(play_scenario(here, scenario, start, tell))
-    if told:
+    if shown:
         _write(ending(report))
     return {"plain": json_form(report), "well": report.well}
 

@@ -113,8 +113,8 @@ def _ended(line: Line) -> StyledLine:
 
 def _forgot(line: Line) -> StyledLine:
     runs, elements = counted(line["runs"], "run"), counted(line["elements"], "element")
-    told = [text for text, number in ((runs, line["runs"]), (elements, line["elements"])) if number]
-    return f"{' and '.join(told)} forgotten", "bright_black"
+    forgotten = [text for text, number in ((runs, line["runs"]), (elements, line["elements"])) if number]
+    return f"{' and '.join(forgotten)} forgotten", "bright_black"
 
 
 SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
@@ -133,8 +133,8 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
 
 def heading(scenario: Scenario, start: float, zone: tzinfo | None) -> str:
     """The heading of a story: scenario, memory, moment."""
-    told = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {shown(start, zone)}"
-    return f"{told}: {clean(scenario.description)}" if scenario.description else told
+    begun = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {shown(start, zone)}"
+    return f"{begun}: {clean(scenario.description)}" if scenario.description else begun
 
 
 def ending(report: SimulationReport) -> Iterator[StyledLine]:
