@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from narval.memory.patterns.pattern import Condition
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The elements to look at first (table 2.7): those that fit one of `alternatives` are nearer (N15)."""
+    """The elements to look at first (table 2.7): those that fit one of `alternatives` are nearer (N15).
 
-    origin: Literal["memory", "plan"]
+    With `of_run` they are those in the context of the run itself, else those in memory.
+    """
+
+    of_run: bool
     alternatives: tuple[Condition, ...]
 
 
 class TransitionCondition(msgspec.Struct, frozen=True):
-    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once."""
+    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once.
+
+    `lasting`: it must have fitted, itself or the elements it replaced, for so many seconds (N38).
+    """
 
     condition: Condition
     use: bool = False
+    lasting: float | None = None

@@ -18,6 +18,7 @@ import msgspec
 
 from narval.engines.commands import Command, Watch
 from narval.engines.events import Event, Resume, Reusable
+from narval.engines.graph import Graph
 from narval.engines.run_state import RunState
 from narval.engines.view import View
 from narval.errors import RequestError
@@ -30,7 +31,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing a run waits for: `what` is one of condition, time, call, try, input, join, signal,
     person.
 
-    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`.
+    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
+    for how many seconds an element must fit each of them (N38), where there is one that must.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     scopes: tuple[MarkScope | None, ...] = ()
     calls: tuple[str, ...] = ()
     until: float | None = None
+    lasting: tuple[float | None, ...] = ()
 
 
 Lookup = Callable[[int], Element | None]
@@ -96,7 +99,13 @@ class Engine(Protocol):
         """What the run waits for now; `watches` are those it has set."""
 
     def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
-        """The parts of the run with their states, as surfaces show them: each has an `id`."""
+        """The parts of the run with their states, as surfaces show them: each has an `id`.
+
+        What waits for a moment may say `until`.
+        """
+
+    def graph(self, definition: Any, state: Any, /) -> Graph:
+        """The run as nodes and edges, for drawing."""
 
     def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
         """Why a part is in the state it is in, for people; None when there is none of that id.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -114,6 +115,10 @@ class Turn:
     def fits(self, element: Element, bound: Bound) -> bool:
         """Whether an element fits."""
         return bound.test(self.memory.tree(element))
+
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+        """The moment when an element that fits was added, or the first of those that it replaced (N38)."""
+        return self.memory.fits_since(eid, bound, scope, known)
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds."""
