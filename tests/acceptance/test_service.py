@@ -50,7 +50,7 @@ def begun(narval: Narval, **environ: str) -> subprocess.Popen[bytes]:
     status = os.fstat(log.fileno())
     kept["JOURNAL_STREAM"] = f"{status.st_dev}:{status.st_ino}"
     with log:
-        return subprocess.Popen(narval._line("run"), stdout=subprocess.PIPE, stderr=log, env=kept)
+        return subprocess.Popen(narval.line("run"), stdout=subprocess.PIPE, stderr=log, env=kept)
 
 
 def messages(heard: socket.socket) -> Iterator[str]:
@@ -78,7 +78,7 @@ def test_a_loop_that_hangs_is_not_alive(narval: Narval, heard: socket.socket) ->
     said = messages(heard)
     words = {next(said).partition("\n")[0] for _ in range(3)}
     assert words == {"READY=1", "WATCHDOG=1"}
-    asking = subprocess.Popen(narval._line("start", "w.hang"), stdout=subprocess.DEVNULL)
+    asking = subprocess.Popen(narval.line("start", "w.hang"), stdout=subprocess.DEVNULL)
     while not (narval.home / "modules" / "hanging").exists():
         time.sleep(0.01)
     heard.setblocking(False)
