@@ -81,14 +81,17 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def surroundings(
-        self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()
+        self,
+        context: Context | None,
+        nearby: tuple[tuple[int, ...], ...],
+        arguments: tuple[Element, ...] = (),
     ) -> CandidateSearch:
         """Where a step or transition looks for elements, nearest first."""
         bindings = None
         if context is not None:
             names = frozenset[str]().union(*(each.variables for each in context.alternatives))
             bindings = self.bindings(names)
-        return CandidateSearch(self.view, self.state.eid, near, arguments, context, bindings)
+        return CandidateSearch(self.view, self.state.eid, nearby, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
         """What the in-steps of a transition produced, oldest first; errors too where the link takes them."""

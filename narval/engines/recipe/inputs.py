@@ -21,10 +21,10 @@ def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> Mark
 
 def around(decision: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
     """Where the step looks for its inputs: the ranks of N15."""
-    return decision.surroundings(step.context, _near(decision, step), arguments)
+    return decision.surroundings(step.context, _nearby(decision, step), arguments)
 
 
-def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
+def _nearby(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
     """What the transition that led to the step took, and what its in-steps produced."""
     via = decision.definition.transitions.get(decision.state.steps[step.id].via)
     if via is None:
@@ -52,18 +52,18 @@ class InputSearch:
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
         if self.step.context is None and not self._arguments and not self.decision.state.again:
-            at_hand = self.at_hand(without)
-            if at_hand is not None:
-                return Assignment(at_hand)
-        return self.searched(without)
+            from_predecessors = self.from_predecessors(without)
+            if from_predecessors is not None:
+                return Assignment(from_predecessors)
+        return self.by_rank(without)
 
-    def at_hand(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+    def from_predecessors(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
         """What is nearest to each input, where that is what the transition took or its in-steps produced.
 
         None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
         wants. Most steps take what the one before them made.
         """
-        near, among = _near(self.decision, self.step), self.decision.view.among
+        nearby, among = _nearby(self.decision, self.step), self.decision.view.among
         given: dict[str, tuple[int, ...]] = {}
         for each in self.inputs:
             if each is without:
@@ -71,7 +71,7 @@ class InputSearch:
             if each.list:
                 return None
             bound, scope = self._bound(each), self.scope(each) if each.use else None
-            for eids in near:
+            for eids in nearby:
                 if eids and (found := next(among(eids, bound, scope), None)) is not None:
                     break
             else:
@@ -81,7 +81,7 @@ class InputSearch:
             given[each.id] = (found,)
         return given
 
-    def searched(self, without: Input | None) -> Assignment:
+    def by_rank(self, without: Input | None) -> Assignment:
         """What each input gets of all there is, by rank."""
         ranks, slots = around(self.decision, self.step, self._arguments).ranks, []
         for each in self.inputs:
@@ -90,7 +90,7 @@ class InputSearch:
                 slots.append(Slot(each.id, ranks(self._bound(each), scope, again), each.optional, each.list))
         return assign(slots)
 
-    def settle(self, assigned: Assignment) -> Inputs:
+    def commit_inputs(self, assigned: Assignment) -> Inputs:
         """What was assigned is taken; arguments among it enter memory."""
         settled, given = [], assigned.given
         for each in self.inputs:

@@ -84,46 +84,46 @@ def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, targe
     if not prototype.inputs:
         _call(decision, step, source=source)
         return
-    taking = InputSearch(decision, step, prototype)
-    assigned = taking.assign()
+    search = InputSearch(decision, step, prototype)
+    assigned = search.assign()
     if assigned.missing:
-        _missing(decision, step, taking, assigned.missing)
+        _missing(decision, step, search, assigned.missing)
         return
-    inputs = taking.settle(assigned)
-    reserved = taking.outdated_by(inputs)
+    inputs = search.commit_inputs(assigned)
+    reserved = search.outdated_by(inputs)
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
 def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
     """One call for each selected element, given to the one input it fits; the others are shared (N19)."""
-    taking = InputSearch(decision, step, prototype)
+    search = InputSearch(decision, step, prototype)
     found = _selected(decision, selected)
-    slot, fault = _one_input(decision, taking, found)
+    slot, fault = _one_input(decision, search, found)
     if fault:
         fail(decision, step, "foreach-misfit", fault)
         return
     if slot is None:
         slot = _likely_input(prototype, selected)
     if slot is not None:
-        taking.restrict(slot, selected)
-    eids = taking.may_take(slot, found) if slot is not None else ()
+        search.restrict(slot, selected)
+    eids = search.may_take(slot, found) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
         decision.change(StepRunning(step.id))
         finish(decision, step)
         return
-    assigned = taking.assign(without=slot)
+    assigned = search.assign(without=slot)
     missing = assigned.missing if eids else (slot.id, *assigned.missing)
     if missing:
-        _missing(decision, step, taking, missing)
+        _missing(decision, step, search, missing)
         return
-    shared = taking.settle(assigned)
+    shared = search.commit_inputs(assigned)
     each = Each(
         input=slot.id,
         use=slot.use,
         outdates=slot.outdates,
         shared=shared,
         listed=prototype.lists,
-        reserved=taking.outdated_by(shared),
+        reserved=search.outdated_by(shared),
     )
     decision.change(StepRunning(step.id, each=each, later=eids))
     call_more(decision, step)
@@ -247,15 +247,15 @@ def finish(decision: RecipeDecision, step: Step) -> None:
 # --- what it is called with -----------------------------------------------------------------------------
 
 
-def _missing(decision: RecipeDecision, step: Step, taking: InputSearch, slots: tuple[str, ...]) -> None:
+def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: tuple[str, ...]) -> None:
     """Mandatory inputs are empty: wait where only a reservation is in the way (N18), else fail (N17)."""
-    lacking = tuple(each for each in taking.inputs if each.id in slots)
-    if taking.only_reserved(lacking):
+    lacking = tuple(each for each in search.inputs if each.id in slots)
+    if search.only_reserved(lacking):
         watch = decision.identifier()
         decision.change(StepHeldBack(step.id, watch))
-        decision.command(taking.watch(watch))
+        decision.command(search.watch(watch))
     else:
-        why = "; ".join(taking.lack(each) for each in lacking)
+        why = "; ".join(search.lack(each) for each in lacking)
         fail(decision, step, "input-missing", why, input=" ".join(each.id for each in lacking))
 
 
@@ -265,7 +265,7 @@ def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
 
 
 def _one_input(
-    decision: RecipeDecision, taking: InputSearch, found: tuple[int, ...]
+    decision: RecipeDecision, search: InputSearch, found: tuple[int, ...]
 ) -> tuple[Input | None, str]:
     """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
     chosen: Input | None = None
@@ -273,7 +273,7 @@ def _one_input(
         element = decision.view.element(eid)
         if element is None:
             continue
-        fitting = taking.fitting(element)
+        fitting = search.fitting(element)
         if len(fitting) != 1:
             names = ", ".join(each.id for each in fitting) or "none"
             what = f"element {eid} ({element.name}) of foreach"

@@ -112,7 +112,7 @@ class AgentState:
         """What lasts is over when it would have been; dates may be others, if the clock was set back."""
         for run in self.active.values():
             for wake, command in run.wakes.items():
-                if not command.dated:
+                if not command.calendar:
                     run.wakes[wake] = replace(command, at=command.at + by)
         self.timers.shift(by, self._lasts)
         if self.idle is not None:
@@ -123,7 +123,7 @@ class AgentState:
     def work_dates_out_anew(self) -> None:
         """Whoever waits for a date is told early: the clock was set back, or the zone is another."""
         for run in self.active.values():
-            for wake in [wake for wake, command in run.wakes.items() if command.dated]:
+            for wake in [wake for wake, command in run.wakes.items() if command.calendar]:
                 del run.wakes[wake]
                 self.timers.discard((run.eid, wake))
                 self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
@@ -132,7 +132,7 @@ class AgentState:
         """Whether a moment is the end of a length of time, and not a date."""
         run = self.active.get(key[0])
         command = run.wakes.get(key[1]) if run is not None else None
-        return command is None or not command.dated
+        return command is None or not command.calendar
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one.
@@ -282,7 +282,7 @@ class AgentState:
             for _, eids in call.inputs
             for eid in eids
         }
-        return lent.union(*(wake.lent for run in self.active.values() for wake in run.wakes.values()))
+        return lent.union(*(wake.keeps for run in self.active.values() for wake in run.wakes.values()))
 
     def awaited(self, run: Run) -> bool:
         """Whether somebody waits for the run: a top-level run belongs to itself."""
