@@ -25,6 +25,8 @@ class Kind(NamedTuple):
 
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
     itself. `suffixes` and `roots` are those of its files; a kind without suffixes is found in modules (N30).
+    With `nests_current` its runs nest the current version of one another, named without its group if need be
+    (section 9).
     """
 
     definitions: str
@@ -32,6 +34,7 @@ class Kind(NamedTuple):
     run: str = ""
     suffixes: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
+    nests_current: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -61,9 +64,13 @@ KINDS: dict[str, Kind] = {
         run="process",
         suffixes=(".xml",),
         roots=("process-definition", f"{{{PROCESS}}}process-definition"),
+        nests_current=True,
     ),
 }
 """The kinds by name."""
+
+NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
+"""The kinds whose nested runs are of the current version."""
 
 EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""

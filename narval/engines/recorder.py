@@ -38,7 +38,7 @@ class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
 
     def command(self, command: Command) -> None:
         """A wish: an inner one takes effect at once."""
-        self.view.take(command)
+        self.view.apply(command)
         self.commands.append(command)
 
     def ask(self, command: Outer) -> None:

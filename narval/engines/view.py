@@ -77,5 +77,5 @@ class View(Protocol):
         again. Raises ActionError where there is no such function, where it raises, or takes too long.
         """
 
-    def take(self, command: Command) -> None:
-        """For the recorder alone: an inner command takes effect."""
+    def apply(self, command: Command) -> None:
+        """For the recorder alone: let an inner command take effect."""

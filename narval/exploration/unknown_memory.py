@@ -207,7 +207,7 @@ class AnyMemory:
         """What the user's code would say is not known: a process that asks cannot be explored."""
         raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
-    def take(self, command: Command) -> None:
+    def apply(self, command: Command) -> None:
         """What a command does to the answers."""
         if isinstance(command, commands.Add):
             self.next_eid = max(self.next_eid, command.element.eid + 1)

@@ -420,7 +420,7 @@ class Dialogue:
     def schema_fault(self, xml: bytes) -> str | None:
         return self.refusals.get(xml)
 
-    def take(self, command: Command) -> None:
+    def apply(self, command: Command) -> None:
         for fact in _FACTS.get(type(command), lambda run, command: ())(self._run, command):
             self.memory.apply(fact)
         if isinstance(command, commands.Reserve):

@@ -34,7 +34,7 @@ def try_again(plan: RecipeDecision, step: Step, identifier: str, problem: Failur
     until = plan.event.at + wait(step.backoff, call.tries, plan.event.id)
     # lines for people stand in the journal with the event; a state may hold thousands of such calls
     plan.change(TryErred(identifier, until, replace(problem, detail=""), asked))
-    plan.command(commands.SetTimer(identifier, until, lent=call.inputs))
+    plan.command(commands.SetTimer(identifier, until, keeps=call.inputs))
     return True
 
 

@@ -1,0 +1,141 @@
+"""What engines read while they decide: memory, the library, the run that is advanced, the surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from narval.engines.commands import Call, Command, Watch
+from narval.engines.events import Caller, Event, Plain
+from narval.errors import ActionError
+from narval.memory.elements.changes import MarkScope
+from narval.memory.patterns.pattern import Bound
+from narval.runtime.agent.effects import AT_ONCE
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.transaction import Transaction
+from narval.runtime.home.schemas import Schemas
+
+Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
+"""Answers what an engine asks the user's code while it decides: the run, the function, its arguments, now."""
+
+IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
+"""True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
+
+
+def _never(directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    return False
+
+
+class Surroundings:
+    """What a decision may depend on beside memory: schemas, the files of programs, the user's code."""
+
+    def __init__(
+        self, schemas: Schemas, *, ask: Ask | None = None, is_up_to_date: IsUpToDate = _never
+    ) -> None:
+        self.schemas = schemas
+        self.ask = ask
+        self.is_up_to_date = is_up_to_date
+
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Check elements by other schemas from now on."""
+        self.schemas = schemas
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """Why the schema of the element's name refuses it, or None (N7)."""
+        return self.schemas.refusal(xml)
+
+
+class TurnView:
+    """The engines' `View` within a turn; `advance` has an engine decide."""
+
+    def __init__(self, transaction: Transaction, surroundings: Surroundings) -> None:
+        self._transaction, self._agent = transaction, transaction.agent
+        memory = self._memory = self._agent.memory
+        # Bound here, for engines call them often: a query costs no call but its own.
+        self.element, self.fits = memory.element, memory.fits
+        self.matching, self.among = memory.matching, memory.among
+        self._surroundings = surroundings
+        self._run: Run | None = None
+
+    def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
+        """What follows from an event: changes and commands. Raises what the engine raises."""
+        self._run = run
+        try:
+            return run.engine.advance(run.definition, run.state, event, self)
+        finally:
+            self._run = None
+
+    def apply(self, command: Command) -> None:
+        """Let an inner command take effect; one that no decision of this advance reads has to wait."""
+        effect = AT_ONCE.get(type(command))
+        if effect is not None and self._run is not None:
+            effect(self._transaction, self._run, command)
+
+    # --- memory -----------------------------------------------------------------------------------------
+
+    @property
+    def next_eid(self) -> int:
+        """The eid the next element will have."""
+        return self._memory.next_eid
+
+    def context(self, run: int) -> Iterable[int]:
+        """The eids a run holds."""
+        return self._memory.contexts.of(run)
+
+    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
+        """True if some element would fit if it were not reserved."""
+        return self._memory.reserved_for(bound, scope)
+
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
+        """True if a unique output gave this value before."""
+        return (name, expression, value) in self._memory.keys
+
+    # --- runs and definitions ---------------------------------------------------------------------------
+
+    def caller(self, run: int) -> Caller | None:
+        """The caller of a run."""
+        known = self._agent.runs.get(run)
+        return known.caller if known is not None else None
+
+    def definition(self, kind: str, name: str) -> Any:
+        """The definition of that kind and name, in the version that counts for the run that asks."""
+        return self._agent.lookup.definition(self._run, kind, name)
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """The listeners to every run, and the bits of the events they listen to."""
+        return self._agent.lookup.listeners(self._run)
+
+    def asked(self, call: str) -> Call | None:
+        """A call that the run has under way."""
+        return self._run.calls.get(call) if self._run is not None else None
+
+    def active_watch(self, watch: str) -> Watch | None:
+        """A watch that the run has set."""
+        return self._run.watches.get(watch) if self._run is not None else None
+
+    # --- the surroundings -------------------------------------------------------------------------------
+
+    @property
+    def zone(self) -> str:
+        """The name of the zone whose calendar the home keeps."""
+        return self._agent.clockwork.zone
+
+    @property
+    def since(self) -> float:
+        """The moment from which the agent has been at work without a break."""
+        return self._agent.clockwork.since
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """Why the schema of the element's name refuses it, or None (N7)."""
+        return self._surroundings.schema_fault(xml)
+
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9)."""
+        return self._surroundings.is_up_to_date(directory, creates, needs)
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """The answer of the user's code. Raises ActionError."""
+        if self._run is None or self._surroundings.ask is None:
+            raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
+        return self._surroundings.ask(self._run, function, arguments, self._transaction.at)
