@@ -167,13 +167,13 @@ def with_the_turn(waiting: int, elements: int) -> dict[str, Any]:
                 runs = agent.start_each(f"w.{kind}", [f"<want {fields.format(*wants[n])}/>" for n in some])
                 number_of.update(zip(runs, some, strict=True))
                 agent.until_idle()
-        setup, active, turns = now() - began, agent.daemon.agent.active, agent.daemon.loop.turns
+        setup, active, turns = now() - began, agent.daemon.agent.active, agent.daemon.host.loop.turns
         assert len(active) == waiting
         eids, began = [], now()
         for each in arriving(elements):
             eids.append(agent.add(flat(*each)))
             agent.until_idle()
-        seconds, turns = now() - began, agent.daemon.loop.turns - turns
+        seconds, turns = now() - began, agent.daemon.host.loop.turns - turns
         place = {eid: number for number, eid in enumerate(eids)}
         for run, number in number_of.items():
             if run not in active:

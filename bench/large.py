@@ -62,7 +62,9 @@ def fill(folder: Path, count: int) -> None:
                 turn.add(mail(number), origin)
 
         for first in range(0, count, AT_ONCE):
-            agent._runner.run(agent.daemon.submit(partial(enter, range(first, min(count, first + AT_ONCE)))))
+            agent.runner.run(
+                agent.daemon.host.submit(partial(enter, range(first, min(count, first + AT_ONCE))))
+            )
 
 
 def each(tries: int, work: Callable[[int], object]) -> float:
@@ -98,14 +100,14 @@ def measure(folder: Path, count: int, marks: int) -> dict[str, Any]:
         used = tuple(range(first + 1, first + marks))
         for at in range(0, len(used), AT_ONCE):
             some = Used(scope, used[at : at + AT_ONCE])
-            agent._runner.run(agent.daemon.submit(lambda turn, some=some: turn.change(some)))
+            agent.runner.run(agent.daemon.host.submit(lambda turn, some=some: turn.change(some)))
 
         def assign(_: int) -> None:
             agent.start("w.one")
             agent.until_idle()
 
         told["assign_us"] = each(TRIES, assign)
-        taken = agent.daemon.loaded.functions["w.take"].__globals__["taken"]
+        taken = agent.daemon.files.loaded.functions["w.take"].__globals__["taken"]
         assert taken == [first, *range(first + marks, first + marks + TRIES)], taken[:5]
         for attribute in ATTRIBUTES:
             assert agent.memory(f"email[@{attribute}='nothing of the kind']") == []

@@ -103,7 +103,7 @@ def store() -> dict[str, Any]:
 
             began = now()
             for first in range(0, DUE, 1000):
-                agent._runner.run(daemon.submit(partial(arm, range(first, first + 1000))))
+                agent.runner.run(daemon.host.submit(partial(arm, range(first, first + 1000))))
             register = us(now() - began, DUE)
             assert len(daemon.agent.moments) == DUE
             agent.until_idle()

@@ -31,14 +31,14 @@ def measure(runs: int, nodes: int, where: str, folder: Path) -> tuple[float, dic
         if where == "memory":
             agent.load(made / "recipes/w.xml")
         agent.until_idle()
-        turns = agent.daemon.loop.turns
+        turns = agent.daemon.host.loop.turns
         began = now()
         started = agent.start_each("w.line", ["<x/>"] * runs)
         agent.until_idle()
         seconds = now() - began
         states = {each["eid"]: each["state"] for each in agent.runs()}
         assert [states[run] for run in started] == ["completed"] * runs
-        return seconds, {"turns": agent.daemon.loop.turns - turns}
+        return seconds, {"turns": agent.daemon.host.loop.turns - turns}
 
 
 def main() -> None:

@@ -58,13 +58,13 @@ def measure(runs: int, steps: int, where: str, what: str, folder: Path) -> tuple
             agent.load(made / "modules/w.py")
             agent.load(made / "recipes/w.xml")
         agent.until_idle()
-        turns, before = agent.daemon.loop.turns, memory_of(field="VmRSS")
+        turns, before = agent.daemon.host.loop.turns, memory_of(field="VmRSS")
         began = now()
         started = agent.start_each("w.line", ["<x n='0'/>"] * runs)
         agent.until_idle()
         seconds = now() - began
         check(agent, started, steps, what)
-        more = {"turns": agent.daemon.loop.turns - turns}
+        more = {"turns": agent.daemon.host.loop.turns - turns}
         more["kept_b_per_step"] = round((memory_of(field="VmRSS") - before) * 2**20 / (runs * steps))
     if where != "memory":
         more["rows_per_step"] = round(journal_rows(made, started) / (runs * steps), 3)
@@ -78,7 +78,7 @@ def check(agent: narval.Agent, started: list[int], steps: int, what: str) -> Non
     if what == "elements":
         assert len(agent.memory(f"x[@n='{steps}']")) == len(started)
         return
-    counted = agent.daemon.loaded.functions["w.step"].__globals__["counted"]
+    counted = agent.daemon.files.loaded.functions["w.step"].__globals__["counted"]
     assert counted["x"] == len(started) * steps
 
 

@@ -26,7 +26,7 @@ class Reference(msgspec.Struct, frozen=True):
     path: str
     line: int
     column: int
-    check: Callable[[Definition], Iterable[Fault]] | None = None
+    check: Check | None = None
     group: str | None = None
     optional: bool = False
 
@@ -77,6 +77,10 @@ class Definition(Protocol):
     @property
     def line(self) -> int:
         """The line it begins on."""
+
+
+Check = Callable[[Definition], Iterable[Fault]]
+"""Finds the faults that a reference has once its target is there."""
 
 
 class Parsed(NamedTuple):

@@ -335,6 +335,18 @@ def _schedule(times: tuple[Time, ...], zone_name: str) -> Schedule:
     return Schedule(times, UTC if zone_name == "UTC" else ZoneInfo(zone_name))
 
 
+FIELDS = {
+    "seconds": (0, 59),
+    "minutes": (0, 59),
+    "hours": (0, 23),
+    "monthdays": (1, 31),
+    "months": (1, 12),
+    "years": (-10000, 10000),
+    "yeardays": (1, 366),
+    "weekdays": (0, 6),
+}
+"""The fields of a date and their bounds (table 2.9); weekday 0 is Monday."""
+
 Ranges = tuple[tuple[int, int], ...]
 """The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
 

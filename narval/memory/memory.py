@@ -164,6 +164,10 @@ class Memory:
                 self.outdated.add(eid)
         self.next_eid = max(self.next_eid, eid + 1)
 
+    def number_from(self, eid: int) -> None:
+        """Give the next element this eid, or a later one."""
+        self.next_eid = max(self.next_eid, eid)
+
     def show_run(self, eid: int, name: str, render: Callable[[int], Element]) -> None:
         """A run begins to be seen as an element; `render` makes it of its eid, when somebody looks."""
         self._rendered[eid] = render

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from narval.definitions.recipe.vocabulary import FIELDS
-from narval.definitions.schedule import Ranges, Time
+from narval.definitions.schedule import FIELDS, Ranges, Time
 from narval.operations.text import shortened
 
 _COLOURS = {

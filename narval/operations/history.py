@@ -1,4 +1,4 @@
-"""The history of a run, as lines (surfaces, "history")."""
+"""The operation `history`: the journal of a run as lines (surfaces, "history")."""
 
 from __future__ import annotations
 
@@ -6,13 +6,29 @@ from typing import Any
 
 from narval.errors import UnreadableError
 from narval.operations.json_forms import moment
+from narval.operations.lookup import find_run
+from narval.operations.registry import operation
+from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
 from narval.runtime.store.store import Store
 
 
+@operation
+async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
+    """The events of a run after a number, in order; `wait` seconds for one if there is none yet."""
+    found = find_run(daemon, run)
+    shown = lines(daemon.store, found.eid, after)
+    while not shown and wait > 0 and found.active:
+        known = found.entries
+        wait = await daemon.host.turned(wait)
+        if found.entries != known or not found.active:
+            shown = lines(daemon.store, found.eid, after)
+    return shown
+
+
 def lines(store: Store, run: int, after: int = 0) -> list[dict[str, Any]]:
-    """What happened in a run behind a number, in order: `{"seq", "at", "run", "what", …}`."""
+    """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`."""
     found = []
     for row in store.journal(run):
         for line in _described(row):
@@ -23,7 +39,7 @@ def lines(store: Store, run: int, after: int = 0) -> list[dict[str, Any]]:
 
 
 def _described(row: JournalRow) -> list[dict[str, Any]]:
-    """An entry as lines; of one that cannot be read, that it was there."""
+    """An entry as lines; for one that cannot be read, a line that says so."""
     try:
         return codec.describe_entry(row.data, row.run, row.seq)
     except UnreadableError as error:

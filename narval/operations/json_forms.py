@@ -1,4 +1,4 @@
-"""The forms of what operations answer: plain data with stable keys (surfaces, "JSON forms")."""
+"""The forms of answers: plain data with stable keys (surfaces, "JSON forms")."""
 
 from __future__ import annotations
 
@@ -26,79 +26,79 @@ def moment(at: float | None, zone: str | None = None) -> str | None:
     return datetime.fromtimestamp(at, UTC).astimezone(there).isoformat(timespec="milliseconds")
 
 
-def fault(each: Fault) -> dict[str, Any]:
-    """One thing wrong in a file."""
-    return {"path": each.path, "line": each.line, "column": each.column, "message": each.message}
+def fault(found: Fault) -> dict[str, Any]:
+    """A fault in a file."""
+    return {"path": found.path, "line": found.line, "column": found.column, "message": found.message}
 
 
-def run(agent: AgentState, each: Run) -> dict[str, Any]:
+def run(agent: AgentState, found: Run) -> dict[str, Any]:
     """A run."""
-    caller = each.caller
+    caller = found.caller
     return {
-        "eid": each.eid,
-        "kind": each.kind,
-        "name": each.name,
-        "state": each.status,
-        "phase": each.phase,
-        "started": moment(each.started),
-        "ended": moment(each.ended),
+        "eid": found.eid,
+        "kind": found.kind,
+        "name": found.name,
+        "state": found.status,
+        "phase": found.phase,
+        "started": moment(found.started),
+        "ended": moment(found.ended),
         "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
-        "definition": each.digest,
-        "error": _error(agent, each),
+        "definition": found.digest,
+        "error": _error(agent, found),
     }
 
 
 def shown(
-    agent: AgentState, each: Run, definition: Any, state: Any, context: Iterable[int]
+    agent: AgentState, found: Run, definition: Any, state: Any, context: Iterable[int]
 ) -> dict[str, Any]:
-    """A run with its parts and what it holds; and from which run it was begun again, or null."""
-    again = each.engine.resumed(state)
+    """A run with its parts, its context, and the run and step that it was begun again from, or None."""
+    again = found.engine.resumed(state)
     return {
-        **run(agent, each),
-        **each.engine.parts(definition, state),
+        **run(agent, found),
+        **found.engine.parts(definition, state),
         "context": list(context),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }
 
 
-def past(agent: AgentState, each: Run, then: RunAt) -> dict[str, Any]:
-    """A run as it was, in the form of `show`; and after which line of its history, and when that was."""
+def past(agent: AgentState, found: Run, then: RunAt) -> dict[str, Any]:
+    """A run after line `seq` of its history, in the form of `show`, with the moment of that line."""
     finish = then.finish or {}
     return {
-        **shown(agent, each, then.definition, then.state, then.context),
-        "state": each.engine.status(then.state),
+        **shown(agent, found, then.definition, then.state, then.context),
+        "state": found.engine.status(then.state),
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),
-        "error": _error(agent, each) if finish.get("error") is not None else None,
+        "error": _error(agent, found) if finish.get("error") is not None else None,
         "seq": then.seq,
         "at": moment(then.at),
     }
 
 
-def _error(agent: AgentState, each: Run) -> dict[str, Any] | None:
-    if each.error is None:
+def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
+    if run.error is None:
         return None
-    element = agent.memory.element(each.error)
+    element = agent.memory.element(run.error)
     if element is None:
-        return {"type": "error", "message": "the error element was forgotten", "step": "", "eid": each.error}
+        return {"type": "error", "message": "the error element was forgotten", "step": "", "eid": run.error}
     kind, message, step = read_error(element)
     origin = element.origin
-    if not step and origin is not None and origin.run == each.eid:
+    if not step and origin is not None and origin.run == run.eid:
         step = origin.step  # an action's own error element does not say which step had called it
-    return {"type": kind, "message": message, "step": step, "eid": each.error}
+    return {"type": kind, "message": message, "step": step, "eid": run.error}
 
 
-def element(agent: AgentState, each: Element) -> dict[str, Any]:
+def element(agent: AgentState, found: Element) -> dict[str, Any]:
     """An element of memory."""
-    origin = each.origin
+    origin = found.origin
     return {
-        "eid": each.eid,
-        "name": each.name,
-        "xml": each.with_eid().decode("utf-8"),
-        "added": moment(each.added),
+        "eid": found.eid,
+        "name": found.name,
+        "xml": found.with_eid().decode("utf-8"),
+        "added": moment(found.added),
         "origin": _origin(origin),
-        "used_by": [_use(scope) for scope in agent.memory.used_by(each.eid)],
-        "outdated": each.eid in agent.memory.outdated,
+        "used_by": [_use(scope) for scope in agent.memory.used_by(found.eid)],
+        "outdated": found.eid in agent.memory.outdated,
     }
 
 
@@ -109,54 +109,58 @@ def _use(scope: MarkScope) -> dict[str, str]:
     return {"definition": definition, "step": place, "input": slot}
 
 
-def deed(agent: AgentState, run: int, identifier: str, what: Job | None) -> str:
-    """What is to be done at a moment, for people."""
-    if isinstance(what, StartRun):
-        return f"start {what.name} again"
-    if isinstance(what, ForgetRun):
-        return f"forget run {what.run}"
+def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
+    """A timer: its moment, and what is done then, for people."""
+    return {"at": moment(at), "what": _job(agent, key[0], job)}
+
+
+def _job(agent: AgentState, run: int, job: Job | None) -> str:
+    if isinstance(job, StartRun):
+        return f"start {job.name} again"
+    if isinstance(job, ForgetRun):
+        return f"forget run {job.run}"
     return f"wake run {run} of {agent.runs[run].name}"
 
 
 def description(by_language: Mapping[str, str]) -> str:
-    """What something does, in English if that is said."""
+    """A description in English if there is one, else in the first language given."""
     return by_language.get("en") or next(iter(by_language.values()), "")
 
 
-def action(each: Action) -> dict[str, Any]:
-    """An action, with what it takes and gives."""
+def action(found: Action) -> dict[str, Any]:
+    """An action with its inputs and outputs."""
     return {
-        "name": each.full_name,
-        "path": each.path,
-        "line": each.line,
-        "runs": each.where,
+        "name": found.full_name,
+        "path": found.path,
+        "line": found.line,
+        "runs": found.where,
         "inputs": [
             {
-                "id": one.id,
-                "match": list(one.match),
-                "use": one.use,
-                "list": one.list,
-                "optional": one.optional,
-                "outdates": one.outdates,
+                "id": slot.id,
+                "match": list(slot.match),
+                "use": slot.use,
+                "list": slot.list,
+                "optional": slot.optional,
+                "outdates": slot.outdates,
             }
-            for one in each.prototype.inputs
+            for slot in found.prototype.inputs
         ],
         "outputs": [
             {
-                "id": one.id,
-                "match": list(one.match),
-                "list": one.list,
-                "optional": one.optional,
-                "unique": one.unique,
+                "id": slot.id,
+                "match": list(slot.match),
+                "list": slot.list,
+                "optional": slot.optional,
+                "unique": slot.unique,
             }
-            for one in each.prototype.outputs
+            for slot in found.prototype.outputs
         ],
-        "description": description(each.descriptions),
+        "description": description(found.descriptions),
     }
 
 
 def _origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step that made an element, or the file that it was dropped in; None when somebody added it."""
+    """The step that made an element, or the file it was dropped in; None for one added from outside."""
     if origin is None:
         return None
     if not origin.run:

@@ -1,4 +1,4 @@
-"""A table whose values are made when they are first asked for: a start pays for those it needs."""
+"""A table whose values are made when they are first asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LazyTable(Mapping[str, T]):
-    """The names, in their order, and to each what `make` makes of it, once."""
+    """A mapping of these names, in their order, to `make(name)`, called once at the first use."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
         self._made: dict[str, T | None] = dict.fromkeys(names)

@@ -1,4 +1,4 @@
-"""What an operation takes: its parameters by name and type, and whether given arguments are such."""
+"""`@operation`: a function that may be asked for by name, with the check of the arguments it is given."""
 
 from __future__ import annotations
 
@@ -6,57 +6,76 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from narval.errors import RequestError
 
-
-class Operation(NamedTuple):
-    """One thing that may be asked: its name, what it does, and its parameters with their types."""
-
-    name: str
-    doc: str
-    parameters: Mapping[str, inspect.Parameter]
-    types: Mapping[str, Any]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
-def described(method: Callable[..., Any]) -> Operation:
-    """The operation that a method does."""
-    parameters = dict(list(inspect.signature(method).parameters.items())[1:])
-    hints = typing.get_type_hints(method)
-    doc = inspect.getdoc(method) or ""
-    return Operation(method.__name__, doc, parameters, {key: hints[key] for key in parameters})
+class Operation(Generic[Parameters, Result]):
+    """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`."""
+
+    def __init__(self, function: Callable[Parameters, Result]) -> None:
+        self._function = function
+        self.name = function.__name__
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return self._function(*arguments, **named)
+
+    @property
+    def doc(self) -> str:
+        """The docstring of the function."""
+        return inspect.getdoc(self._function) or ""
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters by name, without the daemon."""
+        return dict(list(inspect.signature(self._function).parameters.items())[1:])
+
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """The types of the parameters by name."""
+        hints = typing.get_type_hints(self._function)
+        return {name: hints[name] for name in self.parameters}
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Raise RequestError unless these arguments, without the daemon, fit the parameters."""
+        for name in arguments:
+            if name not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise RequestError(f"{self.name} takes no argument {name!r}; it takes {known}")
+        for name, parameter in self.parameters.items():
+            if name not in arguments:
+                if parameter.default is inspect.Parameter.empty:
+                    raise RequestError(f"{self.name} needs the argument {name!r}")
+            elif not _is_a(arguments[name], self.types[name]):
+                wanted = self.types[name]
+                raise RequestError(
+                    f"{self.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
+                )
 
 
-def check(operation: Operation, arguments: Mapping[str, Any]) -> None:
-    """Make sure that an operation takes such arguments. Raises RequestError."""
-    for name in arguments:
-        if name not in operation.parameters:
-            known = ", ".join(operation.parameters) or "none"
-            raise RequestError(f"{operation.name} takes no argument {name!r}; it takes {known}")
-    for name, parameter in operation.parameters.items():
-        if name not in arguments:
-            if parameter.default is inspect.Parameter.empty:
-                raise RequestError(f"{operation.name} needs the argument {name!r}")
-        elif not _is_a(arguments[name], operation.types[name]):
-            wanted = operation.types[name]
-            raise RequestError(
-                f"{operation.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
-            )
+def operation(function: Callable[Parameters, Result]) -> Operation[Parameters, Result]:
+    """Mark a function as an operation; its first parameter is the daemon."""
+    return Operation(function)
 
 
 def _is_a(value: Any, wanted: Any) -> bool:
     if wanted is Any:
         return True
     if typing.get_origin(wanted) in (types.UnionType, typing.Union):
-        return any(_is_a(value, each) for each in typing.get_args(wanted))
+        return any(_is_a(value, choice) for choice in typing.get_args(wanted))
     if typing.get_origin(wanted) is list:
-        (item,) = typing.get_args(wanted)
-        return isinstance(value, list) and all(_is_a(each, item) for each in value)
+        (of_items,) = typing.get_args(wanted)
+        return isinstance(value, list) and all(_is_a(item, of_items) for item in value)
     if typing.get_origin(wanted) is dict:
         of_keys, of_values = typing.get_args(wanted)
         return isinstance(value, dict) and all(
-            _is_a(key, of_keys) and _is_a(each, of_values) for key, each in value.items()
+            _is_a(key, of_keys) and _is_a(item, of_values) for key, item in value.items()
         )
     if wanted is float:
         return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,22 +1,51 @@
-"""Saying something to a run by name: what may be said, and what the run answers."""
+"""The operation `signal`: a name, elements and attributes told to a run, and its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lxml import etree
 
 from narval.engines.commands import Answer
 from narval.engines.events import OutputElement, Plain, Signalled
 from narval.errors import RequestError
+from narval.operations.documents import elements_in
+from narval.operations.lookup import active_run
+from narval.operations.registry import operation
 from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
 
 OWN = frozenset({"name", "run", "eid"})
 """The attributes that a signal's element has by itself."""
 
 
+@operation
+async def signal(
+    daemon: Daemon,
+    run: int,
+    name: str,
+    elements: list[bytes] | None = None,
+    arguments: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Tell a run something under a name, with elements and attributes; its answer, once recorded."""
+    found = active_run(daemon, run)
+    if not (name.strip() and name.isprintable()):
+        raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
+    attributes = attributes_of(arguments or {})
+    outputs = tuple(map(OutputElement, elements_in(elements)))
+    answers: list[Answer] = []
+    await daemon.host.submit(lambda turn: answers.extend(say(turn, found.eid, name, outputs, attributes)))
+    if not answers:
+        raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
+    problem, value = answers[0].problem, answers[0].value
+    if problem is not None:
+        raise RequestError(f"run {run} of {found.name} did not take {name}: {problem.message}")
+    return {"run": run, "signal": name, **(value or {})}
+
+
 def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
-    """What is said besides the name, as attributes of the element it becomes. Raises RequestError."""
+    """The arguments as attributes of the signal's element. Raises RequestError for one it cannot have."""
     root = etree.Element("signal")
     for key, value in arguments.items():
         if key in OWN:

@@ -1,4 +1,7 @@
-"""What a daemon does, since when, and what went wrong of late: it costs what is active, not what is kept."""
+"""The operation `status`: what a daemon does, since when, and which runs failed last.
+
+Its cost grows with the runs that are active, not with those that are kept.
+"""
 
 from __future__ import annotations
 
@@ -12,62 +15,61 @@ from typing import Any
 
 from narval import __version__
 from narval.operations import json_forms
+from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
-"""So many runs that failed, and moments to come, are told."""
+"""The most runs that failed, and moments to come, that are listed."""
 
 
-def status(daemon: Daemon) -> dict[str, Any]:
-    """All of it, as `narval status --json` gives it."""
+@operation
+async def status(daemon: Daemon) -> dict[str, Any]:
+    """The daemon's activity, since when it runs, and the latest failures."""
     agent, alive = daemon.agent, not daemon.record_only
-    counts, calls = daemon.executor.counts, _calls(daemon)
-    due = agent.timers.next()
+    counts, calls = daemon.host.executor.counts, _calls(daemon)
+    due, kinds = agent.timers.next(), _kinds(agent)
     return {
         "home": str(daemon.home.path) if daemon.home is not None else None,
-        "name": daemon.settings.name,
+        "name": daemon.files.settings.name,
         "version": __version__,
         "pid": os.getpid() if alive else None,
         "since": json_forms.moment(daemon.since) if alive else None,
-        "uptime": round(max(0.0, daemon.clock.now() - daemon.since), 3) if alive else None,
+        "uptime": round(max(0.0, daemon.host.loop.clock.now() - daemon.since), 3) if alive else None,
         "state": "running" if alive else "stopped",
-        "runs": {phase: sum(n for (_, each), n in agent.counts.items() if each == phase) for phase in PHASES},
-        "kinds": _kinds(agent),
+        "runs": {phase: sum(counts[phase] for counts in kinds.values()) for phase in PHASES},
+        "kinds": kinds,
         "elements": len(agent.memory),
         "waiting": len(agent.index),
         "waits": _waits(agent),
         "next": json_forms.moment(due) if due is not None else None,
-        "later": [
-            {"at": json_forms.moment(at), "what": json_forms.deed(agent, *key, deed)}
-            for at, key, deed in agent.timers.soonest(SHOWN)
-        ],
+        "later": [json_forms.later(agent, *due) for due in agent.timers.soonest(SHOWN)],
         "calls": calls if alive else [],
         "calls_left": 0 if alive else len(calls),
         "executor": {
             "running": counts.running,
             "queued": counts.queued,
-            "given_up": counts.given_up + daemon.asking.given_up,
+            "given_up": counts.given_up + daemon.questions.given_up,
             "worker_restarts": counts.worker_restarts,
         },
-        "turns": daemon.loop.turns,
+        "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.lately_failed(SHOWN)],
-        "faults": [json_forms.fault(each) for each in daemon.faults],
-        "durability": daemon.settings.durability,
+        "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
+        "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),
         "memory": _resident() if alive else None,
     }
 
 
 def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:
-    """How many runs of each kind are in each phase."""
+    """The number of runs in each phase, by kind."""
     kinds = sorted({kind for (kind, _), number in agent.counts.items() if number})
     return {kind: {phase: agent.counts[kind, phase] for phase in PHASES} for kind in kinds}
 
 
 def _waits(agent: AgentState) -> dict[str, int]:
-    """How many active runs wait for what: for a call to come back, an element, a moment. Some for several."""
+    """The number of active runs that wait for a call, an element, a moment; a run may wait for several."""
     found = {"call": 0, "condition": 0, "time": 0}
     for run in agent.active.values():
         found["call"] += bool(run.calls)
@@ -79,10 +81,10 @@ def _waits(agent: AgentState) -> dict[str, int]:
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
-    progress, since = daemon.executor.progress, daemon.executor.since
+    progress, since = daemon.host.executor.progress, daemon.host.executor.since
     for run in agent.active.values():
         for call in run.calls.values():
-            outside = daemon.performer.outside_id(call.call)
+            outside = daemon.host.dispatcher.outside_id(call.call)
             done, child = progress.get(outside), agent.by_call.get(call.call)
             begun = agent.runs[child].started if child is not None else since.get(outside)
             line = {
@@ -99,19 +101,19 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _store_bytes(daemon: Daemon) -> int | None:
-    """How large the store is; None where it is in memory, or a server has it."""
-    if daemon.home is None or daemon.settings.store:
+    """The size of the store in bytes; None where it is in memory, or a server has it."""
+    if daemon.home is None or daemon.files.settings.store:
         return None
     path = daemon.home.store
     size = 0
-    for each in (path, path.with_name(path.name + "-wal")):
+    for file in (path, path.with_name(path.name + "-wal")):
         with suppress(OSError):
-            size += each.stat().st_size
+            size += file.stat().st_size
     return size
 
 
 def _resident() -> int | None:
-    """The bytes of memory that this program holds; the most it ever held where the system says no more."""
+    """The resident memory of this program in bytes; its peak where the system tells no more."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

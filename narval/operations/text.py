@@ -119,3 +119,8 @@ def zone() -> str:
 def counted(count: int, thing: str, things: str | None = None) -> str:
     """`1 fault`, `3 faults`."""
     return f"{count} {thing if count == 1 else things or thing + 's'}"
+
+
+def article(noun: str) -> str:
+    """The article before a noun: `a process`, `an automaton`."""
+    return "an" if noun[0] in "aeiou" else "a"

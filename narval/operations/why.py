@@ -1,4 +1,4 @@
-"""Why a run waits, and for what: each condition, the nearest element, what fails on it (N11)."""
+"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it."""
 
 from __future__ import annotations
 
@@ -14,63 +14,74 @@ from narval.memory.elements.error_element import read_error
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.operations.json_forms import moment
+from narval.operations.lookup import find_run, state_and_definition
+from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
 
 STUCK = "stuck"
-"""The type of the error of a run of which nothing could go on (N27): its detail tells what could not."""
+"""The type of the error of a run in which nothing could go on (N27); its detail names each transition."""
 LOOKED_AT = 500
-"""The newest elements of the right name that are looked at to find the nearest."""
+"""The number of elements of the right name, newest first, among which the nearest is sought."""
+
+
+@operation
+async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
+    """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
+    found = find_run(daemon, run)
+    state, definition = state_and_definition(daemon, found)
+    return explain(daemon.agent, found, definition, state, id)
 
 
 def explain(
     agent: AgentState, run: Run, definition: Any, state: Any, identifier: str | None
 ) -> dict[str, Any]:
-    """What a run waits for; with an identifier, that part alone, and the reason it did not go on.
+    """The reason and the waits of a run, or of one part of it by its identifier. Raises RequestError.
 
-    What a part does not wait for any more is judged as if it did: that tells why it was not done.
+    A part that waits no more is diagnosed as if it did, which tells why it was not done.
     """
-    waits = list(run.engine.waiting_for(definition, state, run.watches)) if run.active else []
-    judged = list(run.engine.diagnose(definition, state, identifier, agent.memory.element, agent.library.get))
+    engine = run.engine
+    waits = list(engine.waiting_for(definition, state, run.watches)) if run.active else []
+    diagnosed = list(engine.diagnose(definition, state, identifier, agent.memory.element, agent.library.get))
     answer: dict[str, Any] = {"run": run.eid, "state": run.status}
     if identifier is not None:
-        reason = run.engine.explain(definition, state, identifier)
+        reason = engine.explain(definition, state, identifier)
         if reason is None:
-            parts = run.engine.parts(definition, state)
-            known = ", ".join(each["id"] for part in parts.values() for each in part)
+            parts = engine.parts(definition, state)
+            known = ", ".join(row["id"] for rows in parts.values() for row in rows)
             raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {known}")
-        waits = judged or [wait for wait in waits if wait.id == identifier]
+        waits = diagnosed or [wait for wait in waits if wait.id == identifier]
         answer["reason"] = reason
     else:
-        known_by_now = {wait.id for wait in waits}
-        waits += [wait for wait in judged if wait.id not in known_by_now]
-        told = [run.engine.explain(definition, state, None), _again(agent, run)]
-        outcome = _outcome(agent.memory, run, "; ".join(filter(None, told)))
+        already = {wait.id for wait in waits}
+        waits += [wait for wait in diagnosed if wait.id not in already]
+        reasons = [engine.explain(definition, state, None), _restart(agent, run)]
+        outcome = _outcome(agent.memory, run, list(filter(None, reasons)))
         if outcome:
             answer["reason"] = outcome
     answer["waiting"] = [_waiting(agent, run, wait) for wait in waits]
     return answer
 
 
-def _again(agent: AgentState, run: Run) -> str:
-    """When what failed begins again, while that is still to come (N28)."""
+def _restart(agent: AgentState, run: Run) -> str:
+    """The moment when a failed run is started again, or "" if it is not (N28)."""
     if run.phase != "failed":
         return ""
-    for at, _, deed in agent.timers.waiting():
-        if isinstance(deed, StartRun) and (deed.name, deed.attempt) == (run.name, run.attempt + 1):
-            failures = f"{deed.attempt} failures in a row" if deed.attempt > 1 else "a failure"
+    for at, _, job in agent.timers.waiting():
+        if isinstance(job, StartRun) and (job.name, job.attempt) == (run.name, run.attempt + 1):
+            failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
             return f"{run.name} begins again at {moment(at)}, after {failures}"
     return ""
 
 
-def _outcome(memory: Memory, run: Run, told: str | None) -> str:
-    """How a run ended, or is about to: the error of one that failed, and what its engine tells of it."""
+def _outcome(memory: Memory, run: Run, reasons: list[str]) -> str:
+    """The error of a run that failed or is about to, the reasons given, and when it ended."""
     texts = []
     if run.error is not None:
         texts.append(_error(memory, run.error))
-    if told:
-        texts.append(told)
+    texts += reasons
     if not run.active:
         texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
         texts.append(f"it ended at {moment(run.ended)}")
@@ -78,7 +89,7 @@ def _outcome(memory: Memory, run: Run, told: str | None) -> str:
 
 
 def _error(memory: Memory, eid: int) -> str:
-    """An error in one sentence; of a plan that was stuck, each transition that could not fire as well."""
+    """An error in one sentence, and for a run that was stuck, each transition that could not fire."""
     element = memory.element(eid)
     if element is None:
         return f"failed: the error, element {eid}, has been forgotten"
@@ -127,17 +138,17 @@ def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | Non
 
 
 def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-    """What satisfies a condition, nearest first: what the run and its callers hold, then all of memory."""
+    """The elements that satisfy a condition: those the run and its callers hold, then all others."""
     memory = agent.memory
-    each: Run | None = run
-    while each is not None:
-        yield from memory.among(memory.contexts.of(each.eid), bound, scope)
-        each = agent.runs.get(each.caller.run) if each.caller is not None else None
+    holder: Run | None = run
+    while holder is not None:
+        yield from memory.among(memory.contexts.of(holder.eid), bound, scope)
+        holder = agent.runs.get(holder.caller.run) if holder.caller is not None else None
     yield from memory.matching(bound, scope)
 
 
 def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    """The element that satisfies most of the pattern, the newest of equals, and what fails on it.
+    """The element that satisfies most of the pattern, the newest of equals, and the predicate that fails.
 
     Those that the run holds are nearer than all others (N15).
     """
@@ -150,8 +161,8 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
             continue
         mismatch = bound.explain(memory.tree(element))
         if mismatch is None:
-            held = _taken(memory, eid, scope)
-            return {"nearest": eid, "failed": held[0], "value": held[1]}
+            obstacle = _obstacle(memory, eid, scope)
+            return {"nearest": eid, "failed": obstacle[0], "value": obstacle[1]}
         if best is None or mismatch.satisfied > best[0]:
             best = (mismatch.satisfied, eid, mismatch.predicate, mismatch.value)
     if best is None:
@@ -160,8 +171,8 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
     return {"nearest": best[1], "failed": best[2], "value": best[3]}
 
 
-def _taken(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]:
-    """Why an element that matches may not be taken."""
+def _obstacle(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]:
+    """The condition that keeps a matching element from being taken, and the value found."""
     if eid in memory.outdated:
         return "not outdated", "replaced by a newer version"
     if eid in memory.reserved:

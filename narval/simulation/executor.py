@@ -75,7 +75,7 @@ class SimulatedExecutor(Executor):
         self._due: list[tuple[float, int, str]] = []
         self._order = count()
 
-    # --- what the performer asks ----------------------------------------------------------------------
+    # --- what the dispatcher asks ----------------------------------------------------------------------
 
     def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
         """Answer a call: as the scenario says, by running it where that is safe, or by what is made up."""

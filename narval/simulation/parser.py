@@ -12,12 +12,10 @@ from typing import Any, NamedTuple, cast
 
 from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
-from narval.definitions.reading.xml import (
+from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.vocabulary import (
     COMMON,
     Attribute,
-    Entry,
-    Reading,
-    TooManyFaultsError,
     Word,
     Words,
     anything,
@@ -25,6 +23,7 @@ from narval.definitions.reading.xml import (
     integer,
     one_of,
 )
+from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
 from narval.definitions.suggestions import closest
 from narval.definitions.transform.definition import Transform
 from narval.engines.events import OutputElement
@@ -167,6 +166,7 @@ class _Parser:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._reading = Reading(source, WORDS)
+        self._patterns = Patterns(self._reading)
 
     def read(self, root: XmlNode) -> Read:
         reading, name = self._reading, name_of(self._source.path)
@@ -185,7 +185,7 @@ class _Parser:
                 replies=tuple(map(self._reply, entry.of("answer"))),
                 wishes=tuple(wish for each in entry.of("expect") for wish in self._wishes(each)),
             )
-            reading.check_variables((), "no variable: a scenario has none")
+            self._patterns.check_variables((), "no variable: a scenario has none")
         return Read(scenario, tuple(sorted(set(reading.faults))))
 
     def _beginning(self, entry: Entry) -> ScheduledStart:
@@ -212,7 +212,7 @@ class _Parser:
             self._reading.fault(entry, "an answer is elements or an error, not both; remove one", "error")
         if entry.get("after") == NEVER and (error or elements):
             self._reading.fault(entry, "a call that never comes back brings nothing; remove it", "after")
-        pattern = self._reading.attribute_pattern(entry, "match")
+        pattern = self._patterns.of_attribute(entry, "match")
         line, column = entry.place("action")
         return CannedAnswer(
             action=entry.get("action", ""),
@@ -232,7 +232,7 @@ class _Parser:
         if not entry.children:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
         for each in entry.children:
-            pattern = self._reading.attribute_pattern(each, "match")
+            pattern = self._patterns.of_attribute(each, "match")
             least, most = self._bounds(each)
             yield Expectation(
                 what=cast(Any, each.word),

@@ -12,6 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import tzinfo
 from functools import partial
 from itertools import count
@@ -26,12 +27,14 @@ from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
-from narval.operations.operations import Operations
+from narval.operations.runs import runs as list_runs
+from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.backend import Task
-from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.daemon import Daemon, assemble
+from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
@@ -148,7 +151,7 @@ class _Simulation:
         known, declared = self._beginning()
         daemon, self._understudy = self._cast(known)
         try:
-            await daemon.rehearse(declared)
+            await daemon.simulate(declared)
             self._plan()
             end = await self._pass_time(tell)
             for wish in self._scenario.wishes:
@@ -188,13 +191,14 @@ class _Simulation:
             refusal=here.schemas.refusal,
         )
         understudy = SimulatedExecutor(settings.limits, self._clock, self._scenario.replies, play)
-        self._daemon = Daemon(
+        self._daemon = assemble(
             None,
             RehearsalStore(known, self._listen),
             settings,
-            here.loaded,
-            clock=self._clock,
-            record_only=False,
+            Loader(None),
+            self._clock,
+            closing=ExitStack(),
+            loaded=here.loaded,
             model=here.home,
             executor=understudy,
         )
@@ -221,7 +225,7 @@ class _Simulation:
         if self._story.begun - self._begun_before > MOST_AT_ONCE and not self._endless:
             self._endless = True
             self._stopped = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._story.last}"
-            self._daemon.request_stop()
+            self._daemon.host.stop.request()
 
     # --- what is scheduled ----------------------------------------------------------------------------
 
@@ -256,7 +260,7 @@ class _Simulation:
 
     def _ask(self, work: Callable[[Turn], None]) -> None:
         """Have something done in the next turn; what is refused is told when all is over."""
-        self._daemon.post(Request(work, self._settle))
+        self._daemon.host.post(Request(work, self._settle))
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -270,12 +274,12 @@ class _Simulation:
         while True:
             await self._settle_down(tell)
             due = min(self._moments(), default=math.inf)
-            if due > end or self._daemon.performer.stopping:
+            if due > end or self._daemon.host.stop.requested:
                 break
             self._begun_before = self._story.begun
             self._clock.set(max(due, self._clock.now()))
             self._come_due()
-        if self._daemon.performer.stopping:
+        if self._daemon.host.stop.requested:
             self._stopped = self._stopped or "a quit element ended it"
         elif is_set:
             self._clock.set(end)
@@ -283,7 +287,7 @@ class _Simulation:
 
     async def _settle_down(self, tell: Tell) -> None:
         """Until nothing goes on by itself; then what is expected at this moment is judged."""
-        await self._daemon.until_idle()
+        await self._daemon.host.until_idle()
         if self._refused:
             raise self._refused[0]
         while self._judged and self._judged[0][0] <= self._clock.now():
@@ -328,7 +332,7 @@ class _Simulation:
         self._explained = len(self._understudy.met)
         for line in lines:
             if line["what"] == "called":
-                tries = known.get(self._daemon.performer.outside_id(line["call"]))
+                tries = known.get(self._daemon.host.dispatcher.outside_id(line["call"]))
                 if tries:
                     met = tries.popleft()
                     gave = [xml.decode("utf-8") for xml in met.gave]
@@ -336,9 +340,8 @@ class _Simulation:
                     line |= {"how": met.how, "after": after, "gave": gave, "error": met.error or None}
 
     async def _report(self, end: float, known: int) -> SimulationReport:
-        operations = Operations(self._daemon)
-        runs = await operations.runs()
-        waiting = [await operations.why(each["eid"]) for each in runs if each["phase"] == "active"]
+        runs = await list_runs(self._daemon)
+        waiting = [await why(self._daemon, run["eid"]) for run in runs if run["phase"] == "active"]
         return SimulationReport(
             self._scenario,
             self._stage.zone,

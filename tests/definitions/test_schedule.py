@@ -11,8 +11,8 @@ from apscheduler.triggers.cron import CronTrigger
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.definitions.recipe.vocabulary import FIELDS, WORDS
-from narval.definitions.schedule import Schedule, Time, finer_omitted, never, schedule_of
+from narval.definitions.recipe.vocabulary import WORDS
+from narval.definitions.schedule import FIELDS, Schedule, Time, finer_omitted, never, schedule_of
 
 PARIS, NEW_YORK = ZoneInfo("Europe/Paris"), ZoneInfo("America/New_York")
 LORD_HOWE, APIA = ZoneInfo("Australia/Lord_Howe"), ZoneInfo("Pacific/Apia")

@@ -33,8 +33,8 @@ def test_the_definitions_of_the_page_make_a_home(tmp_path: Path) -> None:
 
 def test_the_guard_and_the_join_of_the_page_are_read() -> None:
     (guard,), (join,) = blocks("rubric"), blocks("joinlang")
-    assert parse_rubric(guard).slips == ()
-    assert parse_joinlang(join).slips == ()
+    assert parse_rubric(guard).faults == ()
+    assert parse_joinlang(join).faults == ()
     assert len(parse_joinlang(join).join) == 2
 
 

@@ -25,7 +25,7 @@ from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
-from narval.operations.operations import OPERATIONS, Operations
+from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.backend import Task
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.workers import frames
@@ -109,11 +109,11 @@ def _rubric(chance: Random) -> None:
     text = spoilt(chance, (b"IF not a or (b and c) THEN Skip x ELSE DELAY UNTIL 5 business days before now",))
     written = text.decode("utf-8", "replace")
     found = rubric.parse(written)
-    if (found.statement is None) is not bool(found.slips):
+    if (found.statement is None) is not bool(found.faults):
         raise AssertionError("expected a statement or slips")
-    for slip in found.slips:
+    for slip in found.faults:
         _has_place(1, slip.at + 1)
-    if found.statement is not None and rubric.parse(rubric.text_of(found.statement)).slips:
+    if found.statement is not None and rubric.parse(rubric.text_of(found.statement)).faults:
         raise AssertionError("what was read cannot be written")
 
 
@@ -121,9 +121,9 @@ def _joinlang(chance: Random) -> None:
     """A join is a program, or has slips within it."""
     good = b'require node "a" when first or b require at least 2 arcs labelled default or require all arcs'
     found = joinlang.parse(spoilt(chance, (good,)).decode("utf-8", "replace"))
-    if (found.join == ()) is not bool(found.slips):
+    if (found.join == ()) is not bool(found.faults):
         raise AssertionError("expected a join or slips")
-    for slip in found.slips:
+    for slip in found.faults:
         _has_place(1, slip.at + 1)
 
 
@@ -359,9 +359,8 @@ class _Asked:
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
         self.daemon = self.runner.run(Daemon.open(None))
-        self.runner.run(self.daemon.load(ROOT / "modules/basic.py"))
-        self.runner.run(self.daemon.load(WAITER))
-        self.operations = Operations(self.daemon)
+        self.runner.run(self.daemon.files.load(ROOT / "modules/basic.py"))
+        self.runner.run(self.daemon.files.load(WAITER))
 
     def __call__(self, chance: Random) -> None:
         names = [name for name in OPERATIONS if name not in ("stop", "log", "wait", "reload")]
@@ -395,12 +394,12 @@ class _Asked:
 
     async def _ask(self, name: str, arguments: dict[str, Any]) -> None:
         try:
-            result = await self.operations.invoke(name, arguments)
+            result = await invoke(self.daemon, name, arguments)
             for part in wire.answer(1, result):
                 assert part
         except NarvalError as error:
             wire.frame(wire.REPLY, 1, wire.error_form(error), None)
-        await self.daemon.until_idle()
+        await self.daemon.host.until_idle()
 
 
 @cache

@@ -11,7 +11,8 @@ import pytest
 
 import narval
 from narval.errors import ElementError, PatternError, RequestError
-from narval.operations.operations import OPERATIONS
+from narval.operations.daemon import work
+from narval.operations.operations import OPERATIONS, invoke
 from narval.surfaces.cli import render
 from narval.surfaces.python.agent import Agent
 
@@ -317,10 +318,10 @@ def test_every_operation_is_described_and_takes_plain_arguments() -> None:
 
 def test_stop_ends_the_work(agent: Agent) -> None:
     async def stopped() -> None:
-        work = asyncio.create_task(agent._operations.work())
+        working = asyncio.create_task(work(agent.daemon))
         await asyncio.sleep(0.01)
-        assert await agent._operations.invoke("stop", {}) == {"stopping": True}
-        summary = await asyncio.wait_for(work, 20)
+        assert await invoke(agent.daemon, "stop", {}) == {"stopping": True}
+        summary = await asyncio.wait_for(working, 20)
         assert summary == {"idle": True, "timed_out": False, "failed": [], "later": []}
 
-    agent._runner.run(stopped())
+    agent.runner.run(stopped())

@@ -89,8 +89,8 @@ class Interleaving:
     def limit(self, limits: Any) -> None:
         """However many calls there are, all are held."""
 
-    def keep_output_of(self, is_known: Callable[[int], bool]) -> None:
-        """No call here is a program."""
+    def notify(self, on_caught_up: Callable[[str], None]) -> None:
+        """Who waits until idle does not wait for chance."""
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """No call here is a program."""

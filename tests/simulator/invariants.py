@@ -283,7 +283,7 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
 
 def check_dates(daemon: Daemon) -> None:
     """Each date that is waited for is the next that fits, on the clock on the wall (N25)."""
-    agent, now = daemon.agent, daemon.clock.now()
+    agent, now = daemon.agent, daemon.host.loop.clock.now()
     for run in agent.active.values():
         definition = definition_of(agent, daemon.store, run)
         for wait in run.engine.waiting_for(definition, run.state, run.watches):
@@ -297,7 +297,7 @@ def check_dates(daemon: Daemon) -> None:
 def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
     """Each call of a run is being answered."""
     for call in run.calls:
-        answered = daemon.performer.outside_id(call) in under_way or call in daemon.agent.by_call
+        answered = daemon.host.dispatcher.outside_id(call) in under_way or call in daemon.agent.by_call
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
 
 

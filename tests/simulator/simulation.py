@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError
-from narval.operations.operations import Operations
+from narval.operations.operations import invoke
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
@@ -165,11 +165,11 @@ class Simulation:
         given = [self.world.arrival() for _ in range(self.chance.choice((1, 1, 2, 4)))]
         self._note("arrive: " + " ".join(each.decode() for each in given))
         for xml in given:
-            daemon.post(Request(partial(_add, xml), partial(_told, self.ledger)))
+            daemon.host.post(Request(partial(_add, xml), partial(_told, self.ledger)))
         if self.chance.random() < 0.3:
             name = self.chance.choice(("w.outer", "w.inner", "w.leaf"))
             self._note(f"start {name}")
-            daemon.post(Request(partial(_start, name), partial(_told, self.ledger)))
+            daemon.host.post(Request(partial(_start, name), partial(_told, self.ledger)))
         if self.chance.random() < 0.5:
             await self._rest(daemon)
 
@@ -186,16 +186,18 @@ class Simulation:
             await self._a_few_turns(daemon)
 
     async def _a_few_turns(self, daemon: Daemon) -> None:
-        until = daemon.loop.turns + self.chance.choice((1, 1, 2, 5))
-        await daemon._pump(lambda: daemon.loop.turns >= until or daemon.idle() or daemon._stopped())
+        until = daemon.host.loop.turns + self.chance.choice((1, 1, 2, 5))
+        await daemon.host.work_until(
+            lambda: daemon.host.loop.turns >= until or daemon.host.is_idle() or daemon.host.is_stopped()
+        )
 
     async def _rest(self, daemon: Daemon) -> None:
-        await daemon.until_idle()
-        if daemon._stopped():
+        await daemon.host.until_idle()
+        if daemon.host.is_stopped():
             self._note("stopped, for somebody said quit")
             await self._end()
             return
-        if not daemon.loop.has_work():
+        if not daemon.host.loop.has_work():
             assert self.executor is not None
             invariants.check_waiting(daemon, self.executor.held)
             invariants.check_memory(self.ledger, daemon.agent)
@@ -233,7 +235,7 @@ class Simulation:
         if active:
             run = self.chance.choice(active)
             self._note(f"cancel {run}")
-            daemon.post(Delivery(run, Cancelled(0, 0.0, "for no reason")))
+            daemon.host.post(Delivery(run, Cancelled(0, 0.0, "for no reason")))
 
     async def _signal(self, daemon: Daemon) -> None:
         active = sorted(daemon.agent.active)
@@ -258,22 +260,22 @@ class Simulation:
         """An operation, as a surface asks it; what it refuses is refused."""
         self._note(f"{operation} {arguments}")
         try:
-            answer = await Operations(daemon).invoke(operation, arguments)
+            answer = await invoke(daemon, operation, arguments)
             assert list(wire.answer(1, answer))
         except RequestError as error:
             self._note(f"refused: {error}")
         except DaemonGoneError:
-            assert self.scene.alive is None or self.scene.alive.loop.gone is not None
+            assert self.scene.alive is None or self.scene.alive.host.loop.gone is not None
 
     async def _stop(self, daemon: Daemon) -> None:
         if self.chance.random() < 0.3:
             self._note("quit")
-            daemon.post(Request(partial(_add, b"<quit/>"), partial(_told, self.ledger)))
+            daemon.host.post(Request(partial(_add, b"<quit/>"), partial(_told, self.ledger)))
             await self._rest(daemon)
             return
         self._note("stop")
-        daemon.request_stop()
-        await daemon.run()
+        daemon.host.stop.request()
+        await daemon.host.run()
         await self._end()
 
     async def _vanish(self, daemon: Daemon) -> None:
@@ -302,12 +304,12 @@ class Simulation:
         """Each call comes back well, each moment comes; whether there was anything left to do."""
         assert self.executor is not None
         self.executor.rough = False
-        await daemon.until_idle()
+        await daemon.host.until_idle()
         busy = bool(self.executor.held)
         for call in list(self.executor.held):
             if call in self.executor.held:
                 self.executor.answer(call)
-        await daemon.until_idle()
+        await daemon.host.until_idle()
         due = daemon.agent.next_moment()
         if due is not None:
             await self._pass(daemon, max(0.0, due - self.scene.clock.now()))
@@ -357,13 +359,13 @@ class Simulation:
         return daemon
 
     def _check_faults(self, daemon: Daemon) -> None:
-        faults = [str(fault) for fault in daemon.faults]
+        faults = [str(fault) for fault in daemon.files.faults]
         assert not faults, faults
 
     async def _end(self) -> None:
         """Whoever works there ends."""
         if self.scene.alive is not None:
-            self.turns += self.scene.alive.loop.turns
+            self.turns += self.scene.alive.host.loop.turns
         self.scene.kill_at = None
         await self.scene.end()
 

@@ -94,7 +94,7 @@ class Wide(Simulation):
         await self._reload(daemon)
 
     async def _reload(self, daemon: Daemon) -> None:
-        await daemon.reload()
+        await daemon.files.reload()
         self._check_faults(daemon)
         if self.chance.random() < 0.5:
             await self._rest(daemon)
@@ -104,14 +104,14 @@ class Wide(Simulation):
         self._is_faulty = False
 
     def _check_faults(self, daemon: Daemon) -> None:
-        found = [str(fault) for fault in daemon.faults]
+        found = [str(fault) for fault in daemon.files.faults]
         assert bool(found) == self._is_faulty, found
 
     # --- what must hold of dates ----------------------------------------------------------------------
 
     async def _rest(self, daemon: Daemon) -> None:
         await super()._rest(daemon)
-        if self.scene.alive is daemon and not daemon.loop.has_work() and not self._was_set:
+        if self.scene.alive is daemon and not daemon.host.loop.has_work() and not self._was_set:
             invariants.check_dates(daemon)
 
 

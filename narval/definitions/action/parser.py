@@ -19,9 +19,18 @@ from lxml import etree
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
 from narval.definitions.prototype import Prototype, parameter
-from narval.definitions.reading import xml as reading
-from narval.definitions.reading.python import WHERE, Place, definition_of, first_paragraph, writable
-from narval.definitions.reading.xml import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.definitions.reading import vocabulary
+from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.python import (
+    RUNS,
+    declarations,
+    definition_of,
+    first_paragraph,
+    misplaced_run,
+    writable,
+)
+from narval.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
+from narval.definitions.reading.xml import Entry, Place, Reading, TooManyFaultsError
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, PatternError
 from narval.memory.elements.element import local_name
@@ -32,16 +41,17 @@ from narval.source.xml import read_xml
 WORDS: Words = {
     **COMMON,
     "module": Word(
-        {"name": Attribute(reading.name), "version": Attribute(reading.anything)}, ("action", "description")
+        {"name": Attribute(vocabulary.name), "version": Attribute(vocabulary.anything)},
+        ("action", "description"),
     ),
     "action": Word(
         {
-            "name": Attribute(reading.name, required=True),
-            "group": Attribute(reading.name),
-            "func": Attribute(reading.identifier, required=True),
-            "runs": Attribute(reading.one_of("thread", "worker", "inline")),
-            "source": Attribute(reading.yes_no),
-            "pure": Attribute(reading.yes_no),
+            "name": Attribute(vocabulary.name, required=True),
+            "group": Attribute(vocabulary.name),
+            "func": Attribute(vocabulary.identifier, required=True),
+            "runs": Attribute(vocabulary.one_of("thread", "worker", "inline")),
+            "source": Attribute(vocabulary.yes_no),
+            "pure": Attribute(vocabulary.yes_no),
         },
         ("description", "input", "output"),
     ),
@@ -64,24 +74,12 @@ def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[F
     faults: list[Fault] = []
     maker = _ActionMaker(source, faults)
     with suppress(TooManyFaultsError):
-        for name, function, declaration in _declared(module):
+        for name, function, declaration in declarations(module, DECLARATION, ActionDeclaration):
             maker.declared(name, function, declaration)
         text = getattr(module, "MODULE_XML", None)
         if text is not None:
             _Tree(maker, module, text).read()
     return sorted(maker.actions, key=lambda action: action.line), sorted(set(faults))
-
-
-def _declared(module: ModuleType) -> Iterator[tuple[str, Any, ActionDeclaration]]:
-    """What carries a declaration in a module; what it imported belongs to another one."""
-    seen: set[int] = set()
-    for name, value in vars(module).items():
-        declaration = inspect.getattr_static(value, DECLARATION, None)
-        if not isinstance(declaration, ActionDeclaration) or id(value) in seen:
-            continue
-        if getattr(value, "__module__", None) == module.__name__:
-            seen.add(id(value))
-            yield name, value, declaration
 
 
 class _ActionMaker:
@@ -91,8 +89,7 @@ class _ActionMaker:
         self.source, self.faults = source, faults
         self.stem = PurePath(source.path).stem
         self.actions: list[Action] = []
-        self._reader = Reading(source, WORDS)
-        self._reader.faults = faults
+        self._reader = Reading(source, WORDS, faults)
 
     def declared(self, variable: str, function: Any, declaration: ActionDeclaration) -> None:
         """An action that `@action` declares."""
@@ -102,7 +99,7 @@ class _ActionMaker:
             return
         name = variable if declaration.name is None else declaration.name
         try:
-            reading.name(name)
+            vocabulary.name(name)
         except (TypeError, ValueError):
             self._fault(
                 place, f"@action: expected a name without dots, slashes and blanks, found {name!r:.80}"
@@ -248,15 +245,13 @@ class _ActionMaker:
                 if source
                 else 'an async generator is a source: expected source=True (source="yes" in XML)',
             )
-        if runs not in (None, *WHERE):
-            self._fault(place, f"runs: expected thread, worker or inline, found {runs!r}")
-        elif runs is not None and (generator or coroutine):
-            self._fault(place, f"runs={runs!r}: an async def runs in the loop itself; leave runs out")
+        if (message := misplaced_run(runs, generator or coroutine)) is not None:
+            self._fault(place, message)
         if pure and generator:
             self._fault(place, "a source looks outside, so it is not pure; leave pure out")
         if generator:
             return "source"
-        return "async" if coroutine else WHERE.get(runs or "thread", "thread")
+        return "async" if coroutine else RUNS.get(runs or "thread", "thread")
 
 
 class _Tree:
@@ -281,17 +276,17 @@ class _Tree:
         except DefinitionError as error:
             self._maker.faults.extend(error.faults)
             return
-        found = Reading(inner, WORDS)
-        found.faults = self._maker.faults
+        found = Reading(inner, WORDS, self._maker.faults)
         if local_name(root.tag) not in ("module", "action"):
             found.fault(root, f"MODULE_XML: expected the root module, found {root.tag!r}")
             return
         entry = found.entry(root, str(local_name(root.tag)))
         if entry.word == "module":
             self._same_stem(found, entry, "name")
-        for each in [entry] if entry.word == "action" else entry.of("action"):
-            self._action(found, each)
-        found.check_variables({"plan"}, "$plan, as an action knows no step")
+        patterns = Patterns(found)
+        for action in [entry] if entry.word == "action" else entry.of("action"):
+            self._action(found, patterns, action)
+        patterns.check_variables({"plan"}, "$plan, as an action knows no step")
 
     def _same_stem(self, found: Reading, entry: Entry, attribute: str) -> None:
         given, stem = entry.get(attribute), self._maker.stem
@@ -299,9 +294,9 @@ class _Tree:
             wanted = f"expected the file's name, {stem!r}, found {given!r}; correct it or leave it out"
             found.fault(entry, f"{attribute}: {wanted}", attribute)
 
-    def _action(self, found: Reading, entry: Entry) -> None:
+    def _action(self, found: Reading, patterns: Patterns, entry: Entry) -> None:
         self._same_stem(found, entry, "group")
-        prototype = found.prototype(entry)
+        prototype = patterns.prototype(entry)
         name, variable = entry.get("name"), entry.get("func")
         if name is None or variable is None:
             return

@@ -1,12 +1,12 @@
 """Automaton: states that run programs, and transitions on how those ended (A1-A16).
 
-An automaton is linked once, when it is loaded: a state knows who follows it by which label, and whom it waits
-for. Nothing here is altered afterwards.
+An automaton is linked once, when it is loaded: a state has its successors by label, and the states that it
+waits for. Nothing here is altered afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -19,7 +19,8 @@ START, END = "start", "end"
 """The state every automaton begins with, and the one that ends a run at once when it is done."""
 
 SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
-"""Labels: a status is a number, a signal by name or any, the end of a time limit, whatever has no other."""
+"""Labels beside numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
+that has no other label."""
 
 
 class ProgramInput(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ class ProgramInput(msgspec.Struct, frozen=True):
 
 
 class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a program may take (A14): seconds of processor, bytes of memory, open files; None: no limit."""
+    """The limits of a program (A14): seconds of processor, bytes of memory, open files; None: no limit."""
 
     cpu: int | None = None
     memory: int | None = None
@@ -67,7 +68,7 @@ class State(msgspec.Struct, eq=False):
     grace: float = 2.0
     directory: str = ""
     environment: Mapping[str, str] = {}
-    feeds: tuple[ProgramInput, ...] = ()
+    inputs: tuple[ProgramInput, ...] = ()
     limits: ProgramLimits = ProgramLimits()
     line: int = 1
     follow: Mapping[str, tuple[State, ...]] = {}
@@ -75,19 +76,30 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def is_final(self) -> bool:
-        """Whether the run has come to a good end with its 0: nothing follows it; of `end`, nothing by 0."""
+        """True if its 0 is a good end of the run: nothing follows it; of `end`, nothing by 0."""
         return not self.follow or (self.name == END and self.label(SUCCESS) is None)
 
     def label(self, *words: str) -> str | None:
-        """The first of these labels, most precise first, that leads on; or `*`; None when none does."""
+        """The first of these labels, most precise first, that leads on; or `*`; None where none does."""
         return next((word for word in (*words, ANY) if word in self.follow), None)
 
     def __repr__(self) -> str:
         return f"<State {self.name}>"
 
 
+def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable[State]]]) -> None:
+    """Point states at each other, given the successors by state and label."""
+    awaits: dict[str, list[State]] = {name: [] for name in states}
+    for name, labels in follow.items():
+        states[name].follow = {label: tuple(successors) for label, successors in labels.items()}
+        for successor in states[name].follow.get(SUCCESS, ()):
+            awaits[successor.name].append(states[name])
+    for name, state in states.items():
+        state.awaits = tuple(awaits[name])
+
+
 class Automaton(msgspec.Struct, frozen=True, eq=False):
-    """What a run of kind automaton follows. `states` are by name, in the order of the file.
+    """The definition of a run of states. `states` are by name, in the order of the file.
 
     `xml` is the element that memory shows (N2); `digest` names the version; `max_parallel` is how many
     programs run at once, None for as many as are ready.
@@ -114,7 +126,7 @@ class Automaton(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def start(self) -> State:
-        """The state that every run begins with."""
+        """The state with which every run begins."""
         return self.states[START]
 
     def __repr__(self) -> str:

@@ -1,13 +1,26 @@
-"""The vocabulary of automata, as a table; names may be written in either case (A1)."""
+"""The vocabulary of automata, as a table; the names of elements may be written in either case (A1)."""
 
 from __future__ import annotations
 
 import re
 from shlex import split
 
-from narval.definitions.reading import xml
-from narval.definitions.reading.xml import COMMON, Attribute, Word, Words
-from narval.definitions.recipe.vocabulary import TIME, kind, target, timeout
+from narval.definitions.reading.schedule import TIME
+from narval.definitions.reading.vocabulary import (
+    COMMON,
+    ON_RESTART,
+    RETRIES,
+    Attribute,
+    Word,
+    Words,
+    anything,
+    full_name,
+    identifier,
+    integer,
+    kind,
+    name,
+    seconds,
+)
 
 # fmt: off
 _SIGNALS = frozenset({
@@ -21,7 +34,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def command(text: str) -> tuple[str, ...]:
-    """A command as words: quotes and backslashes are read as a shell would, and nothing else is."""
+    """A command as words; quotes and backslashes are read as a shell reads them, and nothing else is."""
     try:
         words = tuple(split(text))
     except ValueError as error:
@@ -31,13 +44,8 @@ def command(text: str) -> tuple[str, ...]:
     return words
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Names of files, apart by blanks; they may have * and ?."""
-    return command(text)
-
-
 def label(text: str) -> str:
-    """How a program may end: a status, a signal, the end of its time limit, or anything else (A2)."""
+    """The way a program ends: a status, a signal, the end of its time limit, or anything else (A2)."""
     if re.fullmatch(r"[0-9]{1,3}", text) and int(text) <= 255:
         return str(int(text))
     if text in ("timeout", "signal", "*"):
@@ -48,7 +56,7 @@ def label(text: str) -> str:
 
 
 def size(text: str) -> int:
-    """So many bytes."""
+    """A number of bytes."""
     written = re.fullmatch(r"([0-9]{1,12})\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     if written is None or not int(written[1]):
         raise ValueError("a number of bytes, such as 512M or 2G")
@@ -62,21 +70,21 @@ def variable(text: str) -> str:
     return text
 
 
-_PLACE = {"directory": Attribute(xml.anything), "grace": Attribute(xml.seconds)}
+_PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds)}
 _LIMITS = {
-    "cpu": Attribute(xml.integer(1)),
+    "cpu": Attribute(integer(1)),
     "memory": Attribute(size),
-    "files": Attribute(xml.integer(1)),
+    "files": Attribute(integer(1)),
 }
 WORDS: Words = {
     **COMMON,
     "automaton": Word(
         {
-            "group": Attribute(xml.name),
-            "name": Attribute(xml.name),
-            "max-parallel": Attribute(xml.integer(1)),
-            "decay": Attribute(xml.seconds),
-            "on-restart": Attribute(xml.one_of("retry", "error")),
+            "group": Attribute(name),
+            "name": Attribute(name),
+            "max-parallel": Attribute(integer(1)),
+            "decay": Attribute(seconds),
+            "on-restart": ON_RESTART,
             **_PLACE,
             **_LIMITS,
         },
@@ -84,18 +92,16 @@ WORDS: Words = {
     ),
     "state": Word(
         {
-            "name": Attribute(xml.identifier, required=True),
+            "name": Attribute(identifier, required=True),
             "command": Attribute(command),
             "type": Attribute(kind),
-            "target": Attribute(target),
-            "timeout": Attribute(timeout),
-            "retries": Attribute(xml.integer(0)),
-            "backoff": Attribute(xml.seconds),
-            "max-visits": Attribute(xml.integer(1)),
-            "creates": Attribute(words),
-            "needs": Attribute(words),
+            "target": Attribute(full_name),
+            **RETRIES,
+            "max-visits": Attribute(integer(1)),
+            "creates": Attribute(command),
+            "needs": Attribute(command),
             "unless": Attribute(command),
-            "on-restart": Attribute(xml.one_of("retry", "error")),
+            "on-restart": ON_RESTART,
             **_PLACE,
             **_LIMITS,
         },
@@ -105,19 +111,19 @@ WORDS: Words = {
     "env": Word(
         {
             "name": Attribute(variable, required=True),
-            "value": Attribute(xml.anything),
-            "select": Attribute(xml.anything),
+            "value": Attribute(anything),
+            "select": Attribute(anything),
         },
         ("match",),
     ),
     "input": Word({}, ("match",)),
     "after": TIME,
-    "wait": Word({"signal": Attribute(xml.identifier, required=True)}),
+    "wait": Word({"signal": Attribute(identifier, required=True)}),
     "transition": Word(
         {
-            "from": Attribute(xml.identifier, required=True),
+            "from": Attribute(identifier, required=True),
             "label": Attribute(label, required=True),
-            "to": Attribute(xml.identifier, required=True),
+            "to": Attribute(identifier, required=True),
         },
         ("description",),
     ),

@@ -22,8 +22,7 @@ from narval.definitions.process.statements import (
     Statement,
     StringValue,
 )
-from narval.definitions.reading.expressions import predicates
-from narval.definitions.reading.syntax_tree import Predicate
+from narval.definitions.reading.expressions import Predicate, predicates
 from narval.definitions.suggestions import closest, nearest
 from narval.errors import Fault
 

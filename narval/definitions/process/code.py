@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from narval.definitions.library import Reference
 from narval.definitions.process.attribute_types import from_text, is_convertible
@@ -55,15 +55,6 @@ def mask_of(events: Iterable[str]) -> int:
     return mask or ALL_EVENTS
 
 
-class Place(NamedTuple):
-    """A custom element of a node: its dotted key, its text, and where it stands."""
-
-    key: str
-    text: str
-    line: int
-    column: int
-
-
 @dataclass(frozen=True, eq=False)
 class Code:
     """A function or class that processes use by name. `function` is its name in the module.
@@ -95,12 +86,14 @@ class Code:
         """Its own name: processes know no other."""
         return self.name
 
-    def faults(self, path: str, entries: Iterable[Place | tuple[str, str, int, int]]) -> Iterator[Fault]:
-        """What a node's custom elements say that this type of node has no property for (section 13)."""
-        for key, text, line, column in entries:
+    def faults(self, path: str, custom: Iterable[tuple[str, str, tuple[int, int]]]) -> Iterator[Fault]:
+        """The faults of a node's custom elements, each a dotted key, a text and the place of that, for which
+        this type of node has no property (section 13).
+        """
+        for key, text, place in custom:
             problem = _misfit(self.properties, key, text)
             if problem is not None:
-                yield Fault(path, line, column, f"type {self.name!r}: {problem}")
+                yield Fault(path, *place, f"type {self.name!r}: {problem}")
 
 
 # --- properties -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from types import ModuleType
 from typing import Any
@@ -25,14 +25,18 @@ from narval.definitions.process.code import (
     mask_of,
     properties_of,
 )
-from narval.definitions.process.definition import CALLS
-from narval.definitions.reading import xml as reading
-from narval.definitions.reading.python import WHERE, definition_of, first_paragraph, writable
+from narval.definitions.process.definition import BUILT_IN
+from narval.definitions.reading.python import (
+    RUNS,
+    declarations,
+    definition_of,
+    first_paragraph,
+    misplaced_run,
+    writable,
+)
+from narval.definitions.reading.vocabulary import identifier
 from narval.errors import Fault
 from narval.source.text import Source
-
-BUILT_IN = frozenset(("node", "wait", "script", "nested", *CALLS))
-"""The types of nodes that need no class."""
 
 _METHOD = {"join": "join", "listener": "notify"}
 """Kinds that may be classes, and the method that is then called."""
@@ -41,24 +45,9 @@ _METHOD = {"join": "join", "listener": "notify"}
 def code_of(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
     """What a module declares for processes, in the order of the file, and all that is wrong with it."""
     maker = _CodeMaker(source)
-    for variable, value, declaration in _declared(module):
-        maker.take(variable, value, declaration)
+    for variable, value, declaration in declarations(module, DECLARATION, CodeDeclaration):
+        maker.declared(variable, value, declaration)
     return sorted(maker.found, key=lambda each: each.line), sorted(set(maker.faults))
-
-
-def _declared(module: ModuleType) -> Iterator[tuple[str, Any, CodeDeclaration]]:
-    """What carries a declaration of its own in a module; what it imported belongs to another one."""
-    seen: set[int] = set()
-    for name, value in list(vars(module).items()):
-        own = getattr(value, "__dict__", {})
-        declaration = own.get(DECLARATION) if isinstance(own, Mapping) else None
-        if (
-            isinstance(declaration, CodeDeclaration)
-            and id(value) not in seen
-            and getattr(value, "__module__", None) == module.__name__
-        ):
-            seen.add(id(value))
-            yield name, value, declaration
 
 
 class _CodeMaker:
@@ -72,13 +61,13 @@ class _CodeMaker:
         self.found: list[Code] = []
         self.faults: list[Fault] = []
 
-    def take(self, variable: str, value: Any, declaration: CodeDeclaration) -> None:
-        """One thing that is declared."""
+    def declared(self, variable: str, value: Any, declaration: CodeDeclaration) -> None:
+        """Make the code of one declaration, or note its faults."""
         self._place, _ = definition_of(self._source, variable, value)
         self._word = f"@{declaration.kind.replace('-', '_')}"
         name = variable if declaration.name is None else declaration.name
         try:
-            reading.identifier(name)
+            identifier(name)
         except (TypeError, ValueError):
             self._fault(f"expected a name without blanks, found {name!r:.80}")
             return
@@ -185,15 +174,13 @@ class _CodeMaker:
             if inspect.iscoroutinefunction(value):
                 self._fault("it must answer at once: expected def, not async def")
             return "inline"
-        if runs not in (None, *WHERE):
-            self._fault(f"runs: expected thread, worker or inline, found {runs!r}")
-        elif runs is not None and any(coroutines):
-            self._fault(f"runs={runs!r}: an async def runs in the loop itself; leave runs out")
+        if (message := misplaced_run(runs, any(coroutines))) is not None:
+            self._fault(message)
         if any(coroutines) and not all(coroutines):
             self._fault("execute and backtrack must both be async def, or neither")
         if any(coroutines):
             return "async"
-        return {"worker": "worker", "inline": "inline"}.get(str(runs), "thread")  # type: ignore[return-value]
+        return RUNS.get(str(runs), "thread")
 
     def _mask(self, declaration: CodeDeclaration) -> int:
         if declaration.kind != "listener":

@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 
-from narval.definitions.library import Library, Reference
+from narval.definitions.library import Library
 from narval.definitions.process.definition import Arc, External, Node, Process, Way, link
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, ElementError, Fault
@@ -69,11 +69,6 @@ def misdirected(process: Process, found: Mapping[str, Process]) -> Iterator[Faul
                 there = found[external].full_name
                 message = f"expected a node that {there} itself defines, found {name!r}{closest(name, own)}"
                 yield _fault(process, *place, message)
-
-
-def pinned(process: Process) -> Process:
-    """The same for good: what its externals become says nothing to it any more."""
-    return msgspec.structs.replace(process, draft=None)
 
 
 def _own_names(process: Process) -> list[str]:
@@ -203,16 +198,3 @@ class _Composer:
     def _told(self, draft: Process, external: External, why: str) -> None:
         message = f"external {external.name!r}: {why}"
         self.faults.append(_fault(draft, external.line, external.column, message))
-
-
-def reference_to(external: External, group: str, path: str) -> Reference:
-    """That an external needs a process of that name."""
-    return Reference(
-        KIND,
-        external.definition,
-        f"external {external.name!r}",
-        path,
-        external.line,
-        external.column,
-        group=group,
-    )

@@ -212,6 +212,10 @@ class Process(msgspec.Struct, frozen=True, eq=False):
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
 
+    def pinned(self) -> Process:
+        """The same process for good: it is not composed again when one of its externals changes."""
+        return msgspec.structs.replace(self, draft=None)
+
     @property
     def start_nodes(self) -> tuple[Node, ...]:
         """Those that get a token when the process starts, in graph order; imported ones never do."""

@@ -17,7 +17,7 @@ import msgspec
 
 from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, Requirement, SetRequired
 from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
-from narval.definitions.reading.expressions import read_condition, text_of_condition
+from narval.definitions.reading.expressions import Expression, read_condition, text_of_condition
 from narval.definitions.reading.lexer import (
     END,
     NUMBER,
@@ -32,17 +32,16 @@ from narval.definitions.reading.lexer import (
     string,
     too_long,
 )
-from narval.definitions.reading.syntax_tree import Expression
 
 _OWN = ("require", "node", "tokenset", "all", "arcs", "at", "least", "labelled", "default", "when")
 _WORDS = {**OF_CONDITIONS, **{word: word for word in _OWN}}
 
 
 class JoinLang(msgspec.Struct, frozen=True):
-    """A text that was read: `join` is empty where it has slips; `uses` are the predicates it asks."""
+    """A text that was read: `join` is empty where it has faults; `uses` are the predicates it asks."""
 
     join: Join = ()
-    slips: tuple[SyntaxFault, ...] = ()
+    faults: tuple[SyntaxFault, ...] = ()
     uses: tuple[Use, ...] = ()
 
 
@@ -53,12 +52,12 @@ def word(text: str) -> str | None:
 
 def parse(text: str, locate: Locate = first_line) -> JoinLang:
     """What a text says, and all that is wrong with it."""
-    if slips := too_long(text):
-        return JoinLang((), slips)
+    if faults := too_long(text):
+        return JoinLang((), faults)
     cursor = Cursor(text, word, locate)
     join = _program(cursor)
-    slips = cursor.ordered()
-    return JoinLang(() if slips else join, slips, tuple(cursor.uses))
+    faults = cursor.ordered()
+    return JoinLang(() if faults else join, faults, tuple(cursor.uses))
 
 
 def text_of(join: Join) -> str:
@@ -84,7 +83,7 @@ def _program(cursor: Cursor) -> Join:
     sets: list[tuple[Requirement, ...]] = [_set(cursor)]
     while cursor.next.kind != END:
         if not cursor.accept("or"):
-            cursor.slip(f"expected require, or, or the end, found {cursor.shown()}")
+            cursor.fault(f"expected require, or, or the end, found {cursor.shown()}")
             if not cursor.skip_to(("or", "require")):
                 break
             cursor.accept("or")
@@ -95,7 +94,7 @@ def _program(cursor: Cursor) -> Join:
 def _set(cursor: Cursor) -> tuple[Requirement, ...]:
     requirements: list[Requirement] = []
     if cursor.next.kind != "require":
-        cursor.slip(f"expected require, found {cursor.shown()}")
+        cursor.fault(f"expected require, found {cursor.shown()}")
         cursor.skip_to(("require",))
     while cursor.accept("require"):
         try:
@@ -123,7 +122,7 @@ def _least(cursor: Cursor) -> int:
     cursor.expect("least", "least")
     number = cursor.expect("how many arcs", NUMBER)
     if not re.fullmatch(r"[1-9][0-9]*", number.text):
-        cursor.slip(f"expected a number from 1, found {number.text[:40]!r}", number.at)
+        cursor.fault(f"expected a number from 1, found {number.text[:40]!r}", number.at)
         return 1
     return cursor.integer(number)
 

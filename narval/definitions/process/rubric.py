@@ -33,8 +33,8 @@ from narval.definitions.process.statements import (
     Unit,
 )
 from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
+from narval.definitions.reading.expressions import Expression, Predicate, read_condition, text_of_condition
 from narval.definitions.reading.expressions import inward as condition_inward
-from narval.definitions.reading.expressions import read_condition, text_of_condition
 from narval.definitions.reading.lexer import (
     END,
     INTEGERS,
@@ -54,7 +54,6 @@ from narval.definitions.reading.lexer import (
     string,
     too_long,
 )
-from narval.definitions.reading.syntax_tree import Expression, Predicate
 from narval.definitions.suggestions import nearest
 
 GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil)
@@ -79,10 +78,10 @@ _UNITS: dict[str, Unit] = {
 
 
 class Rubric(msgspec.Struct, frozen=True):
-    """A text that was read: `statement` is None where it has slips; `uses` are the names it asks about."""
+    """A text that was read: `statement` is None where it has faults; `uses` are the names it asks about."""
 
     statement: Statement | None
-    slips: tuple[SyntaxFault, ...] = ()
+    faults: tuple[SyntaxFault, ...] = ()
     uses: tuple[Use, ...] = ()
 
 
@@ -96,12 +95,12 @@ def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUA
 
     What a string function answers is not known, so it may be given anywhere (section 4).
     """
-    if slips := too_long(text):
-        return Rubric(None, slips)
+    if faults := too_long(text):
+        return Rubric(None, faults)
     reader = _RubricReader(Cursor(text, word, locate), (*wanted, StringValue))
     statement = reader.program()
-    slips = reader.cursor.ordered()
-    return Rubric(None if slips else statement, slips, tuple(reader.cursor.uses))
+    faults = reader.cursor.ordered()
+    return Rubric(None if faults else statement, faults, tuple(reader.cursor.uses))
 
 
 def results(statement: Statement) -> Iterator[Result]:
@@ -174,7 +173,7 @@ class _RubricReader:
         except LostError:
             return None
         if self.cursor.next.kind != END:
-            self.cursor.slip(f"expected the end, found {self.cursor.shown()}")
+            self.cursor.fault(f"expected the end, found {self.cursor.shown()}")
         return statement
 
     def _statement(self) -> Statement:
@@ -224,7 +223,7 @@ class _RubricReader:
         result = read(self.cursor, self.cursor.take())
         if not isinstance(result, self._wanted):
             names = " or ".join(_SHOWN[each] for each in self._wanted if each is not StringValue)
-            self.cursor.slip(f"expected {names} as the result, found {_SHOWN[type(result)]}", lexeme.at)
+            self.cursor.fault(f"expected {names} as the result, found {_SHOWN[type(result)]}", lexeme.at)
         return result
 
 
@@ -248,7 +247,7 @@ def _skip(cursor: Cursor, lexeme: Lexeme) -> Result:
         return Skip(string(arc).strip(), line, column)
     if cursor.next.text.isalpha() and cursor.next.kind != "else":
         name = cursor.next.text
-        cursor.slip(f"{name!r} is a word of the language; for arcs of that name write {quoted(name)}")
+        cursor.fault(f"{name!r} is a word of the language; for arcs of that name write {quoted(name)}")
         cursor.take()
     return Skip("", line, column)
 

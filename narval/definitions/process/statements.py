@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from narval.definitions.reading.syntax_tree import Expression
+from narval.definitions.reading.expressions import Expression
 
 # --- conditions -----------------------------------------------------------------------------------------
 

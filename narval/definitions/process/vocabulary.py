@@ -7,8 +7,16 @@ from collections.abc import Mapping
 
 from narval.definitions.process.code import EVENTS, mask_of
 from narval.definitions.process.definition import JoinType
-from narval.definitions.reading import xml
-from narval.definitions.reading.xml import COMMON, Attribute, Word, Words
+from narval.definitions.reading.vocabulary import (
+    COMMON,
+    CONDITION,
+    Attribute,
+    Word,
+    Words,
+    anything,
+    one_of,
+    seconds,
+)
 from narval.definitions.suggestions import closest
 
 JOINS: tuple[JoinType, ...] = (
@@ -73,16 +81,16 @@ WORDS: Words = {
         {
             "name": Attribute(_label, required=True),
             "group": Attribute(_group),
-            "decay": Attribute(xml.seconds),
+            "decay": Attribute(seconds),
         },
         ("custom", "description", "external", "listener", "node"),
     ),
     "node": Word(
         {
             "name": Attribute(_label, required=True),
-            "type": Attribute(xml.anything),
+            "type": Attribute(anything),
             "joinType": Attribute(_join),
-            "joinParam": Attribute(xml.anything),
+            "joinParam": Attribute(anything),
             "isStart": Attribute(_true_false),
             **_PLACE,
         },
@@ -92,8 +100,8 @@ WORDS: Words = {
         {
             "from": Attribute(_label),
             "to": Attribute(_label, required=True),
-            "name": Attribute(xml.anything),
-            "external": Attribute(xml.anything),
+            "name": Attribute(anything),
+            "external": Attribute(anything),
         }
     ),
     "external": Word(
@@ -105,8 +113,8 @@ WORDS: Words = {
         ("arc", "custom", "description", "process-definition"),
     ),
     "join": Word(),
-    "guard": Word({"type": Attribute(xml.one_of("rubric", "xpath")), "else": Attribute(xml.anything)}),
-    "condition": Word({"use": Attribute(xml.yes_no)}, ("match",)),
+    "guard": Word({"type": Attribute(one_of("rubric", "xpath")), "else": Attribute(anything)}),
+    "condition": CONDITION,
     "custom": Word(children=None),
     "listener": Word({"name": Attribute(_label, required=True), "events": Attribute(_mask)}),
 }

@@ -10,8 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from narval.definitions.reading.lexer import MOST_TERMS, NAME, Cursor
-from narval.definitions.reading.syntax_tree import And, Expression, Not, Or, Predicate
+
+
+class Predicate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A name of the registry of predicates: true or false of a token."""
+
+    name: str
+    line: int = 1
+    column: int = 1
+
+
+class Not(msgspec.Struct, frozen=True, tag=True):
+    """True where `of` is false."""
+
+    of: Expression
+
+
+class And(msgspec.Struct, frozen=True, tag=True):
+    """`right` is asked only where `left` is true."""
+
+    left: Expression
+    right: Expression
+
+
+class Or(msgspec.Struct, frozen=True, tag=True):
+    """`right` is asked only where `left` is false."""
+
+    left: Expression
+    right: Expression
+
+
+Expression = Predicate | Not | And | Or
 
 WORDS = {word: word.lower() for word in ("or", "OR", "and", "AND", "not", "NOT")}
 """The reserved words of conditions, as they must be written."""

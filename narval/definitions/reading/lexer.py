@@ -1,7 +1,7 @@
 """Lexemes: the words, numbers and strings of the texts within process definitions.
 
-Rubric and JoinLang share them: names, quoted strings, whole numbers, comments. What is wrong is a *slip*: an
-offset and a message; whoever knows where the text is in its file makes a fault of it. A slip never stops the
+Rubric and JoinLang share them: names, quoted strings, whole numbers, comments. What is wrong is a *fault*: an
+offset and a message; whoever knows where the text is in its file makes a fault of it. A fault never stops the
 reading, and no text whatever raises anything.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-MOST_SLIPS = 100
-"""A text with more slips than this is not read on."""
+MOST_FAULTS = 100
+"""A text with more faults than this is not read on."""
 
 MOST_DEPTH = 60
 """How deep parentheses and conditions may be nested in a text."""
@@ -89,22 +89,24 @@ class LostError(Exception):
 def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], list[SyntaxFault]]:
     """The lexemes of a text, an END last, and what is none; `word` gives the kind of a reserved word."""
     lexemes: list[Lexeme] = []
-    slips: list[SyntaxFault] = []
+    faults: list[SyntaxFault] = []
     at = 0
-    while at < len(text) and len(slips) < MOST_SLIPS:
+    while at < len(text) and len(faults) < MOST_FAULTS:
         found = _LEXEME.match(text, at)
         assert found is not None  # the junk takes what nothing else does
         assert found.lastgroup is not None
         kind, written = found.lastgroup, found[0]
         if kind == "open":
             wanted = "*/ at its end" if written == "/*" else "the end of its line after it"
-            slips.append(SyntaxFault(at, f"a comment that begins with {written} needs {wanted}"))
+            faults.append(SyntaxFault(at, f"a comment that begins with {written} needs {wanted}"))
             at = len(text)
         elif kind == "quote":
-            slips.append(SyntaxFault(at, 'this string has no end; write " after it'))
+            faults.append(SyntaxFault(at, 'this string has no end; write " after it'))
             at = len(text)
         elif kind == "junk":
-            slips.append(SyntaxFault(at, f"expected a word, a number or a string, found {_short(written)!r}"))
+            faults.append(
+                SyntaxFault(at, f"expected a word, a number or a string, found {_short(written)!r}")
+            )
         elif kind == "name":
             lexemes.append(Lexeme(word(written) or NAME, written, at))
         elif kind == "mark":
@@ -113,14 +115,14 @@ def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], l
             lexemes.append(Lexeme(kind, written, at))
         at = max(at, found.end())
     lexemes.append(Lexeme(END, "", len(text)))
-    return lexemes, slips
+    return lexemes, faults
 
 
 class Cursor:
     """Where the reading of a text is, and what was found of it so far."""
 
     def __init__(self, text: str, word: Callable[[str], str | None], locate: Locate) -> None:
-        self._lexemes, self.slips = split(text, word)
+        self._lexemes, self.faults = split(text, word)
         self._locate = locate
         self._at = 0
         self._depth = 0
@@ -159,14 +161,14 @@ class Cursor:
         kind, written, _ = self.next
         return "the end" if kind == END else f"{_short(written)!r}"
 
-    def slip(self, message: str, at: int | None = None) -> None:
+    def fault(self, message: str, at: int | None = None) -> None:
         """Something is wrong at a character, or at the next lexeme."""
-        if len(self.slips) < MOST_SLIPS:
-            self.slips.append(SyntaxFault(self.next.at if at is None else at, message))
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(SyntaxFault(self.next.at if at is None else at, message))
 
     def lost(self, message: str) -> LostError:
-        """What to raise where reading cannot go on: the slip is noted."""
-        self.slip(message)
+        """What to raise where reading cannot go on: the fault is noted."""
+        self.fault(message)
         return LostError()
 
     def use(self, what: str, lexeme: Lexeme) -> tuple[str, int, int]:
@@ -205,13 +207,13 @@ class Cursor:
         digits = lexeme.text.lstrip("-").lstrip("0")
         value = int(lexeme.text) if len(digits) <= 10 else None
         if value is None or value not in INTEGERS:
-            self.slip(f"expected a number of 32 bits, found {_short(lexeme.text)}", lexeme.at)
+            self.fault(f"expected a number of 32 bits, found {_short(lexeme.text)}", lexeme.at)
             return 0
         return value
 
     def ordered(self) -> tuple[SyntaxFault, ...]:
         """What is wrong, from the beginning to the end."""
-        return tuple(sorted(set(self.slips)))
+        return tuple(sorted(set(self.faults)))
 
 
 def string(lexeme: Lexeme) -> str:

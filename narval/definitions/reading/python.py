@@ -1,38 +1,55 @@
-"""Declarations in modules: where they stand, what they say of themselves."""
+"""Declarations in Python modules: which there are, where they stand in the file, and where they run."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, Literal, TypeVar
 
-from narval.definitions.action.definition import Where
+from narval.definitions.reading.xml import Place
 from narval.source.text import Source
 
-Place = tuple[int, int]
+Runs = Literal["thread", "worker", "inline"]
+"""Where a function that is no coroutine runs, as its author may write it (N33)."""
 
+RUNS: Mapping[str, Runs] = {"thread": "thread", "worker": "worker", "inline": "inline"}
+
+Declaration = TypeVar("Declaration")
 
 _DEFINED = re.compile(r"^[ \t]*(?:async\s+def|def|class)\s+(\w+)", re.M)
-
-
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
+def declarations(
+    module: ModuleType, attribute: str, wanted: type[Declaration]
+) -> Iterator[tuple[str, Any, Declaration]]:
+    """The name, value and declaration of all that a module declares itself; imported ones are left out."""
+    seen: set[int] = set()
+    for name, value in list(vars(module).items()):
+        own = getattr(value, "__dict__", {})
+        declaration = own.get(attribute) if isinstance(own, Mapping) else None
+        if (
+            isinstance(declaration, wanted)
+            and id(value) not in seen
+            and getattr(value, "__module__", None) == module.__name__
+        ):
+            seen.add(id(value))
+            yield name, value, declaration
+
+
 def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
-    """Where the `def` or `class` of a name is, and from which to which character its decorators go."""
+    """The place of the `def` or `class` of a name, and the first and last offset of its decorators."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
     start = source.offset(first)
     own = _own_name(function, name)
-    found = next((each for each in _DEFINED.finditer(source.text, start) if each[1] == own), None)
+    found = next((line for line in _DEFINED.finditer(source.text, start) if line[1] == own), None)
     if found is None:
         return (first, 1), (start, start)
     at = found.end() - len(found[0].lstrip())
     return source.place(at), (start, at)
-
-
-WHERE: Mapping[str, Where] = {"thread": "thread", "worker": "worker", "inline": "inline"}
 
 
 def _own_name(function: Any, name: str) -> str:
@@ -40,7 +57,17 @@ def _own_name(function: Any, name: str) -> str:
     return getattr(unwrapped, "__name__", name)
 
 
+def misplaced_run(runs: object, is_async: bool) -> str | None:
+    """The fault of a declaration's `runs`; None where it can be so."""
+    if runs not in (None, *RUNS):
+        return f"runs: expected thread, worker or inline, found {runs!r}"
+    if runs is not None and is_async:
+        return f"runs={runs!r}: an async def runs in the loop itself; leave runs out"
+    return None
+
+
 def first_paragraph(function: Any) -> str:
+    """The first paragraph of a docstring as one line; "" where there is none."""
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
 
 

@@ -1,66 +1,40 @@
-"""Reading: what every parser of XML definitions does, from a table of words (N6, N12, N13).
+"""Reading of XML definitions by a table of words: entries, references, faults (N6, N12, N13).
 
-A first pass turns nodes into *entries*, whose attributes have been read and whose children are known words; a
-parser makes definitions of entries and checks what tables cannot say. A fault never stops the
+`Reading` turns nodes into entries, whose attributes have been read and whose children are known words; the
+parser of a kind makes definitions of entries and checks what no table can say. A fault never stops the
 reading: all the faults of a file are found at once.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
-import msgspec
+from lxml import etree
 
-from narval.definitions.prototype import Input, Output, Prototype
+from narval.definitions.library import Check, Definition, Parsed, Reference
+from narval.definitions.reading.vocabulary import Words
 from narval.definitions.suggestions import closest
-from narval.errors import Fault, PatternError
+from narval.errors import ElementError, Fault
+from narval.memory.elements.canonical import canonical, parse_untrusted
 from narval.memory.elements.element import local_name
-from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
 from narval.source.text import Source
 from narval.source.xml import XmlNode
 
 MOST_FAULTS = 200
-"""A file with more faults than this is no definition: the rest of them is not looked for."""
-
-
-class Attribute(msgspec.Struct, frozen=True):
-    """How an attribute is read: `read` raises ValueError with what was expected, and perhaps a hint."""
-
-    read: Callable[[str], Any]
-    required: bool = False
-
-
-@dataclass(frozen=True)
-class Word:
-    """What an element of narval's vocabulary may have; `children` None: anything at all."""
-
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    children: tuple[str, ...] | None = ()
-
-    @cached_property
-    def names(self) -> Mapping[str, str]:
-        """The name of each attribute by its plain spelling: on-error, on_error and onError are one."""
-        return {_plain(name): name for name in self.attributes}
-
-
-Words = Mapping[str, Word]
-Locate = Callable[[int], tuple[int, int]]
-"""Where a character of an expression is in its file."""
+"""The faults after which a file is read no further."""
 
 INTERNAL = frozenset({"eid", "state"})
 """Attributes that memory gives (tables 2.3-2.5): they may come back in a file and say nothing there."""
 
+Place = tuple[int, int]
+"""A line and column."""
 
-def _plain(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).replace("_", "-").lower()
+Named = TypeVar("Named")
 
 
 class Entry:
-    """An element of narval's vocabulary, read: its values by attribute, and the entries within it."""
+    """An element of narval's vocabulary as read: its values by attribute, and the entries within it."""
 
     __slots__ = ("children", "node", "values", "word", "written")
 
@@ -75,48 +49,74 @@ class Entry:
         return self.values.get(attribute, default)
 
     def of(self, *words: str) -> Iterator[Entry]:
-        """The entries within it of those words."""
-        return (each for each in self.children if each.word in words)
+        """The entries of those words within it."""
+        return (child for child in self.children if child.word in words)
 
-    def place(self, attribute: str | None = None, offset: int = 0) -> tuple[int, int]:
-        """Where an attribute's value is, or a character of it, or the element."""
+    def place(self, attribute: str | None = None, offset: int = 0) -> Place:
+        """The line and column of the element, or of an attribute's value, or of a character of that."""
         if attribute is None or attribute not in self.written:
             return self.node.line, self.node.column
         return self.node.place(self.written[attribute], offset)
 
     @property
     def namespaces(self) -> dict[str, str]:
-        """The prefixes a pattern here may use."""
+        """The prefixes that a pattern here may use."""
         return {prefix: uri for prefix, uri in self.node.namespaces.items() if prefix}
 
 
 class TooManyFaultsError(Exception):
-    """The rest of the file is not worth reading."""
+    """The file has `MOST_FAULTS` faults; it is not read on."""
 
 
 class Reading:
-    """A file being read: its faults so far."""
+    """The reading of one file: the faults found in it, and the references it makes."""
 
-    def __init__(self, source: Source, words: Words, *, any_case: bool = False) -> None:
+    def __init__(
+        self, source: Source, words: Words, faults: list[Fault] | None = None, *, any_case: bool = False
+    ) -> None:
         self.source, self._words, self._any_case = source, words, any_case
-        self.faults: list[Fault] = []
-        self.patterns: list[tuple[Pattern, Locate]] = []
+        self.faults: list[Fault] = [] if faults is None else faults
+        self.references: list[Reference] = []
+
+    def parsed(self, definitions: Iterable[Definition], names: Iterable[tuple[str, str]]) -> Parsed:
+        """The outcome, given the definitions made and the kinds and names that the file is meant to have."""
+        faults = tuple(sorted(set(self.faults)))
+        return Parsed(tuple(definitions), tuple(self.references), faults, frozenset(names))
+
+    # --- faults and references --------------------------------------------------------------------------
 
     def fault(
         self, entry: Entry | XmlNode, message: str, attribute: str | None = None, offset: int = 0
     ) -> None:
-        """Something is wrong with an element, with the value of an attribute, or at a character of it."""
+        """Note a fault of an element, of the value of an attribute, or at a character of that."""
         place = entry.place(attribute, offset) if isinstance(entry, Entry) else (entry.line, entry.column)
         self.fault_at(place, message)
 
-    def fault_at(self, place: tuple[int, int], message: str) -> None:
-        """Something is wrong at a line and column."""
+    def fault_at(self, place: Place, message: str) -> None:
+        """Note a fault at a line and column."""
         self.faults.append(self.source.fault(message, *place))
         if len(self.faults) >= MOST_FAULTS:
             raise TooManyFaultsError
 
+    def refer(
+        self,
+        place: Place,
+        kind: str,
+        target: str,
+        what: str,
+        check: Check | None = None,
+        *,
+        group: str | None = None,
+        optional: bool = False,
+    ) -> None:
+        """Note that the file names another definition, to be checked once all files are read."""
+        path = self.source.path
+        self.references.append(Reference(kind, target, what, path, *place, check, group, optional))
+
+    # --- entries ----------------------------------------------------------------------------------------
+
     def entry(self, node: XmlNode, word: str) -> Entry:
-        """An element read as that word, with all within it."""
+        """The entry of an element, read as that word, with all within it."""
         entry = Entry(word, node)
         self._attributes(entry)
         allowed = self._words[word].children
@@ -147,7 +147,7 @@ class Reading:
             local = local_name(written)
             if local is None or local in INTERNAL:
                 continue
-            name = word.names.get(_plain(local))
+            name = word.attribute_named(local)
             if name is None:
                 hint = closest(local, word.attributes)
                 self.fault_at(entry.node.place(written), f"{entry.word} has no attribute {local!r}{hint}")
@@ -175,183 +175,50 @@ class Reading:
             self.fault(extra, f"{entry.word} may have one {word}, found another on line {found[0].node.line}")
         return found[0] if found else None
 
-    def descriptions(self, entry: Entry) -> dict[str, str]:
-        """What it does, by language (table 2.17)."""
-        return {each.get("lang", "en"): " ".join(each.node.text.split()) for each in entry.of("description")}
-
-    def attribute_pattern(self, entry: Entry, name: str) -> Pattern | None:
-        """The pattern that an attribute holds; a fault in it is shown at its very character."""
-        text = entry.get(name)
-        if text is None:
-            return None
-        blank = entry.node.attributes[entry.written[name]].index(text)
-        return self._pattern(name, text, entry.namespaces, lambda at: entry.place(name, blank + at))
-
-    def match_patterns(self, entry: Entry) -> list[Pattern]:
-        """The patterns of the `match` elements within an entry."""
-        patterns = (self.text_pattern(match) for match in entry.of("match"))
-        return [pattern for pattern in patterns if pattern is not None]
-
-    def text_pattern(self, entry: Entry) -> Pattern | None:
-        """The pattern that the text of an entry is."""
-        text = entry.node.text.strip()
-        blank = entry.node.text.index(text)
-        if not text:
-            self.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
-            return None
-        return self._pattern(entry.word, text, entry.namespaces, partial(_text_place, entry.node, blank))
-
-    def _pattern(self, what: str, text: str, namespaces: dict[str, str], locate: Locate) -> Pattern | None:
-        try:
-            pattern = compile_pattern(text, namespaces)
-        except PatternError as error:
-            at = min(max(error.column - 1, 0), len(text))
-            self.fault_at(locate(at), f"{what} is no XPath that narval can try: {error.message}")
-            return None
-        self.patterns.append((pattern, locate))
-        return pattern
-
-    def check_variables(self, known: Collection[str], what: str, since: int = 0) -> None:
-        """Report each variable that is none of the known ones, in the patterns from the `since`-th on."""
-        for pattern, locate in self.patterns[since:]:
-            for variable in sorted(pattern.variables.difference(known)):
-                used = re.search(rf"\$\s*{re.escape(variable)}(?![\w.-])", pattern.text)
-                message = f"${variable}: expected {what}, found {variable!r}{closest(variable, known)}"
-                self.fault_at(locate(used.start() if used else 0), message)
-
-    def conditions(self, entry: Entry) -> Condition | None:
-        """All the `match` of an entry (one at least) as one condition; None if none can be tried."""
-        if not any(entry.of("match")):
-            self.fault(entry, f"{entry.word} needs a match; <match>*</match> takes any element")
-        patterns = tuple(self.match_patterns(entry))
-        return Condition(patterns) if patterns else None
-
-    def prototype(self, entry: Entry) -> Prototype:
-        """The inputs and outputs that an entry declares (tables 2.16, 2.18, N14)."""
-        inputs, outputs = list(entry.of("input")), list(entry.of("output"))
-        for each in (*inputs, *outputs):
-            self.conditions(each)
-            self.attribute_pattern(each, "unique")
-        return Prototype(
-            tuple(self._input(each) for each in self.with_new_ids(inputs)),
-            tuple(self._output(each) for each in self.with_new_ids(outputs)),
-        )
-
-    def _input(self, entry: Entry) -> Input:
-        texts, namespaces = self.texts(entry)
-        flags = {name: entry.get(name, False) for name in ("use", "list", "optional", "outdates")}
-        return Input(entry.get("id"), texts, **flags, namespaces=namespaces)
-
-    def _output(self, entry: Entry) -> Output:
-        texts, namespaces = self.texts(entry)
-        flags = {name: entry.get(name, False) for name in ("list", "optional")}
-        return Output(entry.get("id"), texts, **flags, unique=entry.get("unique"), namespaces=namespaces)
-
-    def texts(self, entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The expressions of an entry's `match`, and the prefixes that they use."""
-        namespaces = entry.namespaces
-        for match in entry.of("match"):
-            for prefix, uri in match.namespaces.items():
-                if namespaces.setdefault(prefix, uri) != uri:
-                    self.fault(match, f"the prefix {prefix!r} means something else here; use another prefix")
-        return tuple(match.node.text.strip() for match in entry.of("match")), namespaces
-
-    def with_new_ids(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Those with an id that none before them has; the others of the same id are faults."""
+    def by_name(self, entries: Iterable[Entry], attribute: str = "id") -> dict[str, Entry]:
+        """The first entry of each id, or of each value of another attribute; the others are faults."""
         first: dict[str, Entry] = {}
-        for each in entries:
-            id = each.get("id")
-            if id in first:
-                line = first[id].node.line
-                self.fault(each, f"expected a new {each.word} id, found {id!r} of line {line} again", "id")
-            elif id is not None:
-                first[id] = each
-        return list(first.values())
+        for entry in entries:
+            name = entry.get(attribute)
+            if name in first:
+                line = first[name].node.line
+                again = f"expected a new {entry.word} {attribute}, found {name!r} of line {line} again"
+                self.fault(entry, again, attribute)
+            elif name is not None:
+                first[name] = entry
+        return first
 
+    def lookup(self, entry: Entry, attribute: str, known: Mapping[str, Named], expected: str) -> Named | None:
+        """The part that an attribute names; None where it is absent, and a fault where it is unknown."""
+        name = entry.get(attribute)
+        if name is not None and name not in known:
+            message = f"expected {expected}, found {name!r}{closest(name, known)}"
+            self.fault(entry, f"{attribute}: {message}", attribute)
+        return known.get(name) if name is not None else None
 
-def _text_place(node: XmlNode, blank: int, offset: int) -> tuple[int, int]:
-    return node.text_place(blank + offset)
+    def descriptions(self, entry: Entry) -> dict[str, str]:
+        """The descriptions within an entry, by language (table 2.17)."""
+        return {text.get("lang", "en"): " ".join(text.node.text.split()) for text in entry.of("description")}
 
+    def xml(
+        self,
+        entry: Entry,
+        noun: str,
+        given: Mapping[str, str | None],
+        adjust: Callable[[etree._Element], None] = lambda root: None,
+    ) -> bytes | None:
+        """The bytes of a definition alone, as memory shows them (N2) and as they can be read again.
 
-def yes_no(text: str) -> bool:
-    """A switch."""
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
-
-
-def name(text: str) -> str:
-    """A group or the name of a definition: the two are joined by a dot, so neither has one."""
-    if not re.fullmatch(r"[^\s./]+", text):
-        raise ValueError("a name without dots, slashes and blanks")
-    return text
-
-
-def identifier(text: str) -> str:
-    """The id of something within a definition."""
-    if not re.fullmatch(r"\S+", text):
-        raise ValueError("an id without blanks")
-    return text
-
-
-def anything(text: str) -> str:
-    """Any text."""
-    return text
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    """One of a few words."""
-
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError(" or ".join(words))
-        return text
-
-    return read
-
-
-def integer(least: int | None = None) -> Callable[[str], int]:
-    """A whole number."""
-
-    def read(text: str) -> int:
-        wanted = "a whole number" if least is None else f"a whole number of {least} or more"
-        if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or (least is not None and int(text) < least):
-            raise ValueError(wanted)
-        return int(text)
-
-    return read
-
-
-def seconds(text: str) -> float:
-    """A length of time in seconds."""
-    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}", text):
-        raise ValueError("a number of seconds, such as 3600 or 0.5")
-    return float(text)
-
-
-INPUT = Word(
-    {
-        "id": Attribute(identifier, required=True),
-        "use": Attribute(yes_no),
-        "list": Attribute(yes_no),
-        "optional": Attribute(yes_no),
-        "outdates": Attribute(yes_no),
-    },
-    ("match",),
-)
-OUTPUT = Word(
-    {
-        "id": Attribute(identifier, required=True),
-        "list": Attribute(yes_no),
-        "optional": Attribute(yes_no),
-        "unique": Attribute(anything),
-    },
-    ("match",),
-)
-COMMON: Words = {
-    "description": Word({"lang": Attribute(identifier)}, None),
-    "input": INPUT,
-    "output": OUTPUT,
-    "match": Word(),
-}
-"""The words that every kind of definition shares."""
+        Those of the attributes `given` that the file does not have are added; `adjust` alters the rest. None,
+        and a fault, where memory cannot keep it.
+        """
+        try:
+            root = parse_untrusted(entry.node.xml(all_namespaces=True))
+            adjust(root)
+            for name, value in given.items():
+                if value is not None and name not in entry.written:
+                    root.set(name, value)
+            return canonical(root)
+        except ElementError as error:
+            self.fault(entry, f"this {noun} cannot be kept in memory: {error.message}")
+            return None

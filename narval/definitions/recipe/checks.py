@@ -1,4 +1,4 @@
-"""What is wrong with a recipe that no table can say: its graph, and how its steps fit their targets (N13)."""
+"""Checks of recipes that no table can say: the graph, and how steps fit their targets (N13)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from narval.definitions.library import Definition
 from narval.definitions.prototype import Input, Prototype
+from narval.definitions.reading.xml import Place
 from narval.definitions.recipe.definition import Step
 from narval.errors import DefinitionError, Fault
 from narval.memory.patterns.pattern import Condition
-
-Place = tuple[int, int]
 
 
 class Edge(NamedTuple):
@@ -40,7 +39,7 @@ def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> I
             continue
         why = "no transition leads to it"
         if step in into:
-            missing = next(each for each in into[step].ins if each not in reached)
+            missing = next(source for source in into[step].ins if source not in reached)
             why = f"transition {into[step].id!r} needs {missing!r}, which cannot be reached either"
         yield (
             place,
@@ -76,7 +75,7 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
         for step in edge.ins:
             after.setdefault(step, []).extend(edge.outs)
     seen: set[str] = set()
-    told: set[Place] = set()
+    reported: set[Place] = set()
     for root in after:
         way = {} if root in seen else {root: iter(after[root])}
         seen.add(root)
@@ -85,8 +84,8 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
             successor, place = next(way[step], (None, (0, 0)))
             if successor is None:
                 del way[step]
-            elif successor in way and place not in told:
-                told.add(place)
+            elif successor in way and place not in reported:
+                reported.add(place)
                 yield place, _going_back(successor, list(way))
             elif successor not in seen:
                 seen.add(successor)
@@ -102,12 +101,14 @@ def _going_back(to: str, way: list[str]) -> str:
 
 
 def check_step(step: Step, target: Definition, foreach: Place, path: str) -> list[Fault]:
-    """How a step does not fit what it calls: forbidden overrides, a `foreach` that cannot be given."""
+    """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input."""
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
         return [
-            each.fault(f"a {target.kind} has no inputs and outputs that a step could tighten; remove this")
-            for each in (*step.inputs, *step.outputs)
+            narrowing.fault(
+                f"a {target.kind} has no inputs and outputs that a step could tighten; remove this"
+            )
+            for narrowing in (*step.inputs, *step.outputs)
         ]
     faults: list[Fault] = []
     try:
@@ -119,12 +120,12 @@ def check_step(step: Step, target: Definition, foreach: Place, path: str) -> lis
 
 
 def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:
-    """Why what `foreach` selects can go to no input, or to several; None when nothing is proved."""
+    """The fault where the elements of `foreach` can go to no input, or to several; None if none is proved."""
     names = foreach.names
-    if not any(_may_fit(names, each) for each in prototype.inputs):
-        takes = ", ".join(f"{each.id} ({' and '.join(each.match)})" for each in prototype.inputs) or "none"
-        return f"what foreach selects fits no input of {target.full_name}; its inputs: {takes}"
-    sure = [each.id for each in prototype.inputs if _surely_fits(names, each)]
+    if not any(_may_fit(names, given) for given in prototype.inputs):
+        inputs = ", ".join(f"{given.id} ({' and '.join(given.match)})" for given in prototype.inputs)
+        return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
+    sure = [given.id for given in prototype.inputs if _surely_fits(names, given)]
     if len(sure) > 1:
         listed = " and ".join(map(repr, sure))
         return (
@@ -139,6 +140,6 @@ def _may_fit(names: frozenset[str] | None, given: Input) -> bool:
 
 
 def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
-    """Whether every element of these names fits: the input asks for the name, and for nothing else."""
+    """True if every element of these names fits: the input asks for the name, and for nothing else."""
     texts = [pattern.text.strip() for pattern in given.condition.patterns]
     return names is not None and all(text == "*" or names == {text} for text in texts)

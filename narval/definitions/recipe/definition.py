@@ -65,7 +65,7 @@ class In(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, eq=False):
-    """What must hold before the plan goes from some steps to others (table 2.5).
+    """The way from some steps to others, and what must hold before a plan takes it (table 2.5).
 
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
     the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
@@ -89,13 +89,42 @@ class Transition(msgspec.Struct, eq=False):
         return f"<Transition {self.id}>"
 
 
+def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> None:
+    """Point steps and transitions, given by id, at each other, in the order in which they are tried (N22)."""
+    ins: dict[str, list[Transition]] = {id: [] for id in steps}
+    outs: dict[str, list[Transition]] = {id: [] for id in steps}
+    for transition in transitions.values():
+        transition.sources = tuple(source.step.id for source in transition.ins)
+        transition.targets = tuple(step.id for step in transition.outs)
+        for id in transition.targets:
+            ins[id].append(transition)
+        for id in transition.sources:
+            outs[id].append(transition)
+    for id, step in steps.items():
+        step.ins = tuple(ins[id])
+        step.outs = in_order(outs[id])
+        step.sole = _sole(step)
+    for transition in transitions.values():
+        rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
+        transition.rivals = in_order(rivals.values())
+
+
 def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """By priority, then as in the file (N22)."""
-    return tuple(sorted(transitions, key=lambda each: (-each.priority, each.order)))
+    """Transitions by priority, then as in the file (N22)."""
+    return tuple(sorted(transitions, key=lambda transition: (-transition.priority, transition.order)))
+
+
+def _sole(step: Step) -> Transition | None:
+    """The transition out of a step that has no rival and waits for nothing else."""
+    if len(step.outs) != 1:
+        return None
+    only = step.outs[0]
+    waits = len(only.ins) > 1 or only.ins[0].on_error or only.conditions or only.times
+    return None if waits else only
 
 
 class Recipe(msgspec.Struct, frozen=True, eq=False):
-    """What a plan follows (table 2.3). `steps` and `transitions` are by id, in the order of the file.
+    """The definition that a plan follows (table 2.3). Steps and transitions are by id, in the file's order.
 
     `xml` is the recipe alone, as memory shows it (N2) and as it can be read again; `digest` names the
     version.

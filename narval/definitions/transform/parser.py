@@ -13,8 +13,10 @@ from lxml import etree
 from narval.definitions.kinds import XSLT
 from narval.definitions.library import Parsed
 from narval.definitions.prototype import EMPTY
-from narval.definitions.reading import xml as reading
-from narval.definitions.reading.xml import COMMON, Attribute, Entry, Reading, TooManyFaultsError, Word, Words
+from narval.definitions.reading import vocabulary
+from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
+from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
 from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import children, local_name
@@ -24,7 +26,7 @@ from narval.source.xml import XmlNode
 WORDS: Words = {
     **COMMON,
     "prototype": Word(
-        {"group": Attribute(reading.name), "name": Attribute(reading.name)},
+        {"group": Attribute(vocabulary.name), "name": Attribute(vocabulary.name)},
         ("description", "input", "output"),
     ),
 }
@@ -33,18 +35,18 @@ WORDS: Words = {
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The transform of a stylesheet."""
     found = Reading(source, WORDS)
-    transform = None
+    transforms: list[Transform] = []
     with suppress(TooManyFaultsError):
         transform = _transform(found, root)
-    definitions = () if transform is None else (transform,)
-    names = frozenset(("transform", each.full_name) for each in definitions)
-    return Parsed(definitions, faults=tuple(sorted(set(found.faults))), names=names)
+        transforms.extend([] if transform is None else [transform])
+    return found.parsed(transforms, ((made.kind, made.full_name) for made in transforms))
 
 
 def _transform(found: Reading, root: XmlNode) -> Transform | None:
     entry = _prototype(found, root)
-    prototype = EMPTY if entry is None else found.prototype(entry)
-    found.check_variables({"plan"}, "$plan, as a transform knows no step")
+    patterns = Patterns(found)
+    prototype = EMPTY if entry is None else patterns.prototype(entry)
+    patterns.check_variables({"plan"}, "$plan, as a transform knows no step")
     group, name = _names(found, root, entry)
     tree = _tree(found, root)
     if tree is None or group is None or name is None:
@@ -83,7 +85,7 @@ def _names(found: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | No
         )
     for word in (group, name):
         try:
-            reading.name(word or "name")
+            vocabulary.name(word or "name")
         except ValueError as error:
             found.fault(
                 root, f"the file's name gives {word!r}, expected {error.args[0]}; give the prototype a name"

@@ -30,7 +30,6 @@ from narval.engines.engine import Lookup
 from narval.engines.events import (
     Cancelled,
     Event,
-    Failure,
     Resume,
     Returned,
     Reusable,
@@ -40,7 +39,6 @@ from narval.engines.events import (
 )
 from narval.engines.view import View
 from narval.errors import RequestError
-from narval.memory.elements.element import Element, Origin
 
 __all__ = [
     "advance",
@@ -75,7 +73,7 @@ def begin(run: int, definition: Automaton) -> AutomatonState:
         for state in definition.states.values()
         if state.awaits
     }
-    return AutomatonState(run, definition.full_name, awaits)
+    return AutomatonState(run, definition.full_name, awaits=awaits)
 
 
 def resumed(state: AutomatonState) -> tuple[int, str] | None:
@@ -99,96 +97,94 @@ def plan_resume(
 
 def status(state: AutomatonState) -> str:
     """The run's own word for its state."""
-    return state.state
+    return state.status
 
 
 def advance(
     definition: Automaton, state: AutomatonState, event: Event, view: View
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """What follows from one event."""
-    run = AutomatonDecision(definition, state, event, view)
+    decision = AutomatonDecision(state, states.APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
-        decide(run, event)
+        decide(decision, event)
         if not state.over:
-            completion.settle(run)
-    return run.record.changes, run.record.commands
+            completion.settle(decision)
+    return decision.changes, decision.commands
 
 
 def on_engine_error(
     definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """What ends a run whose advance raised: it fails where it stands."""
-    run = AutomatonDecision(definition, state, event, view)
+    decision = AutomatonDecision(state, states.APPLY, event, view, definition=definition)
     if not state.over:
-        run.finish("failed", error)
-    return run.record.changes, run.record.commands
+        decision.finish("failed", error)
+    return decision.changes, decision.commands
 
 
-def _started(run: AutomatonDecision, event: Started) -> None:
-    if run.state.state != "ready":
+def _started(decision: AutomatonDecision, event: Started) -> None:
+    if decision.state.status != "ready":
         return
-    run.record.change(RunStarted(event.at, event.elements, event.caller, event.attempt))
-    if event.elements:
-        run.record.command(commands.AddToContext(event.elements))
-    start.make_ready(run, run.automaton.start)
+    decision.change(RunStarted(event.at, event.elements, event.caller, event.attempt))
+    decision.add_to_context(event.elements)
+    start.make_ready(decision, decision.definition.start)
 
 
-def _woken(run: AutomatonDecision, event: TimerFired) -> None:
+def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
     """A date has come, or the moment of the next try, or a run that was called has had its time."""
-    for call, name in run.state.calls.items():
-        if run.state.of(name).wake == event.wake:
-            run.record.change(CallLate(call))
-            run.record.command(commands.CancelCall(call))
+    for call, name in decision.state.calls.items():
+        if decision.state.of(name).wake == event.wake:
+            decision.change(CallLate(call))
+            decision.command(commands.CancelCall(call))
             return
-    for name in run.state.held:
-        now = run.state.of(name)
+    for name in decision.state.held:
+        now = decision.state.of(name)
         if now.wake != event.wake:
             continue
-        state = run.automaton.states[name]
-        early = now.hold == "date" and not has_come(state.after, now.until or 0.0, event.at, run.view)
+        state = decision.definition.states[name]
+        early = now.hold == "date" and not has_come(state.after, now.until or 0.0, event.at, decision.view)
         if early:
-            start.wait_for_date(run, state)
+            start.wait_for_date(decision, state)
         else:
-            start.go_on(run, state)
+            start.go_on(decision, state)
         return
 
 
-def _signalled(run: AutomatonDecision, event: Signalled) -> None:
+def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
     """Someone outside said something (A10): the first state that waits for it goes on; else it is kept.
 
     What came with it joins the run's context, where programs are given it (A13).
     """
-    if run.state.state not in ("ready", "running"):
-        why = f"run {run.state.run} is {run.state.state}: it waits for nothing any more"
-        run.record.command(commands.Answer(event.signal, problem=Failure("not-listening", why)))
+    if decision.state.status not in ("ready", "running"):
+        why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
+        decision.refuse(event, "not-listening", why)
         return
-    known = sorted({state.wait for state in run.automaton.states.values() if state.wait})
+    known = sorted({state.wait for state in decision.definition.states.values() if state.wait})
     if event.name not in known:
-        why = f"no state of {run.automaton.full_name} waits for {event.name}"
+        why = f"no state of {decision.definition.full_name} waits for {event.name}"
         why += f"; they wait for {', '.join(known)}" if known else ""
-        run.record.command(commands.Answer(event.signal, problem=Failure("not-listening", why)))
+        decision.refuse(event, "not-listening", why)
         return
     for raw in event.elements:
-        origin = Origin(run.state.run, "", event.signal)
-        run.record.command(commands.Add(Element(run.view.next_eid, raw.xml, event.at, origin)))
-    for name in run.state.held:
-        state = run.automaton.states[name]
-        if run.state.of(name).hold == "signal" and state.wait == event.name:
-            run.record.change(SignalTaken(name, event.name))
-            run.record.command(commands.Answer(event.signal, {"taken_by": name}))
-            start.go_on(run, state)
+        decision.add(raw.xml, call=event.signal)
+    for name in decision.state.held:
+        state = decision.definition.states[name]
+        if decision.state.of(name).hold == "signal" and state.wait == event.name:
+            decision.change(SignalTaken(name, event.name))
+            decision.answer(event, taken_by=name)
+            start.go_on(decision, state)
             return
-    run.record.change(SignalHeard(event.name))
-    run.record.command(commands.Answer(event.signal, {"taken_by": None}))
+    decision.change(SignalHeard(event.name))
+    decision.answer(event, taken_by=None)
 
 
-def _cancelled(run: AutomatonDecision, event: Cancelled) -> None:
+def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
     """What runs is ended, with all its group; the run is over when that is gone (A4)."""
-    if run.state.state == "running" and (run.state.calls or run.state.dying):
-        run.end("cancelled")
-    elif run.state.state != "ending":
-        run.finish("cancelled")
+    if decision.state.status == "running" and (decision.state.calls or decision.state.dying):
+        decision.end("cancelled")
+    elif decision.state.status != "ending":
+        decision.finish("cancelled")
 
 
 _ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {

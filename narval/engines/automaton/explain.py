@@ -21,7 +21,7 @@ def render(definition: Automaton, state: AutomatonState, context: Iterable[int])
         definition=definition.full_name,
         group=definition.group,
         name=definition.name,
-        state=state.state,
+        state=state.status,
     )
     if state.caller is not None:
         root.set("parent_plan", str(state.caller.run))
@@ -112,10 +112,10 @@ def explain(definition: Automaton, state: AutomatonState, identifier: str | None
 
 
 def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
-    if state.state == "done":
+    if state.status == "done":
         return f"it reached {', '.join(state.finals)}"
     erred = [name for name, run in state.states.items() if run.state == "erred"]
-    if state.state == "failed" and erred:
+    if state.status == "failed" and erred:
         return "; ".join(f"{name} ended with {state.of(name).label}" for name in erred)
     return None
 

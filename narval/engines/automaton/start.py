@@ -30,71 +30,76 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
 def make_ready(
-    run: AutomatonDecision, state: State, by: str = "", killed: Collection[str] = (), *, erred: bool = False
+    decision: AutomatonDecision,
+    state: State,
+    by: str = "",
+    killed: Collection[str] = (),
+    *,
+    erred: bool = False,
 ) -> None:
     """A state is to run, once what was killed for it is gone; unless it was visited often enough (A7)."""
-    now = run.state.of(state.name)
+    now = decision.state.of(state.name)
     visits = now.visits
     if state.max_visits is not None and visits >= state.max_visits:
         message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
-        run.end("failed", run.add_error("max-visits", message, state.name))
+        decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
-    dying = tuple(each for each, of in run.state.dying.items() if of in killed)
-    soon = erred and visits > 0 and run.event.at - now.since < QUICK
-    run.record.change(StateReady(state.name, by, dying, soon))
-    run.to_run.append(state)
+    dying = tuple(each for each, of in decision.state.dying.items() if of in killed)
+    soon = erred and visits > 0 and decision.event.at - now.since < QUICK
+    decision.change(StateReady(state.name, by, dying, soon))
+    decision.to_run.append(state)
 
 
-def go_on(run: AutomatonDecision, state: State) -> None:
+def go_on(decision: AutomatonDecision, state: State) -> None:
     """A state goes on to the next thing it waits for, or runs."""
-    held = run.state.of(state.name).hold
+    held = decision.state.of(state.name).hold
     passed = _HOLDS.index(held) + 1 if held in _HOLDS else 0
     for hold in _HOLDS[passed:] if held != "back-off" else _HOLDS[-1:]:
-        if hold == "room" and _is_up_to_date(run, state):
-            run.record.change(StateSkipped(state.name))
-            run.skipped.append(state)
+        if hold == "room" and _is_up_to_date(decision, state):
+            decision.change(StateSkipped(state.name))
+            decision.skipped.append(state)
             return
-        if _HOLD[hold](run, state):
+        if _HOLD[hold](decision, state):
             return
-    call(run, state, run.state.of(state.name).contender)
+    call(decision, state, decision.state.of(state.name).contender)
 
 
-def call(run: AutomatonDecision, state: State, contender: int) -> None:
+def call(decision: AutomatonDecision, state: State, contender: int) -> None:
     """Ask for the program of a contender, or for the run that answers in its place (A8, A15)."""
-    identifier = run.record.identifier()
+    identifier = decision.identifier()
     if state.target is not None:
-        _call_run(run, state, state.target, identifier)
+        _call_run(decision, state, state.target, identifier)
         return
-    run.record.change(StateCalled(state.name, identifier, contender, run.event.at))
+    decision.change(StateCalled(state.name, identifier, contender, decision.event.at))
     asked = commands.Call(
         identifier,
         "program",
         state.commands[contender][0],
         state.name,
-        inputs=_fed(run, state),
+        inputs=_fed(decision, state),
         listed=("",),
         timeout=state.timeout,
         on_restart=state.on_restart,
         program=program(state, contender),
     )
-    run.record.command(asked)
+    decision.command(asked)
 
 
-def _call_run(run: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
+def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
     """A run is called, which finds what this one was given and what its states have produced nearest.
 
     Its time limit is kept here: who makes calls keeps that of programs alone.
     """
     kind, name = target
-    wake = run.record.identifier() if state.timeout is not None else ""
-    run.record.change(StateCalled(state.name, identifier, 0, run.event.at, wake))
-    produced = tuple(eid for each in run.state.states.values() for eid in each.produced)
-    near = ((*produced, *run.state.first),)
-    run.record.command(
+    wake = decision.identifier() if state.timeout is not None else ""
+    decision.change(StateCalled(state.name, identifier, 0, decision.event.at, wake))
+    produced = tuple(eid for each in decision.state.states.values() for eid in each.produced)
+    near = ((*produced, *decision.state.first),)
+    decision.command(
         commands.Call(identifier, kind, name, state.name, nearby=near, on_restart=state.on_restart)
     )
     if state.timeout is not None:
-        run.record.command(commands.SetTimer(wake, run.event.at + state.timeout))
+        decision.command(commands.SetTimer(wake, decision.event.at + state.timeout))
 
 
 def program(state: State, contender: int) -> commands.Program:
@@ -103,7 +108,7 @@ def program(state: State, contender: int) -> commands.Program:
         words=state.commands[contender],
         text=state.texts[contender],
         environment=tuple(state.environment.items()),
-        selects=tuple((feed.name, feed.select) for feed in state.feeds if feed.name),
+        selects=tuple((feed.name, feed.select) for feed in state.inputs if feed.name),
         directory=state.directory,
         creates=state.creates,
         needs=state.needs,
@@ -115,80 +120,80 @@ def program(state: State, contender: int) -> commands.Program:
     )
 
 
-def _fed(run: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """The elements of the run's context that its programs are given, by variable; "" is standard input."""
     fed = []
-    for feed in state.feeds:
+    for feed in state.inputs:
         bound = feed.condition.bind({})
-        found = tuple(run.view.among(run.view.context(run.state.run), bound, None))
+        found = tuple(decision.view.among(decision.view.context(decision.state.eid), bound, None))
         if found:
             fed.append((feed.name, found if not feed.name else found[-1:]))
     return tuple(fed)
 
 
-def _is_up_to_date(run: AutomatonDecision, state: State) -> bool:
+def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
     """Whether there is nothing to do (A9): it takes no room, and no program, to see that.
 
     Once in an event: the second time round in a circle of such states it is left to who runs programs.
     """
-    if not state.creates or state.name in run.asked:
+    if not state.creates or state.name in decision.asked:
         return False
-    run.asked.add(state.name)
-    return run.view.is_up_to_date(state.directory, state.creates, state.needs)
+    decision.asked.add(state.name)
+    return decision.view.is_up_to_date(state.directory, state.creates, state.needs)
 
 
 # --- what it waits for ----------------------------------------------------------------------------------
 
 
-def _hold_for_programs(run: AutomatonDecision, state: State) -> bool:
+def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
     """What is left of its former visit is gone before it starts (A3, A4)."""
-    if not any(each in run.state.dying for each in run.state.of(state.name).dying):
+    if not any(each in decision.state.dying for each in decision.state.of(state.name).dying):
         return False
-    run.record.change(StateHeld(state.name, "programs"))
+    decision.change(StateHeld(state.name, "programs"))
     return True
 
 
-def wait_for_date(run: AutomatonDecision, state: State) -> bool:
+def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
     """Wait for the next date that fits, if the state has dates (A10); so too when the clock was set back."""
     if not state.after:
         return False
-    date = next_date(state.after, run.view.zone, run.event.at)
+    date = next_date(state.after, decision.view.zone, decision.event.at)
     if date is None:
         message = f"none of the dates that state {state.name} waits for ever comes again"
-        run.end("failed", run.add_error("no-date", message, state.name))
+        decision.end("failed", decision.add_error_element("no-date", message, state.name))
         return True
-    wake = run.record.identifier()
-    run.record.change(StateHeld(state.name, "date", wake, date))
-    run.record.command(commands.SetTimer(wake, date, dated=True))
+    wake = decision.identifier()
+    decision.change(StateHeld(state.name, "date", wake, date))
+    decision.command(commands.SetTimer(wake, date, dated=True))
     return True
 
 
-def _hold_for_signal(run: AutomatonDecision, state: State) -> bool:
+def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
     if not state.wait:
         return False
-    if state.wait in run.state.signals:
-        run.record.change(SignalTaken(state.name, state.wait, kept=True))
+    if state.wait in decision.state.signals:
+        decision.change(SignalTaken(state.name, state.wait, kept=True))
         return False
-    run.record.change(StateHeld(state.name, "signal"))
+    decision.change(StateHeld(state.name, "signal"))
     return True
 
 
-def _hold_after_quick_deaths(run: AutomatonDecision, state: State) -> bool:
+def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
     """What dies again and again as soon as it was started is given a pause; the first times it is not."""
-    deaths = run.state.of(state.name).quick - QUICK_DEATHS
+    deaths = decision.state.of(state.name).quick - QUICK_DEATHS
     if deaths <= 0:
         return False
-    wake = run.record.identifier()
-    until = run.event.at + min(LONGEST_PAUSE, wait(FIRST_PAUSE, deaths, run.event.id))
-    run.record.change(StateHeld(state.name, "quick", wake, until))
-    run.record.command(commands.SetTimer(wake, until))
+    wake = decision.identifier()
+    until = decision.event.at + min(LONGEST_PAUSE, wait(FIRST_PAUSE, deaths, decision.event.id))
+    decision.change(StateHeld(state.name, "quick", wake, until))
+    decision.command(commands.SetTimer(wake, until))
     return True
 
 
-def _hold_for_room(run: AutomatonDecision, state: State) -> bool:
-    if run.state.has_room(run.automaton.max_parallel):
+def _hold_for_room(decision: AutomatonDecision, state: State) -> bool:
+    if decision.state.has_room(decision.definition.max_parallel):
         return False
-    run.record.change(StateHeld(state.name, "room"))
+    decision.change(StateHeld(state.name, "room"))
     return True
 
 

@@ -9,8 +9,8 @@ A run     ready → running → ending → done | failed      any that is not ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -32,8 +32,7 @@ from narval.engines.automaton.changes import (
     StatesKilled,
     StateSkipped,
 )
-from narval.engines.events import Caller
-from narval.errors import InternalError
+from narval.engines.run_state import Moves, RunState, illegal_move
 
 STATE_MOVES: dict[str, frozenset[str]] = {
     "idle": frozenset({"ready"}),
@@ -81,20 +80,15 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     late: bool = False
 
 
-class AutomatonState(msgspec.Struct, omit_defaults=True):
+class AutomatonState(RunState, omit_defaults=True):
     """One run of an automaton."""
 
-    run: int
-    automaton: str
-    awaits: dict[str, tuple[str, ...]]
+    KIND: ClassVar[str] = "run"
+    MOVES: ClassVar[Moves] = RUN_MOVES
+    PHASES: ClassVar[Mapping[str, str]] = PHASES
+
+    awaits: dict[str, tuple[str, ...]] = {}
     """For each state, those whose 0 it needs before it starts."""
-    state: str = "ready"
-    started: float = 0.0
-    ended: float | None = None
-    first: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
-    error: int | None = None
     outcome: str = ""
     states: dict[str, StateRun] = {}
     calls: dict[str, str] = {}
@@ -123,10 +117,9 @@ class AutomatonState(msgspec.Struct, omit_defaults=True):
         """Whether one more program may run; what is being killed takes room until it is gone (A14)."""
         return most is None or len(self.calls) + len(self.dying) < most
 
-    @property
-    def over(self) -> bool:
-        """Whether the run has ended."""
-        return self.state in PHASES
+    def progress(self) -> Iterator[tuple[str, str]]:
+        """The states that were reached, and how they stand."""
+        return ((name, part.state) for name, part in self.states.items())
 
 
 _IDLE = StateRun()
@@ -142,29 +135,14 @@ def _move(state: AutomatonState, name: str, to: str) -> StateRun:
     if run is None:
         run = state.states[name] = StateRun()
     if to not in STATE_MOVES[run.state]:
-        raise _illegal(state, f"state {name}", run.state, to)
+        raise illegal_move(state, f"state {name}", run.state, to)
     run.state = to
     return run
 
 
-def _illegal(state: AutomatonState, what: str, found: str, to: str) -> InternalError:
-    story = ", ".join(f"{name} {run.state}" for name, run in state.states.items())
-    return InternalError(
-        f"run {state.run} of {state.automaton} ({state.state}): {what} cannot go from {found} to {to}; "
-        f"so far: {story or 'nothing'}"
-    )
-
-
-def _move_run(state: AutomatonState, to: str) -> None:
-    if to not in RUN_MOVES.get(state.state, ()):
-        raise _illegal(state, "the run", state.state, to)
-    state.state = to
-
-
 def _run_started(state: AutomatonState, change: RunStarted) -> None:
-    _move_run(state, "running")
-    state.started = change.at
-    state.first, state.caller, state.attempt = change.elements, change.caller, change.attempt
+    state.move("running")
+    state.begin(change.at, change.elements, change.caller, change.attempt)
 
 
 def _state_ready(state: AutomatonState, change: StateReady) -> None:
@@ -271,12 +249,8 @@ def _final_reached(state: AutomatonState, change: FinalReached) -> None:
 
 
 def _run_moved(state: AutomatonState, change: RunMoved) -> None:
-    _move_run(state, change.to)
-    if change.error is not None:
-        state.error = change.error
+    state.move(change.to, change.at, change.error)
     state.outcome = change.outcome
-    if state.over:
-        state.ended = change.at
     for name in tuple(state.held):
         run = state.states[name]
         _let_go(state, run, name)

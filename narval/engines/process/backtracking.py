@@ -38,45 +38,45 @@ from narval.errors import InternalError
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
-def backtrack(run: ProcessDecision, destination: NodeToken) -> NodeToken:
+def backtrack(decision: ProcessDecision, destination: NodeToken) -> NodeToken:
     """Go back to a token; the token that is on its node now, and has run. Raises Refused, NodeFault."""
-    _check(run.state, destination)
+    _check(decision.state, destination)
     if not destination.children:
-        result = _from_dead_end(run, destination)
-        flow.run_node(run, run.node(result), result)
+        result = _from_dead_end(decision, destination)
+        flow.run_node(decision, decision.node(result), result)
         return result
-    going = _Going(run, destination)
+    going = _Going(decision, destination)
     result = going.back()
     if going.told:
-        run.record.change(UndoingQueued(tuple(going.told), result.id))
-        undo(run)
+        decision.change(UndoingQueued(tuple(going.told), result.id))
+        undo(decision)
     else:
-        flow.run_node(run, run.node(result), result)
+        flow.run_node(decision, decision.node(result), result)
     for each in sorted(going.sets):
-        flow.retry_set(run, each)
+        flow.retry_set(decision, each)
     return result
 
 
-def undo(run: ProcessDecision) -> None:
+def undo(decision: ProcessDecision) -> None:
     """Tell the next node that it was gone back from; once all have been told, the token gone back to runs.
 
     What a node does again does not begin before it has undone what it did. Raises NodeFault.
     """
-    state = run.state
+    state = decision.state
     while state.undoing and not state.hooks:
         token = state.nodes[abs(state.undoing[0])]
         if state.undoing[0] > 0:
-            calls.call_code(run, run.node(token), token, "backtrack")
+            calls.call_code(decision, decision.node(token), token, "backtrack")
             continue
-        run.record.change(UndoingEnded(token.id))
+        decision.change(UndoingEnded(token.id))
         if token.completed is None:
-            flow.run_node(run, run.node(token), token)
+            flow.run_node(decision, decision.node(token), token)
 
 
 def _check(state: ProcessState, token: NodeToken) -> None:
-    if state.state != "executing":
-        kind = "cancelled" if state.state in ("pending-cancel", "canceled") else "not-executing"
-        raise OperationRefused(kind, f"process {state.run} is {state.state}: it cannot go back")
+    if state.status != "executing":
+        kind = "cancelled" if state.status in ("pending-cancel", "canceled") else "not-executing"
+        raise OperationRefused(kind, f"process {state.eid} is {state.status}: it cannot go back")
     if token.completed is None:
         raise OperationRefused(
             "not-complete", f"token {token.id} on {token.node} is not complete: it is there already"
@@ -101,34 +101,38 @@ def origin(state: ProcessState, token: NodeToken) -> NodeToken:
     return token
 
 
-def _from_dead_end(run: ProcessDecision, token: NodeToken) -> NodeToken:
+def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
     """Nothing came of the token: those it came of turn round, and come to it again."""
-    state = run.state
-    run.happens(NodeTokenBacktracked(token.id))
+    state = decision.state
+    decision.happens(NodeTokenBacktracked(token.id))
     turning = []
     for each in token.parents:
         parent = state.arcs[each]
-        run.happens(ArcTokenBacktracked(each))
-        made = run.next_token()
+        decision.happens(ArcTokenBacktracked(each))
+        made = decision.next_token()
         sets = tuple(parent.sets.items())
-        run.happens(ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", each, aside=True))
+        decision.happens(
+            ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", each, aside=True)
+        )
         turning.append(made)
-    result = run.next_token()
+    result = decision.next_token()
     sets = tuple(token.sets.items())
-    run.happens(
-        NodeTokenCreated(result, token.node, run.event.at, tuple(turning), sets, "Forward", like=token.id)
+    decision.happens(
+        NodeTokenCreated(
+            result, token.node, decision.event.at, tuple(turning), sets, "Forward", like=token.id
+        )
     )
     for each in turning:
-        run.happens(ArcTokenProcessed(each))
-        run.happens(ArcTokenCompleted(each, result))
+        decision.happens(ArcTokenProcessed(each))
+        decision.happens(ArcTokenCompleted(each, result))
     return state.nodes[result]
 
 
 class _Going:
     """One way back: what came of the token, and what each arc token gets back."""
 
-    def __init__(self, run: ProcessDecision, destination: NodeToken) -> None:
-        self.run, self.state, self.destination = run, run.state, destination
+    def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
+        self.decision, self.state, self.destination = decision, decision.state, destination
         self.sets: set[int] = set()
         self.told: list[int] = []
         """Tokens whose nodes are to be told that they were gone back from."""
@@ -162,7 +166,7 @@ class _Going:
             else:
                 self._undo(token)
         if result is None:
-            raise InternalError(f"process {self.state.run}: no way back led to token {self.destination.id}")
+            raise InternalError(f"process {self.state.eid}: no way back led to token {self.destination.id}")
         return result
 
     # --- looking --------------------------------------------------------------------------------------
@@ -193,12 +197,12 @@ class _Going:
             self._leaves.append(token)
 
     def _is_backtrackable(self, token: NodeToken) -> bool:
-        node = self.run.node(token)
+        node = self.decision.node(token)
         asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
-        if not calls.has_hook(self.run, node, asked):
+        if not calls.has_hook(self.decision, node, asked):
             return True
         function = f"node:{node.type}:is_backtrackable"
-        answer = self.run.ask(function, {"token": token.id}, token.id, node)
+        answer = self.decision.ask_code(function, {"token": token.id}, token.id, node)
         if not isinstance(answer, bool):
             raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
         return answer
@@ -211,8 +215,8 @@ class _Going:
     # --- undoing --------------------------------------------------------------------------------------
 
     def _call_hook(self, token: NodeToken) -> None:
-        node = self.run.node(token)
-        if calls.has_hook(self.run, node, "backtrack"):
+        node = self.decision.node(token)
+        if calls.has_hook(self.decision, node, "backtrack"):
             self.told.append(token.id)
 
     def _undo(self, token: NodeToken) -> None:
@@ -220,59 +224,61 @@ class _Going:
         for each in origin(self.state, token).parents:
             self._go_back(self.state.arcs[each], behind)
         if behind is not token:
-            self.run.happens(NodeTokenCompleted(behind.id, self.run.event.at))
+            self.decision.happens(NodeTokenCompleted(behind.id, self.decision.event.at))
 
     def _ended(self, token: NodeToken) -> NodeToken:
         """The token is no more active, or gone back from; the token behind which others go back."""
-        run = self.run
+        decision = self.decision
         if token.completed is None:
-            run.stop_waiting(token)
-            run.happens(NodeTokenCompleted(token.id, run.event.at))
-            run.happens(NodeTokenBacktracked(token.id))
+            decision.stop_waiting(token)
+            decision.happens(NodeTokenCompleted(token.id, decision.event.at))
+            decision.happens(NodeTokenBacktracked(token.id))
         elif not token.children:
-            run.happens(NodeTokenBacktracked(token.id))
+            decision.happens(NodeTokenBacktracked(token.id))
         else:
             reverse = self._reverse(token, "Backtracked")
-            run.happens(NodeTokenSkipped(reverse.id))
+            decision.happens(NodeTokenSkipped(reverse.id))
             return reverse
         self.sets.update(token.sets)
         return token
 
     def _go_back(self, token: ArcToken, behind: NodeToken) -> None:
         """Another token goes back along the arc of one, or makes a u-turn on it."""
-        run = self.run
+        decision = self.decision
         self._mark(token)
         turned = root(self.state, token)
         visited = turned.parent in self._visited
-        made, sets = run.next_token(), tuple(token.sets.items())
+        made, sets = decision.next_token(), tuple(token.sets.items())
         kind: ExecutionType = "Backtracked" if visited else "UTurn"
-        run.happens(
+        decision.happens(
             ArcTokenCreated(made, token.arc, behind.id, token.to, sets, kind, token.id, aside=visited)
         )
         if visited:
             self._back[turned.id] = made
             self._enqueue(turned.parent)
-            run.happens(ArcTokenProcessed(made))
+            decision.happens(ArcTokenProcessed(made))
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
         """A token on the same node, into which those come back that left it."""
-        run, state = self.run, self.state
-        run.happens(NodeTokenBacktracked(token.id))
+        decision, state = self.decision, self.state
+        decision.happens(NodeTokenBacktracked(token.id))
         missing = [each for each in token.children if each not in self._back]
         if missing:
-            raise InternalError(f"process {state.run}: nothing comes back for arc tokens {missing}")
+            raise InternalError(f"process {state.eid}: nothing comes back for arc tokens {missing}")
         parents = tuple(self._back[each] for each in token.children)
-        made, sets = run.next_token(), tuple(token.sets.items())
-        run.happens(
-            NodeTokenCreated(made, token.node, run.event.at, parents, sets, kind, token.id, like=token.id)
+        made, sets = decision.next_token(), tuple(token.sets.items())
+        decision.happens(
+            NodeTokenCreated(
+                made, token.node, decision.event.at, parents, sets, kind, token.id, like=token.id
+            )
         )
         for each in parents:
             self._mark(state.arcs[each])
-            run.happens(ArcTokenCompleted(each, made))
+            decision.happens(ArcTokenCompleted(each, made))
         return state.nodes[made]
 
     def _mark(self, token: ArcToken) -> None:
         """The token was gone back over, or goes back: told once."""
         if token.id not in self._marked:
             self._marked.add(token.id)
-            self.run.happens(ArcTokenBacktracked(token.id))
+            self.decision.happens(ArcTokenBacktracked(token.id))

@@ -8,6 +8,7 @@ from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Input, Prototype
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
+from narval.engines.decision import Inputs
 from narval.engines.events import Plain
 from narval.engines.process import conditions, environment
 from narval.engines.process.changes import NodeCallMade
@@ -18,65 +19,66 @@ from narval.memory.elements.changes import MarkScope
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
 """Targets that say what they take and give; any other that is called is a definition, whose run answers."""
-Settled = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def calls(run: ProcessDecision, node: Node) -> bool:
+def calls(decision: ProcessDecision, node: Node) -> bool:
     """Whether a node of this type calls something when it is executed."""
     if node.type == SCRIPT:
         return bool(node.text_of("execute"))
-    return node.target is not None or "execute" in hooks(run, node)
+    return node.target is not None or "execute" in hooks(decision, node)
 
 
-def call(run: ProcessDecision, node: Node, token: NodeToken) -> bool:
+def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Make the call; whether the node is executed only when that is back, as code is. Raises NodeFault."""
     if node.target is None:
-        call_code(run, node, token, "execute")
+        call_code(decision, node, token, "execute")
         return True
     kind, name = node.target
-    target = run.view.definition(kind, name) if name else None
+    target = decision.view.definition(kind, name) if name else None
     if target is None:
         raise NodeFault(
             "unknown-target", f"node {node.id}: there is no {kind} named {name or '(none)'}", node
         )
     if kind in WITH_PROTOTYPE:
-        _call_with_inputs(run, node, token, kind, target)
+        _call_with_inputs(decision, node, token, kind, target)
     else:
-        _call_run(run, node, token, kind, target)
+        _call_run(decision, node, token, kind, target)
     return False
 
 
-def has_hook(run: ProcessDecision, node: Node, hook: str) -> bool:
+def has_hook(decision: ProcessDecision, node: Node, hook: str) -> bool:
     """Whether there is code for that: a script of that name, or a hook of the class for its type."""
-    return bool(node.text_of(hook)) if node.type == SCRIPT else hook in hooks(run, node)
+    return bool(node.text_of(hook)) if node.type == SCRIPT else hook in hooks(decision, node)
 
 
-def call_code(run: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
+def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
     """Call the script of a node, or the class for its type."""
     payload: dict[str, Plain] = {"hook": hook, "token": token.id}
-    call = run.record.identifier()
-    run.record.change(NodeCallMade(token.id, call, hook != "execute"))
-    run.record.command(
+    call = decision.identifier()
+    decision.change(NodeCallMade(token.id, call, hook != "execute"))
+    decision.command(
         commands.Call(call, "node", node.type, node.id, timeout=_seconds(node, "timeout"), payload=payload)
     )
 
 
-def _call_run(run: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """A run is nested in this one; a process has the attributes of the token from its start (section 9)."""
-    near = conditions.around(run, token).nearby
-    payload: dict[str, Plain] = {"environment": dict(environment.full(run.state, token))}
-    call = run.record.identifier()
-    run.record.change(NodeCallMade(token.id, call))
+    near = conditions.around(decision, token).nearby
+    payload: dict[str, Plain] = {"environment": dict(environment.full(decision.state, token))}
+    call = decision.identifier()
+    decision.change(NodeCallMade(token.id, call))
     given = payload if kind == "process" else None
-    run.record.command(commands.Call(call, kind, target.full_name, node.id, nearby=near, payload=given))
+    decision.command(commands.Call(call, kind, target.full_name, node.id, nearby=near, payload=given))
 
 
-def _call_with_inputs(run: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+def _call_with_inputs(
+    decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
+) -> None:
     prototype: Prototype = target.prototype
-    inputs, reserved = _take(run, node, token, prototype)
-    call = run.record.identifier()
-    run.record.change(NodeCallMade(token.id, call, reserved=reserved))
-    run.record.command(
+    inputs, reserved = _take(decision, node, token, prototype)
+    call = decision.identifier()
+    decision.change(NodeCallMade(token.id, call, reserved=reserved))
+    decision.command(
         commands.Call(
             call, kind, target.full_name, node.id, inputs, prototype.lists, timeout=_seconds(node, "timeout")
         )
@@ -84,16 +86,18 @@ def _call_with_inputs(run: ProcessDecision, node: Node, token: NodeToken, kind: 
 
 
 def _take(
-    run: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
-) -> tuple[Settled, tuple[int, ...]]:
+    decision: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
+) -> tuple[Inputs, tuple[int, ...]]:
     """Which element goes to which input (N16), and which of them are reserved. Raises NodeFault."""
     if not prototype.inputs:
         return (), ()
-    places = conditions.around(run, token)
+    places = conditions.around(decision, token)
     slots = []
     for each in prototype.inputs:
-        bound = each.condition.bind(conditions.bindings(run, each.condition.variables))
-        slots.append(Slot(each.id, places.ranks(bound, _scope(run, node, each)), each.optional, each.list))
+        bound = each.condition.bind(conditions.bindings(decision, each.condition.variables))
+        slots.append(
+            Slot(each.id, places.ranks(bound, _scope(decision, node, each)), each.optional, each.list)
+        )
     assigned = assign(slots)
     if assigned.missing:
         lacking = ", ".join(
@@ -107,19 +111,14 @@ def _take(
         if not eids:
             continue
         settled.append((each.id, eids))
-        scope = _scope(run, node, each)
-        if scope is not None:
-            run.record.command(commands.MarkUsed(scope, eids))
+        decision.take_input(_scope(decision, node, each), each.outdates, eids)
         if each.outdates:
-            run.record.command(commands.Reserve(eids))
             reserved.extend(eids)
-        if scope is not None or each.outdates:
-            run.record.command(commands.AddToContext(eids))
     return tuple(settled), tuple(reserved)
 
 
-def _scope(run: ProcessDecision, node: Node, slot: Input) -> MarkScope | None:
-    return (run.process.full_name, node.id, slot.id) if slot.use else None
+def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | None:
+    return (decision.definition.full_name, node.id, slot.id) if slot.use else None
 
 
 def _seconds(node: Node, key: str) -> float | None:

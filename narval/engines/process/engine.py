@@ -11,11 +11,11 @@ user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from narval.definitions.process.attribute_types import kept
 from narval.definitions.process.definition import Process
-from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.engine import Lookup
 from narval.engines.events import (
@@ -53,6 +53,7 @@ __all__ = [
     "on_engine_error",
     "parts",
     "plan_resume",
+    "read_environment",
     "render",
     "resumed",
     "state_type",
@@ -70,12 +71,12 @@ apply = states.apply
 
 def begin(run: int, definition: Process) -> ProcessState:
     """A process that has not started."""
-    return ProcessState(run, definition.full_name)
+    return ProcessState(run, definition.full_name, "created")
 
 
 def status(state: ProcessState) -> str:
     """The process' own word for its state."""
-    return state.state
+    return state.status
 
 
 def resumed(state: ProcessState) -> tuple[int, str] | None:
@@ -83,12 +84,18 @@ def resumed(state: ProcessState) -> tuple[int, str] | None:
     return None
 
 
+def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes that a run begins with, without those that are None. Raises ValueError, TypeError."""
+    attributes = {name: kept(name, value) for name, value in values.items()}
+    return {name: text for name, text in attributes.items() if text is not None}
+
+
 def plan_resume(
     definition: Process, before: ProcessState, part: str | None, given: Iterable[Reusable], element: Lookup
 ) -> Resume:
     """Processes are not begun again from a part of an earlier one. Raises RequestError."""
     raise RequestError(
-        f"process {before.run} cannot be begun again from a node; "
+        f"process {before.eid} cannot be begun again from a node; "
         "go back within it while it executes (narval backtrack), or start another"
     )
 
@@ -97,98 +104,97 @@ def advance(
     definition: Process, state: ProcessState, event: Event, view: View
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What follows from one event."""
-    run = ProcessDecision(definition, state, event, view)
+    decision = ProcessDecision(state, states.APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         try:
-            decide(run, event)
+            decide(decision, event)
         except NodeFault as fault:
-            _fault(run, event, fault)
-    return run.record.changes, run.record.commands
+            _fault(decision, event, fault)
+    return decision.changes, decision.commands
 
 
 def on_engine_error(
     definition: Process, state: ProcessState, event: Event, view: View, error: int
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""
-    run = ProcessDecision(definition, state, event, view)
+    decision = ProcessDecision(state, states.APPLY, event, view, definition=definition)
     if not state.over:
-        completion.fail(run, error, abandon=False)
-    return run.record.changes, run.record.commands
+        completion.fail(decision, error, abandon=False)
+    return decision.changes, decision.commands
 
 
-def _fault(run: ProcessDecision, event: Event, fault: NodeFault) -> None:
+def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
     """A node could not go on: who asked for what led there is told, and may ask again; else the run fails."""
     error = fault.error
     if error is None:
-        error = run.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)
+        error = decision.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)
     if isinstance(event, Signalled):
-        run.refuse(event, fault.kind, fault.message)
+        decision.refuse(event, fault.kind, fault.message)
     if not isinstance(event, Signalled) or fault.kind == "endless":
-        completion.fail(run, error)
+        completion.fail(decision, error)
 
 
-def _started(run: ProcessDecision, event: Started) -> None:
-    if run.state.started:
+def _started(decision: ProcessDecision, event: Started) -> None:
+    if decision.state.started:
         return
     environment = dict(event.environment)
-    run.happens(ProcessCreated(event.at, event.elements, event.caller, event.attempt, environment))
-    if event.elements:
-        run.record.command(commands.AddToContext(event.elements))
-    run.happens(ProcessStarted())
-    starts = run.process.start_nodes
+    decision.happens(ProcessCreated(event.at, event.elements, event.caller, event.attempt, environment))
+    decision.add_to_context(event.elements)
+    decision.happens(ProcessStarted())
+    starts = decision.definition.start_nodes
     if not starts:
-        raise NodeFault("no-start-node", f"process {run.process.full_name} has no node with isStart")
+        raise NodeFault("no-start-node", f"process {decision.definition.full_name} has no node with isStart")
     for node in starts:
-        flow.run_node(run, node, flow.create(run, node))
-    flow.run_queue(run)
+        flow.run_node(decision, node, flow.create(decision, node))
+    flow.run_queue(decision)
 
 
-def _returned(run: ProcessDecision, event: Returned) -> None:
-    if event.call in run.state.calls:
-        returns.returned(run, event)
-        _go_on(run)
+def _returned(decision: ProcessDecision, event: Returned) -> None:
+    if event.call in decision.state.calls:
+        returns.returned(decision, event)
+        _go_on(decision)
 
 
-def _produced(run: ProcessDecision, event: Produced) -> None:
-    if event.call in run.state.calls:
-        returns.produced(run, event)
-        _go_on(run)
+def _produced(decision: ProcessDecision, event: Produced) -> None:
+    if event.call in decision.state.calls:
+        returns.produced(decision, event)
+        _go_on(decision)
 
 
-def _matched(run: ProcessDecision, event: Matched) -> None:
-    number = run.state.watches.get(event.watch)
+def _matched(decision: ProcessDecision, event: Matched) -> None:
+    number = decision.state.watches.get(event.watch)
     if number is None:
         return
-    token = run.state.nodes[number]
-    if waiting.satisfied(run, run.node(token), token):
-        flow.complete(run, token)
-        _go_on(run)
+    token = decision.state.nodes[number]
+    if waiting.satisfied(decision, decision.node(token), token):
+        flow.complete(decision, token)
+        _go_on(decision)
 
 
-def _woken(run: ProcessDecision, event: TimerFired) -> None:
+def _woken(decision: ProcessDecision, event: TimerFired) -> None:
     """A delayed token is asked about again; or the queue, which was too long for one advance, goes on."""
-    if event.wake == run.state.paused:
-        run.goes_on = True
-        run.record.change(Paused(laps=run.state.laps))
+    if event.wake == decision.state.paused:
+        decision.goes_on = True
+        decision.change(Paused(laps=decision.state.laps))
     else:
-        number = run.state.delayed.get(event.wake)
+        number = decision.state.delayed.get(event.wake)
         if number is None:
             return
-        token = run.state.nodes[number]
-        run.woken(token)
-        flow.run_node(run, run.node(token), token)
-    _go_on(run)
+        token = decision.state.nodes[number]
+        decision.woken(token)
+        flow.run_node(decision, decision.node(token), token)
+    _go_on(decision)
 
 
-def _go_on(run: ProcessDecision) -> None:
-    if not run.leaves_queue:
-        flow.run_queue(run)
+def _go_on(decision: ProcessDecision) -> None:
+    if not decision.leaves_queue:
+        flow.run_queue(decision)
 
 
-def _cancelled(run: ProcessDecision, event: Cancelled) -> None:
-    if run.state.state != "pending-cancel":
-        completion.cancel(run)
+def _cancelled(decision: ProcessDecision, event: Cancelled) -> None:
+    if decision.state.status != "pending-cancel":
+        completion.cancel(decision)
 
 
 _ON: dict[type, Callable[[ProcessDecision, Any], None]] = {

@@ -24,7 +24,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
         definition=definition.full_name,
         group=definition.group,
         name=definition.name,
-        state=state.state,
+        state=state.status,
     )
     if state.caller is not None:
         root.set("parent_run", str(state.caller.run))
@@ -93,9 +93,9 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
         )
     if state.paused:
         yield Wait("queue", "time", "its turn: many tokens are to be moved", until=None)
-    elif state.state == "executing" and (state.queue.first is not None or not _is_active(state)):
+    elif state.status == "executing" and (state.queue.first is not None or not _is_active(state)):
         yield Wait("queue", "person", "to be told to execute what is in the queue")
-    if state.state.startswith("pending"):
+    if state.status.startswith("pending"):
         yield Wait("process", "person", "its end to be finalized: a listener holds it up")
 
 
@@ -266,7 +266,7 @@ def _reason_of_process(state: ProcessState) -> str | None:
         "canceled": "it was canceled",
         "failed": f"narval could not go on: element {state.error}",
     }
-    return texts.get(state.state)
+    return texts.get(state.status)
 
 
 def diagnose(

@@ -43,79 +43,79 @@ DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
 # --- the queue ------------------------------------------------------------------------------------------
 
 
-def run_queue(run: ProcessDecision) -> None:
+def run_queue(decision: ProcessDecision) -> None:
     """Move tokens until none is left that can, or as many as may be moved at once. Raises NodeFault."""
-    state = run.state
-    while state.state == "executing":
+    state = decision.state
+    while state.status == "executing":
         first = state.queue.first
         if first is None:
             break
-        if run.moved >= MOVED_AT_ONCE:
-            _pause(run)
+        if decision.moved >= MOVED_AT_ONCE:
+            _pause(decision)
             return
-        run.moved += 1
-        _arrive(run, state.arcs[first])
-    complete_if_done(run)
+        decision.moved += 1
+        _arrive(decision, state.arcs[first])
+    complete_if_done(decision)
 
 
-def _pause(run: ProcessDecision) -> None:
+def _pause(decision: ProcessDecision) -> None:
     """Go on in another advance, at this same moment."""
-    if run.state.paused:
+    if decision.state.paused:
         return
-    laps = run.state.laps + 1 if run.goes_on else 1
+    laps = decision.state.laps + 1 if decision.goes_on else 1
     if laps > LAPS:
         moved = MOVED_AT_ONCE * LAPS
         raise NodeFault("endless", f"{moved} tokens were moved, and the process never came to wait")
-    wake = run.record.identifier()
-    run.record.change(Paused(wake, laps))
-    run.record.command(commands.SetTimer(wake, run.event.at))
+    wake = decision.identifier()
+    decision.change(Paused(wake, laps))
+    decision.command(commands.SetTimer(wake, decision.event.at))
 
 
-def _arrive(run: ProcessDecision, token: ArcToken) -> None:
-    node = run.process.nodes[token.to]
-    run.happens(ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
-    _try(run, node, token)
+def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
+    node = decision.definition.nodes[token.to]
+    decision.happens(ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
+    _try(decision, node, token)
 
 
-def _try(run: ProcessDecision, node: Node, token: ArcToken) -> bool:
-    joined = joins.join(run, node, token)
+def _try(decision: ProcessDecision, node: Node, token: ArcToken) -> bool:
+    joined = joins.join(decision, node, token)
     if joined is None:
-        run.happens(ArcTokenIncompleteJoin(token.id))
+        decision.happens(ArcTokenIncompleteJoin(token.id))
         return False
     if joined.into is not None:
-        _merge(run, joined, joined.into)
+        _merge(decision, joined, joined.into)
     else:
-        _complete_join(run, node, joined)
+        _complete_join(decision, node, joined)
     return True
 
 
-def retry(run: ProcessDecision, token: ArcToken) -> bool:
+def retry(decision: ProcessDecision, token: ArcToken) -> bool:
     """Try the join of a token that waits once more; whether it was completed. Raises NodeFault."""
-    return _try(run, run.node(token), token)
+    return _try(decision, decision.node(token), token)
 
 
-def _merge(run: ProcessDecision, joined: Joined, into: int) -> None:
+def _merge(decision: ProcessDecision, joined: Joined, into: int) -> None:
     for token in joined.tokens:
-        _into(run, token, into)
-        run.happens(ArcTokenMerged(token))
+        _into(decision, token, into)
+        decision.happens(ArcTokenMerged(token))
 
 
-def _complete_join(run: ProcessDecision, node: Node, joined: Joined) -> None:
-    token = create(run, node, joined.tokens, _memberships(run, joined))
+def _complete_join(decision: ProcessDecision, node: Node, joined: Joined) -> None:
+    token = create(decision, node, joined.tokens, _memberships(decision, joined))
     for each in joined.tokens:
-        _into(run, each, token.id)
-    run_node(run, node, token)
+        _into(decision, each, token.id)
+    run_node(decision, node, token)
 
 
-def _into(run: ProcessDecision, token: int, child: int) -> None:
-    if run.state.arcs[token].pending:
-        run.happens(ArcTokenProcessed(token))
-    run.happens(ArcTokenCompleted(token, child))
+def _into(decision: ProcessDecision, token: int, child: int) -> None:
+    if decision.state.arcs[token].pending:
+        decision.happens(ArcTokenProcessed(token))
+    decision.happens(ArcTokenCompleted(token, child))
 
 
-def _memberships(run: ProcessDecision, joined: Joined) -> Members:
+def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
     """The places in sets of all that joined, of each set the first met, ended sets left out."""
-    arcs = run.state.arcs
+    arcs = decision.state.arcs
     if len(joined.tokens) == 1 and not joined.ended:
         sets = arcs[joined.tokens[0]].sets
         return tuple(sets.items()) if sets else ()
@@ -127,50 +127,52 @@ def _memberships(run: ProcessDecision, joined: Joined) -> Members:
     return tuple(found.items())
 
 
-def create(run: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()) -> NodeToken:
+def create(
+    decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()
+) -> NodeToken:
     """A token comes to be on a node."""
-    token = run.next_token()
-    run.happens(NodeTokenCreated(token, node.id, run.event.at, parents, sets))
-    return run.state.nodes[token]
+    token = decision.next_token()
+    decision.happens(NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
+    return decision.state.nodes[token]
 
 
 # --- a node ---------------------------------------------------------------------------------------------
 
 
-def run_node(run: ProcessDecision, node: Node, token: NodeToken) -> None:
+def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     """Ask the guard, and do as it says. Raises NodeFault."""
     try:
-        response = respond(run, node, token)
+        response = respond(decision, node, token)
     except NodeFault:
-        run.record.change(NodeTokenHeld(token.id))
+        decision.change(NodeTokenHeld(token.id))
         raise
-    _ANSWERS[response.action](run, node, token, response)
+    _ANSWERS[response.action](decision, node, token, response)
 
 
-def _accept(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    if DELAY_EXECUTION not in run.happens(NodeTokenAccepted(token.id)):
-        execute(run, node, token)
+def _accept(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    if DELAY_EXECUTION not in decision.happens(NodeTokenAccepted(token.id)):
+        execute(decision, node, token)
 
 
-def _discard(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    run.stop_waiting(token)
-    run.happens(NodeTokenDiscarded(token.id))
-    run.happens(NodeTokenCompleted(token.id, run.event.at))
-    dead_end(run, token)
+def _discard(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    decision.stop_waiting(token)
+    decision.happens(NodeTokenDiscarded(token.id))
+    decision.happens(NodeTokenCompleted(token.id, decision.event.at))
+    dead_end(decision, token)
 
 
-def _skip(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    run.happens(NodeTokenSkipped(token.id))
-    complete(run, token, response.arcs)
+def _skip(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    decision.happens(NodeTokenSkipped(token.id))
+    complete(decision, token, response.arcs)
 
 
-def _delay(run: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    run.stop_waiting(token)
-    wake = run.record.identifier()
-    soonest = run.event.at + (PAUSE if token.delays else 0.0)
+def _delay(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    decision.stop_waiting(token)
+    wake = decision.identifier()
+    soonest = decision.event.at + (PAUSE if token.delays else 0.0)
     until = max(response.until, soonest)
-    run.happens(NodeTokenDelayed(token.id, until, wake))
-    run.record.command(commands.SetTimer(wake, until))
+    decision.happens(NodeTokenDelayed(token.id, until, wake))
+    decision.command(commands.SetTimer(wake, until))
 
 
 _ANSWERS = {
@@ -181,39 +183,39 @@ _ANSWERS = {
 }
 
 
-def execute(run: ProcessDecision, node: Node, token: NodeToken) -> None:
+def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     """The node does what its type says. Raises NodeFault."""
     if node.type == WAIT:
-        if node.conditions and waits.satisfied(run, node, token):
-            complete(run, token)
-    elif not calls.calls(run, node):
-        complete(run, token)
-    elif calls.call(run, node, token):
+        if node.conditions and waits.satisfied(decision, node, token):
+            complete(decision, token)
+    elif not calls.calls(decision, node):
+        complete(decision, token)
+    elif calls.call(decision, node, token):
         return  # it is executed when the call is back
-    run.happens(NodeTokenExecuted(token.id))
+    decision.happens(NodeTokenExecuted(token.id))
 
 
-def reevaluate(run: ProcessDecision, token: NodeToken) -> None:
+def reevaluate(decision: ProcessDecision, token: NodeToken) -> None:
     """Ask the guard of a delayed token again, or of one that got no answer. Raises NodeFault."""
-    run.stop_waiting(token)
-    run_node(run, run.node(token), token)
+    decision.stop_waiting(token)
+    run_node(decision, decision.node(token), token)
 
 
 # --- leaving it -----------------------------------------------------------------------------------------
 
 
-def complete(run: ProcessDecision, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
+def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
     """The token leaves on the arcs of these names; False where it cannot any more. Does not run the queue."""
-    if run.state.state != "executing" or token.completed is not None:
+    if decision.state.status != "executing" or token.completed is not None:
         return False
-    run.stop_waiting(token)
-    run.happens(NodeTokenCompleted(token.id, run.event.at, tuple(names)))
-    arcs = exits(run.node(token), names)
+    decision.stop_waiting(token)
+    decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
+    arcs = exits(decision.node(token), names)
     sets = tuple(token.sets.items()) if token.sets else ()
     for arc in arcs:
-        leave(run, token, arc, sets)
+        leave(decision, token, arc, sets)
     if not arcs:
-        dead_end(run, token)
+        dead_end(decision, token)
     return True
 
 
@@ -224,13 +226,13 @@ def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
     return [arc for arc in node.outs for _ in range(names.count(arc.name))]
 
 
-def leave(run: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
+def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
     """An arc token comes to be behind a node token, and is put into the queue."""
-    run.happens(ArcTokenCreated(run.next_token(), arc.index, token.id, arc.end.id, sets))
+    decision.happens(ArcTokenCreated(decision.next_token(), arc.index, token.id, arc.end.id, sets))
 
 
 def complete_with_set(
-    run: ProcessDecision,
+    decision: ProcessDecision,
     token: NodeToken,
     names: Sequence[str],
     name: str,
@@ -239,42 +241,42 @@ def complete_with_set(
     members: Mapping[int, dict[str, str]],
 ) -> int | None:
     """The token leaves on each arc `count` times, as the members of a new set; the set, if there is one."""
-    if run.state.state != "executing" or token.completed is not None:
+    if decision.state.status != "executing" or token.completed is not None:
         return None
-    run.stop_waiting(token)
-    run.happens(NodeTokenCompleted(token.id, run.event.at, tuple(names)))
-    arcs = exits(run.node(token), names)
+    decision.stop_waiting(token)
+    decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
+    arcs = exits(decision.node(token), names)
     if not arcs or count < 1:
-        dead_end(run, token)
+        dead_end(decision, token)
         return None
-    level = 1 + max((run.state.sets[each].level for each in token.sets), default=0)
-    made = run.next_token()
-    run.record.change(TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
+    level = 1 + max((decision.state.sets[each].level for each in token.sets), default=0)
+    made = decision.next_token()
+    decision.change(TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
     inherited = tuple(token.sets.items())
     for index in range(count):
         for arc in arcs:
-            leave(run, token, arc, (*inherited, (made, index)))
+            leave(decision, token, arc, (*inherited, (made, index)))
     return made
 
 
 # --- dead ends ------------------------------------------------------------------------------------------
 
 
-def dead_end(run: ProcessDecision, token: NodeToken) -> None:
+def dead_end(decision: ProcessDecision, token: NodeToken) -> None:
     """A token of a set went nowhere: what waits for the rest of the set may go on (section 7)."""
     for each in token.sets:
-        retry_set(run, each)
+        retry_set(decision, each)
 
 
-def retry_set(run: ProcessDecision, token_set: int) -> None:
+def retry_set(decision: ProcessDecision, token_set: int) -> None:
     """Try what waits for a set anew, where that can be of use: all that is active of it is in one place."""
-    found, state = run.state.sets[token_set], run.state
+    found, state = decision.state.sets[token_set], decision.state
     if found.nodes or len(found.heading) != 1:
         return
-    node = run.process.nodes[next(iter(found.heading))]
+    node = decision.definition.nodes[next(iter(found.heading))]
     if node.join not in ("tokenSet", "tokenSetOr"):
         return
     for arc_token in tuple(found.arcs):
         token = state.arcs[arc_token]
-        if arc_token in state.active_arcs and not token.complete and retry(run, token):
+        if arc_token in state.active_arcs and not token.complete and retry(decision, token):
             return

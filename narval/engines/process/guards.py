@@ -20,7 +20,7 @@ from narval.definitions.process.statements import (
     Skip,
     Statement,
 )
-from narval.definitions.reading.syntax_tree import And, Expression, Not, Or, Predicate
+from narval.definitions.reading.expressions import And, Expression, Not, Or, Predicate
 from narval.engines.events import Plain
 from narval.engines.process.conditions import bindings
 from narval.engines.process.decision import NodeFault, ProcessDecision
@@ -45,53 +45,55 @@ DISCARD = Response("DiscardToken")
 _ACTIONS = frozenset({"AcceptToken", "DiscardToken", "SkipNode", "DelayUntil"})
 
 
-def respond(run: ProcessDecision, node: Node, token: NodeToken) -> Response:
+def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response:
     """What the guard of a node says to a token. Raises NodeFault."""
-    if node.guard is None and not hooks(run, node):
+    if node.guard is None and not hooks(decision, node):
         return ACCEPT
-    if "guard" in hooks(run, node):
-        answer = run.ask(f"node:{node.type}:guard", {"token": token.id}, token.id, node)
+    if "guard" in hooks(decision, node):
+        answer = decision.ask_code(f"node:{node.type}:guard", {"token": token.id}, token.id, node)
         return _of_hook(node, answer)
     if node.guard is None:
         return ACCEPT
     if isinstance(node.guard, MemoryGuard):
-        bound = node.guard.condition.bind(bindings(run, node.guard.condition.variables, node))
-        holds = any(True for _ in run.view.matching(bound, None))
-        return ACCEPT if holds else _of_result(run, node, token, node.guard.otherwise)
-    return evaluate(run, node, token, node.guard)
+        bound = node.guard.condition.bind(bindings(decision, node.guard.condition.variables, node))
+        holds = any(True for _ in decision.view.matching(bound, None))
+        return ACCEPT if holds else _of_result(decision, node, token, node.guard.otherwise)
+    return evaluate(decision, node, token, node.guard)
 
 
-def evaluate(run: ProcessDecision, node: Node, token: NodeToken, statement: Statement) -> Response:
+def evaluate(decision: ProcessDecision, node: Node, token: NodeToken, statement: Statement) -> Response:
     """What a statement of Rubric comes to. Raises NodeFault."""
     while isinstance(statement, If):
-        holds = true_of(run, node, token, statement.condition)
+        holds = true_of(decision, node, token, statement.condition)
         statement = statement.then if holds else statement.otherwise
-    return _of_result(run, node, token, statement)
+    return _of_result(decision, node, token, statement)
 
 
 def true_of(
-    run: ProcessDecision, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
+    decision: ProcessDecision, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
 ) -> bool:
     """Whether an expression holds of a token; `first` is what the predicate of that name says of a join."""
     match expression:
         case Predicate(name="first") if first is not None:
             return first
         case Predicate(name=name):
-            answer = run.ask(f"predicate:{name}", {"token": token.id}, token.id, node)
+            answer = decision.ask_code(f"predicate:{name}", {"token": token.id}, token.id, node)
             if not isinstance(answer, bool):
                 raise NodeFault(
                     "bad-answer", f"predicate {name}: expected true or false, got: {answer!r}", node
                 )
             return answer
         case Not(of=of):
-            return not true_of(run, node, token, of, first)
+            return not true_of(decision, node, token, of, first)
         case And(left=left, right=right):
-            return true_of(run, node, token, left, first) and true_of(run, node, token, right, first)
+            return true_of(decision, node, token, left, first) and true_of(
+                decision, node, token, right, first
+            )
         case Or(left=left, right=right):
-            return true_of(run, node, token, left, first) or true_of(run, node, token, right, first)
+            return true_of(decision, node, token, left, first) or true_of(decision, node, token, right, first)
 
 
-def _of_result(run: ProcessDecision, node: Node, token: NodeToken, result: Result) -> Response:
+def _of_result(decision: ProcessDecision, node: Node, token: NodeToken, result: Result) -> Response:
     match result:
         case Accept():
             return ACCEPT
@@ -100,7 +102,7 @@ def _of_result(run: ProcessDecision, node: Node, token: NodeToken, result: Resul
         case Skip(arc=arc):
             return Response("SkipNode", (arc,))
         case DelayUntil(date=date):
-            return Response("DelayUntil", until=moment(run, node, token, date))
+            return Response("DelayUntil", until=moment(decision, node, token, date))
         case _:
             found = type(result).__name__
             raise NodeFault(
@@ -110,20 +112,20 @@ def _of_result(run: ProcessDecision, node: Node, token: NodeToken, result: Resul
             )
 
 
-def moment(run: ProcessDecision, node: Node, token: NodeToken, date: Date) -> float:
+def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) -> float:
     """When a date is, in seconds since 1970; days and weeks are those of the home's calendar."""
     if isinstance(date, NamedDate):
-        answer = run.ask(f"date:{date.name}", {"token": token.id}, token.id, node)
+        answer = decision.ask_code(f"date:{date.name}", {"token": token.id}, token.id, node)
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             raise NodeFault(
                 "bad-answer", f"date {date.name}: expected seconds since 1970, got: {answer!r}", node
             )
         return float(answer)
-    base = moment(run, node, token, date.base)
+    base = moment(decision, node, token, date.base)
     if date.unit in SECONDS:
         return base + date.offset * SECONDS[date.unit]
     try:
-        local = datetime.fromtimestamp(base, ZoneInfo(run.view.zone))
+        local = datetime.fromtimestamp(base, ZoneInfo(decision.view.zone))
         return (local + timedelta(days=date.offset * DAYS[date.unit])).timestamp()
     except (OverflowError, ValueError, OSError) as error:
         raise NodeFault("bad-date", f"the guard of {node.id}: {error}", node) from None

@@ -23,18 +23,18 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 def by_requirements(
-    run: ProcessDecision, node: Node, token: ArcToken, first: bool
+    decision: ProcessDecision, node: Node, token: ArcToken, first: bool
 ) -> tuple[tuple[int, ...], bool] | None:
     """The tokens that join, and whether they are merged into the node token that is there; None: none do.
 
     `first`: there is no token to merge into.
     """
-    parent = run.state.nodes[token.parent]
+    parent = decision.state.nodes[token.parent]
     for requirements in node.joinlang:
         gathered = []
         for each in requirements:
-            applies = each.when is None or true_of(run, node, parent, each.when, first)
-            tokens, satisfied = _gather(run, node, token, each)
+            applies = each.when is None or true_of(decision, node, parent, each.when, first)
+            tokens, satisfied = _gather(decision, node, token, each)
             gathered.append(Gathered(tokens, satisfied, applies))
         found = _decide(gathered, token.id, first)
         if found is not None:
@@ -53,26 +53,28 @@ def _decide(gathered: list[Gathered], token: int, first: bool) -> tuple[tuple[in
 
 
 def _gather(
-    run: ProcessDecision, node: Node, token: ArcToken, required: Requirement
+    decision: ProcessDecision, node: Node, token: ArcToken, required: Requirement
 ) -> tuple[tuple[int, ...], bool]:
     match required:
         case NodeRequired(node=name):
-            return _from_node(run, node, token, name)
+            return _from_node(decision, node, token, name)
         case SetRequired(name=name):
-            return _of_set(run, node, name)
+            return _of_set(decision, node, name)
         case ArcsRequired(least=least, label=label):
             arcs = node.ins if label is None else node.ins_by_name.get(label, ())
-            found = (run.state.first_in(place(arc.index)) for arc in arcs)
+            found = (decision.state.first_in(place(arc.index)) for arc in arcs)
             tokens = tuple(each for each in found if each is not None)
             enough = len(arcs) if least is None else min(least, len(arcs))
             return tokens, len(tokens) >= enough
 
 
-def _from_node(run: ProcessDecision, node: Node, token: ArcToken, name: str) -> tuple[tuple[int, ...], bool]:
+def _from_node(
+    decision: ProcessDecision, node: Node, token: ArcToken, name: str
+) -> tuple[tuple[int, ...], bool]:
     """The token itself if it comes from there, else the first that does."""
-    if _starts_at(run.process.arcs[token.arc], name):
+    if _starts_at(decision.definition.arcs[token.arc], name):
         return (token.id,), True
-    firsts = (run.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
+    firsts = (decision.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
     found = min((each for each in firsts if each is not None), default=None)
     return ((found,), True) if found is not None else ((), False)
 
@@ -81,9 +83,9 @@ def _starts_at(arc: Arc, name: str) -> bool:
     return name in (arc.start.name, arc.start.id)
 
 
-def _of_set(run: ProcessDecision, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
+def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
     """All that is active of the first set of that name among the tokens at the node."""
-    state = run.state
+    state = decision.state
     lines = (state.standing_in(place(arc.index)) for arc in node.ins)
     sets = (each for one in merge(*lines) for each in state.arcs[one].sets)
     chosen = next((each for each in sets if state.sets[each].name == name), None)

@@ -30,11 +30,11 @@ class Joined(msgspec.Struct, frozen=True):
     into: int | None = None
 
 
-def join(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+def join(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     """What completes the join of a node now that a token is there; None: nothing does. Raises NodeFault."""
     if node.join == "or":
         return Joined((token.id,))
-    return _JOINS[node.join](run, node, token)
+    return _JOINS[node.join](decision, node, token)
 
 
 def merge_target(state: ProcessState, node: Node) -> int | None:
@@ -43,28 +43,28 @@ def merge_target(state: ProcessState, node: Node) -> int | None:
     return None if newest is None or state.nodes[newest].backtracked else newest
 
 
-def _or(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+def _or(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     return Joined((token.id,))
 
 
-def _first(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    return Joined((token.id,), into=merge_target(run.state, node))
+def _first(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    return Joined((token.id,), into=merge_target(decision.state, node))
 
 
-def _and(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    return _one_of_each(run, node.ins, token)
+def _and(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    return _one_of_each(decision, node.ins, token)
 
 
-def _label_and(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    return _one_of_each(run, node.ins_by_name[run.process.arcs[token.arc].name], token)
+def _label_and(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    return _one_of_each(decision, node.ins_by_name[decision.definition.arcs[token.arc].name], token)
 
 
-def _one_of_each(run: ProcessDecision, arcs: Iterable[Arc], token: ArcToken) -> Joined | None:
+def _one_of_each(decision: ProcessDecision, arcs: Iterable[Arc], token: ArcToken) -> Joined | None:
     """The token that has waited longest on each arc, among the same members of the deepest set."""
-    member = run.state.deepest(token.sets)
+    member = decision.state.deepest(token.sets)
     tokens = []
     for arc in arcs:
-        first = run.state.first_in(place_of(arc.index, member))
+        first = decision.state.first_in(place_of(arc.index, member))
         if first is None:
             return None
         tokens.append(first)
@@ -74,16 +74,16 @@ def _one_of_each(run: ProcessDecision, arcs: Iterable[Arc], token: ArcToken) -> 
 # --- token sets -----------------------------------------------------------------------------------------
 
 
-def _token_set(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+def _token_set(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     if not token.sets:
         raise NodeFault("no-token-set", f"a token came to {node.id} that is in no token set", node)
-    return _of_sets(run.state, node, _chosen(run.state, node.join_text, token))
+    return _of_sets(decision.state, node, _chosen(decision.state, node.join_text, token))
 
 
-def _token_set_or(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+def _token_set_or(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     if not token.sets:
         return Joined((token.id,))
-    return _of_sets(run.state, node, _chosen(run.state, node.join_text, token))
+    return _of_sets(decision.state, node, _chosen(decision.state, node.join_text, token))
 
 
 def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
@@ -114,26 +114,26 @@ def all_here(state: ProcessState, token_set: int, node: Node) -> bool:
 # --- of the user ----------------------------------------------------------------------------------------
 
 
-def _by_requirements(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    target = merge_target(run.state, node)
-    found = by_requirements(run, node, token, target is None)
+def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    target = merge_target(decision.state, node)
+    found = by_requirements(decision, node, token, target is None)
     if found is None:
         return None
     tokens, merges = found
     return Joined(tokens, into=target if merges else None)
 
 
-def _by_class(run: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     """What a join of the user's own says; it is told of all that waits at the node."""
-    state, target = run.state, merge_target(run.state, node)
+    state, target = decision.state, merge_target(decision.state, node)
     waiting = sorted(each for arc in node.ins for each in state.standing_in(place(arc.index)))
     payload: dict[str, Plain] = {
         "node": node.name,
         "arc_token": token.id,
-        "waiting": [arc_token_told(run.process, state.arcs[each]) for each in waiting],
+        "waiting": [arc_token_told(decision.definition, state.arcs[each]) for each in waiting],
         "target": target,
     }
-    answer = run.ask(f"join:{node.join_text}", payload, token.parent, node)
+    answer = decision.ask_code(f"join:{node.join_text}", payload, token.parent, node)
     if answer is None:
         return None
     said: dict[str, Any] = answer if isinstance(answer, dict) else {}

@@ -14,7 +14,7 @@ from narval.engines.process.tokens import NodeToken
 Effect = Mapping[str, Any]
 
 
-def take(run: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
+def take(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
     """Do what a node has said, one thing after another. Raises NodeFault."""
     wishes = value.get("effects")
     if wishes is None:
@@ -22,41 +22,41 @@ def take(run: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> 
     try:
         listed: list[Any] = wishes if isinstance(wishes, list) else [wishes]
         for each in listed:
-            _DO[each["do"]](run, token, each)
+            _DO[each["do"]](decision, token, each)
     except OperationRefused as refusal:
-        raise NodeFault(refusal.kind, refusal.message, run.node(token)) from None
+        raise NodeFault(refusal.kind, refusal.message, decision.node(token)) from None
     except (KeyError, TypeError, AttributeError) as error:
         message = f"node {token.node}: what it wants done cannot be read: {error!r}"
-        raise NodeFault("bad-answer", message, run.node(token)) from None
+        raise NodeFault("bad-answer", message, decision.node(token)) from None
 
 
-def _set(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+def _set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     of, values = wish["of"], {str(wish["name"]): wish["value"]}
     if of in ("token", "process"):
-        write(run, values, token=token.id if of == "token" else None)
+        write(decision, values, token=token.id if of == "token" else None)
         return
     for each, index in token.sets.items():
-        if run.state.sets[each].name == wish["set"]:
-            write(run, values, token_set=each, index=index if of == "member" else None)
+        if decision.state.sets[each].name == wish["set"]:
+            write(decision, values, token_set=each, index=index if of == "member" else None)
             return
     raise OperationRefused("no-set-member", f"token {token.id} is in no token set named {wish['set']}")
 
 
-def _complete(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
-    run.leaves_queue |= bool(wish.get("asynchronous"))
-    flow.complete(run, token, names_of(wish.get("arcs")))
+def _complete(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    decision.leaves_queue |= bool(wish.get("asynchronous"))
+    flow.complete(decision, token, names_of(wish.get("arcs")))
 
 
-def _complete_with_set(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
-    run.leaves_queue |= bool(wish.get("asynchronous"))
-    with_set(run, token, names_of(wish.get("arcs")), wish)
+def _complete_with_set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    decision.leaves_queue |= bool(wish.get("asynchronous"))
+    with_set(decision, token, names_of(wish.get("arcs")), wish)
 
 
-def _backtrack(run: ProcessDecision, token: NodeToken, wish: Effect) -> None:
-    found = run.state.nodes.get(wish["token"])
+def _backtrack(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    found = decision.state.nodes.get(wish["token"])
     if found is None:
         raise OperationRefused("no-token", f"there is no node token {wish['token']} in this process")
-    backtracking.backtrack(run, found)
+    backtracking.backtrack(decision, found)
 
 
 _DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {
@@ -79,7 +79,7 @@ def names_of(arcs: Any) -> tuple[str, ...]:
     return tuple("" if each is None else str(each) for each in arcs)
 
 
-def with_set(run: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
+def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
     """Complete with a new token set (section 2); the set. Raises Refused."""
     count = made.get("count")
     given, members = made.get("environment") or {}, made.get("members") or {}
@@ -94,11 +94,11 @@ def with_set(run: ProcessDecision, token: NodeToken, names: tuple[str, ...], mad
     except TypeError as error:
         raise OperationRefused("bad-argument", str(error)) from None
     shared = {name: text for name, text in texts.items() if text is not None}
-    return flow.complete_with_set(run, token, names, str(made.get("name") or ""), count, shared, spread)
+    return flow.complete_with_set(decision, token, names, str(made.get("name") or ""), count, shared, spread)
 
 
 def write(
-    run: ProcessDecision,
+    decision: ProcessDecision,
     values: Mapping[str, Any],
     *,
     token: int | None = None,
@@ -106,11 +106,11 @@ def write(
     index: int | None = None,
 ) -> None:
     """Write attributes; None removes one. Raises Refused."""
-    if index is not None and token_set is not None and not 0 <= index < run.state.sets[token_set].count:
+    if index is not None and token_set is not None and not 0 <= index < decision.state.sets[token_set].count:
         raise OperationRefused("no-set-member", f"token set {token_set} has no member {index}")
     try:
         texts = environment.texts(values)
     except TypeError as error:
         raise OperationRefused("bad-argument", str(error)) from None
     if texts:
-        run.record.change(EnvironmentSet(texts, token, token_set, index))
+        decision.change(EnvironmentSet(texts, token, token_set, index))

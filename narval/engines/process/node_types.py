@@ -17,9 +17,9 @@ BUILT_IN = frozenset({"node", WAIT, SCRIPT, NESTED, *CALLS})
 _NONE: frozenset[str] = frozenset()
 
 
-def hooks(run: ProcessDecision, node: Node) -> frozenset[str]:
+def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
     """What the user's class for the type of a node does itself; nothing where there is no such class."""
     if node.type in BUILT_IN:
         return _NONE
-    found = run.view.definition("node-type", node.type)
+    found = decision.view.definition("node-type", node.type)
     return found.hooks if found is not None else _NONE

@@ -17,175 +17,177 @@ Arguments = dict[str, Plain]
 Value = dict[str, Plain]
 
 
-def signalled(run: ProcessDecision, event: Signalled) -> None:
+def signalled(decision: ProcessDecision, event: Signalled) -> None:
     """Do what is asked and answer, or refuse. Raises NodeFault where it led to a node that failed."""
     operation = _OPERATIONS.get(event.name)
     try:
-        value = _hear(run, event) if operation is None else operation(run, event.arguments)
+        value = _hear(decision, event) if operation is None else operation(decision, event.arguments)
     except OperationRefused as refusal:
-        run.refuse(event, refusal.kind, refusal.message)
+        decision.refuse(event, refusal.kind, refusal.message)
         return
-    run.answer(event, **value)
+    decision.answer(event, **value)
 
 
-def _hear(run: ProcessDecision, event: Signalled) -> Value:
+def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     """Any other signal becomes an element of the process' own, which `wait` nodes may wait for."""
-    _executing(run)
-    if not any(node.conditions for node in run.process.nodes.values()):
+    _executing(decision)
+    if not any(node.conditions for node in decision.definition.nodes.values()):
         known = ", ".join(_OPERATIONS)
         raise OperationRefused(
             "not-listening", f"no node waits for {event.name}, and it is no operation ({known})"
         )
     try:
-        xml = signal_element.element(run.state.run, event)
+        xml = signal_element.element(decision.state.eid, event)
     except ElementError as error:
         raise OperationRefused(error.kind, str(error)) from None
-    refusal = run.view.schema_fault(xml)
+    refusal = decision.view.schema_fault(xml)
     if refusal is not None:
         raise OperationRefused("invalid", refusal)
-    eid = run.add(xml, call=event.signal)
+    eid = decision.add(xml, call=event.signal)
     value: Value = {"eid": eid, "taken_by": None}
-    for number in tuple(run.state.watches.values()):
-        token = run.state.nodes[number]
-        if waits.concerns(run, run.node(token), eid) and waits.satisfied(run, run.node(token), token):
-            flow.complete(run, token)
+    for number in tuple(decision.state.watches.values()):
+        token = decision.state.nodes[number]
+        if waits.concerns(decision, decision.node(token), eid) and waits.satisfied(
+            decision, decision.node(token), token
+        ):
+            flow.complete(decision, token)
             value["taken_by"] = token.node
             break
-    return _with_state(run, value)
+    return _with_state(decision, value)
 
 
 # --- tokens ---------------------------------------------------------------------------------------------
 
 
-def _complete(run: ProcessDecision, said: Arguments) -> Value:
-    _executing(run)
-    token = _active(run, said)
+def _complete(decision: ProcessDecision, said: Arguments) -> Value:
+    _executing(decision)
+    token = _active(decision, said)
     names = node_effects.names_of(said.get("arcs") or None)
     made = said.get("set")
-    value: Value = {"token": token.id, "exits": len(flow.exits(run.node(token), names))}
-    unknown = [name for name in names if name and name not in run.node(token).outs_by_name]
+    value: Value = {"token": token.id, "exits": len(flow.exits(decision.node(token), names))}
+    unknown = [name for name in names if name and name not in decision.node(token).outs_by_name]
     if unknown:
         value["unknown_arcs"] = list(unknown)
     if isinstance(made, dict):
-        value["set"] = node_effects.with_set(run, token, names, made)
-        run.leaves_queue = True
+        value["set"] = node_effects.with_set(decision, token, names, made)
+        decision.leaves_queue = True
     else:
-        flow.complete(run, token, names)
-        run.leaves_queue = bool(said.get("asynchronous"))
-    return _with_state(run, value)
+        flow.complete(decision, token, names)
+        decision.leaves_queue = bool(said.get("asynchronous"))
+    return _with_state(decision, value)
 
 
-def _backtrack(run: ProcessDecision, said: Arguments) -> Value:
-    _executing(run)
-    result = backtracking.backtrack(run, _complete_one(run, said))
-    return _with_state(run, {"token": result.id})
+def _backtrack(decision: ProcessDecision, said: Arguments) -> Value:
+    _executing(decision)
+    result = backtracking.backtrack(decision, _complete_one(decision, said))
+    return _with_state(decision, {"token": result.id})
 
 
-def _execute_token(run: ProcessDecision, said: Arguments) -> Value:
+def _execute_token(decision: ProcessDecision, said: Arguments) -> Value:
     """A listener had held a token back: its node is executed now."""
-    _executing(run)
-    token = _active(run, said)
+    _executing(decision)
+    token = _active(decision, said)
     if token.guard != "AcceptToken" or token.call or token.watch:
         raise OperationRefused(
             "not-accepted", f"token {token.id} on {token.node} is not held back before its node"
         )
-    flow.execute(run, run.node(token), token)
-    return _with_state(run, {"token": token.id})
+    flow.execute(decision, decision.node(token), token)
+    return _with_state(decision, {"token": token.id})
 
 
-def _reevaluate(run: ProcessDecision, said: Arguments) -> Value:
-    _executing(run)
-    token = _token(run, said)
+def _reevaluate(decision: ProcessDecision, said: Arguments) -> Value:
+    _executing(decision)
+    token = _token(decision, said)
     if token.completed is not None:
         raise _is_complete(token)
     if token.guard not in ("DelayUntil", ""):
         raise OperationRefused("not-delayed", f"token {token.id} on {token.node} is not delayed")
-    flow.reevaluate(run, token)
-    return _with_state(run, {"token": token.id})
+    flow.reevaluate(decision, token)
+    return _with_state(decision, {"token": token.id})
 
 
-def _retry(run: ProcessDecision, said: Arguments) -> Value:
-    _executing(run)
+def _retry(decision: ProcessDecision, said: Arguments) -> Value:
+    _executing(decision)
     number = said.get("token")
-    token = run.state.arcs.get(number) if isinstance(number, int) else None
+    token = decision.state.arcs.get(number) if isinstance(number, int) else None
     if token is None:
-        raise OperationRefused("no-token", f"process {run.state.run} has no arc token {number}")
-    if token.id not in run.state.active_arcs:
+        raise OperationRefused("no-token", f"process {decision.state.eid} has no arc token {number}")
+    if token.id not in decision.state.active_arcs:
         raise OperationRefused("not-waiting", f"arc token {token.id} does not wait at {token.to}")
-    return _with_state(run, {"joined": flow.retry(run, token)})
+    return _with_state(decision, {"joined": flow.retry(decision, token)})
 
 
-def _execute_queued(run: ProcessDecision, said: Arguments) -> Value:
-    _executing(run)
-    return _with_state(run, {})
+def _execute_queued(decision: ProcessDecision, said: Arguments) -> Value:
+    _executing(decision)
+    return _with_state(decision, {})
 
 
-def _finalize(run: ProcessDecision, said: Arguments) -> Value:
+def _finalize(decision: ProcessDecision, said: Arguments) -> Value:
     """A listener had held the end of the process up."""
-    if run.state.state == "pending-completion":
-        completion.finalize_complete(run)
-    elif run.state.state == "pending-cancel":
-        completion.finalize_cancel(run)
+    if decision.state.status == "pending-completion":
+        completion.finalize_complete(decision)
+    elif decision.state.status == "pending-cancel":
+        completion.finalize_cancel(decision)
     else:
         raise OperationRefused(
-            "not-pending", f"process {run.state.run} is {run.state.state}: its end is not held up"
+            "not-pending", f"process {decision.state.eid} is {decision.state.status}: its end is not held up"
         )
-    return _with_state(run, {})
+    return _with_state(decision, {})
 
 
-def _cancel(run: ProcessDecision, said: Arguments) -> Value:
-    if run.state.state == "pending-cancel":
-        raise OperationRefused("cancelled", f"process {run.state.run} is being canceled already")
-    completion.cancel(run)
-    return _with_state(run, {})
+def _cancel(decision: ProcessDecision, said: Arguments) -> Value:
+    if decision.state.status == "pending-cancel":
+        raise OperationRefused("cancelled", f"process {decision.state.eid} is being canceled already")
+    completion.cancel(decision)
+    return _with_state(decision, {})
 
 
 # --- attributes and listeners ---------------------------------------------------------------------------
 
 
-def _environment(run: ProcessDecision, said: Arguments) -> Value:
+def _environment(decision: ProcessDecision, said: Arguments) -> Value:
     """Write attributes, None removing one; what they are then, those of the process below a token's."""
     values = said.get("set") or {}
     if not isinstance(values, dict):
         raise OperationRefused("bad-argument", "expected the attributes to set by name")
     set_name, index = said.get("of_set"), said.get("index")
-    token = _token(run, said) if said.get("token") is not None or said.get("node") else None
+    token = _token(decision, said) if said.get("token") is not None or said.get("node") else None
     if set_name is not None:
-        return _of_set(run, token, str(set_name), index, values)
-    node_effects.write(run, values, token=token.id if token is not None else None)
-    shown = environment.full(run.state, token) if token is not None else run.state.environment
+        return _of_set(decision, token, str(set_name), index, values)
+    node_effects.write(decision, values, token=token.id if token is not None else None)
+    shown = environment.full(decision.state, token) if token is not None else decision.state.environment
     return {"environment": dict(shown)}
 
 
 def _of_set(
-    run: ProcessDecision, token: NodeToken | None, name: str, index: Plain, values: dict[str, Any]
+    decision: ProcessDecision, token: NodeToken | None, name: str, index: Plain, values: dict[str, Any]
 ) -> Value:
     """The attributes of a token set, or of a member: of the set a token is in, or the newest of the name."""
-    among = token.sets if token is not None else run.state.sets
-    found = [each for each in among if run.state.sets[each].name == name]
+    among = token.sets if token is not None else decision.state.sets
+    found = [each for each in among if decision.state.sets[each].name == name]
     if not found:
         raise OperationRefused("no-set-member", f"there is no token set named {name}")
     chosen = found[-1]
     place = index if isinstance(index, int) and not isinstance(index, bool) else None
-    node_effects.write(run, values, token_set=chosen, index=place)
+    node_effects.write(decision, values, token_set=chosen, index=place)
     if place is None:
-        return {"environment": dict(run.state.sets[chosen].environment)}
-    return {"environment": dict(environment.of_member(run.state, chosen, place))}
+        return {"environment": dict(decision.state.sets[chosen].environment)}
+    return {"environment": dict(environment.of_member(decision.state, chosen, place))}
 
 
-def _listen(run: ProcessDecision, said: Arguments) -> Value:
+def _listen(decision: ProcessDecision, said: Arguments) -> Value:
     name, mask = _listening(said)
-    known = run.state.listeners.get(name, 0)
-    run.record.change(ListenerSet(name, known | mask))
-    run.listen()
+    known = decision.state.listeners.get(name, 0)
+    decision.change(ListenerSet(name, known | mask))
+    decision.listen()
     return {"listener": name, "mask": known | mask}
 
 
-def _unlisten(run: ProcessDecision, said: Arguments) -> Value:
+def _unlisten(decision: ProcessDecision, said: Arguments) -> Value:
     name, mask = _listening(said)
-    left = run.state.listeners.get(name, 0) & ~mask
-    run.record.change(ListenerSet(name, left))
-    run.listen()
+    left = decision.state.listeners.get(name, 0) & ~mask
+    decision.change(ListenerSet(name, left))
+    decision.listen()
     return {"listener": name, "mask": left}
 
 
@@ -202,70 +204,70 @@ def _listening(said: Arguments) -> tuple[str, int]:
 # --- which token is meant -------------------------------------------------------------------------------
 
 
-def _executing(run: ProcessDecision) -> None:
-    state = run.state
-    if state.state in ("pending-cancel", "canceled"):
-        raise OperationRefused("cancelled", f"process {state.run} is {state.state}")
-    if state.state != "executing":
-        raise OperationRefused("not-executing", f"process {state.run} is {state.state}, it is not executing")
+def _executing(decision: ProcessDecision) -> None:
+    state = decision.state
+    if state.status in ("pending-cancel", "canceled"):
+        raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
+    if state.status != "executing":
+        raise OperationRefused("not-executing", f"process {state.eid} is {state.status}, it is not executing")
 
 
-def _with_state(run: ProcessDecision, value: Value) -> Value:
-    if run.state.state == "executing" and not run.leaves_queue:
-        flow.run_queue(run)
-    value["state"] = run.state.state
+def _with_state(decision: ProcessDecision, value: Value) -> Value:
+    if decision.state.status == "executing" and not decision.leaves_queue:
+        flow.run_queue(decision)
+    value["state"] = decision.state.status
     return value
 
 
-def _token(run: ProcessDecision, said: Arguments) -> NodeToken:
+def _token(decision: ProcessDecision, said: Arguments) -> NodeToken:
     """The token of a number; or the only active one on a node."""
     number = said.get("token")
     if number is None:
-        return _on_node(run, said)
+        return _on_node(decision, said)
     if isinstance(number, bool) or not isinstance(number, int):
         raise OperationRefused("bad-argument", f"expected the number of a token, got: {number!r:.80}")
-    token = run.state.nodes.get(number)
+    token = decision.state.nodes.get(number)
     if token is None:
-        what = "is an arc token" if number in run.state.arcs else "is none of its tokens"
+        what = "is an arc token" if number in decision.state.arcs else "is none of its tokens"
         raise OperationRefused(
-            "no-token", f"process {run.state.run} of {run.process.full_name}: {number} {what}"
+            "no-token", f"process {decision.state.eid} of {decision.definition.full_name}: {number} {what}"
         )
     node = said.get("node")
-    if node and all(token.node != each.id for each in run.process.named(str(node))):
+    if node and all(token.node != each.id for each in decision.definition.named(str(node))):
         raise OperationRefused("no-token", f"token {number} is on {token.node}, not on {node}")
     return token
 
 
-def _on_node(run: ProcessDecision, said: Arguments) -> NodeToken:
-    nodes = _nodes(run, said)
-    active = [each for node in nodes for each in run.state.standing.get(node, ())]
+def _on_node(decision: ProcessDecision, said: Arguments) -> NodeToken:
+    nodes = _nodes(decision, said)
+    active = [each for node in nodes for each in decision.state.standing.get(node, ())]
     if len(active) > 1:
         listed = ", ".join(map(str, active[:10]))
         raise OperationRefused(
             "ambiguous", f"{len(active)} tokens are active on {said.get('node')}: {listed}; name one"
         )
     if active:
-        return run.state.nodes[active[0]]
-    newest = [run.state.newest[node] for node in nodes if node in run.state.newest]
+        return decision.state.nodes[active[0]]
+    newest = [decision.state.newest[node] for node in nodes if node in decision.state.newest]
     if not newest:
         raise OperationRefused("no-token", f"no token has come to {said.get('node')} yet")
-    return run.state.nodes[max(newest)]
+    return decision.state.nodes[max(newest)]
 
 
-def _nodes(run: ProcessDecision, said: Arguments) -> list[str]:
+def _nodes(decision: ProcessDecision, said: Arguments) -> list[str]:
     name = said.get("node")
     if not isinstance(name, str) or not name:
         raise OperationRefused("bad-argument", "expected a node or the number of a token")
     external = said.get("external")
     path = tuple(str(external).split(":")) if external else None
-    found = [node.id for node in run.process.named(name, path)]
+    found = [node.id for node in decision.definition.named(name, path)]
     if not found:
-        raise OperationRefused("no-token", f"process {run.process.full_name} has no node {name}")
+        raise OperationRefused("no-token", f"process {decision.definition.full_name} has no node {name}")
     return found
 
 
-def _active(run: ProcessDecision, said: Arguments) -> NodeToken:
-    token = _token(run, said)
+def _active(decision: ProcessDecision, said: Arguments) -> NodeToken:
+    token = _token(decision, said)
     if token.completed is not None:
         raise _is_complete(token)
     return token
@@ -275,12 +277,12 @@ def _is_complete(token: NodeToken) -> OperationRefused:
     return OperationRefused("token-complete", f"token {token.id} on {token.node} is complete already")
 
 
-def _complete_one(run: ProcessDecision, said: Arguments) -> NodeToken:
+def _complete_one(decision: ProcessDecision, said: Arguments) -> NodeToken:
     """The token of a number; or the newest complete one on a node that was not gone back from."""
     if said.get("token") is not None:
-        return _token(run, said)
-    nodes = frozenset(_nodes(run, said))
-    for token in reversed(run.state.nodes.values()):
+        return _token(decision, said)
+    nodes = frozenset(_nodes(decision, said))
+    for token in reversed(decision.state.nodes.values()):
         if token.node in nodes and token.completed is not None and not token.backtracked:
             return token
     raise OperationRefused(

@@ -12,12 +12,11 @@ too, the newest of a node. So a step costs the same however many tokens there ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
-from narval.engines.events import Caller
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
     ArcTokenCompleted,
@@ -55,7 +54,7 @@ from narval.engines.process.changes import (
     WatchSet,
 )
 from narval.engines.process.tokens import ArcToken, Line, NodeToken, TokenSet
-from narval.errors import InternalError
+from narval.engines.run_state import Moves, RunState
 
 PROCESS_MOVES: dict[str, frozenset[str]] = {
     "created": frozenset({"executing", "pending-cancel", "failed"}),
@@ -67,18 +66,13 @@ PHASES = {"completed": "done", "canceled": "cancelled", "failed": "failed"}
 """The phase of a process that is over; any other state is active."""
 
 
-class ProcessState(msgspec.Struct, omit_defaults=True, gc=False):
+class ProcessState(RunState, omit_defaults=True, gc=False):
     """One run of a process."""
 
-    run: int
-    process: str
-    state: str = "created"
-    started: float = 0.0
-    ended: float | None = None
-    first: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
-    error: int | None = None
+    KIND: ClassVar[str] = "process"
+    MOVES: ClassVar[Moves] = PROCESS_MOVES
+    PHASES: ClassVar[Mapping[str, str]] = PHASES
+
     environment: dict[str, str] = {}
     next_token: int = 1
     nodes: dict[int, NodeToken] = {}
@@ -112,10 +106,9 @@ class ProcessState(msgspec.Struct, omit_defaults=True, gc=False):
     laps: int = 0
     """So many advances in a row went on with the queue, and nothing else."""
 
-    @property
-    def over(self) -> bool:
-        """Whether the process has ended."""
-        return self.state in PHASES
+    def progress(self) -> Iterator[tuple[str, str]]:
+        """The nodes on which tokens stand, and the tokens."""
+        return ((node, " ".join(map(str, tokens))) for node, tokens in self.standing.items())
 
     def waits_in_line(self, token: int) -> bool:
         """Whether an arc token waits at its node."""
@@ -157,44 +150,33 @@ def apply(state: ProcessState, change: ProcessChange) -> None:
     APPLY[type(change)](state, change)
 
 
-def _move(state: ProcessState, to: str) -> None:
-    if to not in PROCESS_MOVES.get(state.state, ()):
-        raise InternalError(
-            f"process {state.run} of {state.process}: it cannot go from {state.state} to {to}"
-        )
-    state.state = to
-
-
 def _created(state: ProcessState, change: ProcessCreated) -> None:
-    state.started, state.first, state.caller = change.at, change.elements, change.caller
-    state.attempt, state.environment = change.attempt, change.environment
+    state.begin(change.at, change.elements, change.caller, change.attempt)
+    state.environment = change.environment
 
 
 def _started(state: ProcessState, change: ProcessStarted) -> None:
-    _move(state, "executing")
+    state.move("executing")
 
 
 def _pending_complete(state: ProcessState, change: ProcessPendingComplete) -> None:
-    _move(state, "pending-completion")
+    state.move("pending-completion")
 
 
 def _completed(state: ProcessState, change: ProcessCompleted) -> None:
-    _move(state, "completed")
-    state.ended = change.at
+    state.move("completed", change.at)
 
 
 def _pending_cancel(state: ProcessState, change: ProcessPendingCancel) -> None:
-    _move(state, "pending-cancel")
+    state.move("pending-cancel")
 
 
 def _canceled(state: ProcessState, change: ProcessCanceled) -> None:
-    _move(state, "canceled")
-    state.ended = change.at
+    state.move("canceled", change.at)
 
 
 def _failed(state: ProcessState, change: ProcessFailed) -> None:
-    _move(state, "failed")
-    state.ended, state.error = change.at, change.error
+    state.move("failed", change.at, change.error)
 
 
 # --- node tokens ----------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ def token_view(process: Process, state: ProcessState, token: int | None) -> dict
     """All that may be known of a node token, and of its process; of no token, its process alone."""
     found = state.nodes.get(token) if token is not None else None
     about = {
-        "run": state.run,
+        "run": state.eid,
         "name": process.full_name,
-        "state": state.state,
+        "state": state.status,
         "environment": dict(state.environment),
     }
     if found is None:

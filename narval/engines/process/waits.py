@@ -10,23 +10,24 @@ from narval.engines.process.decision import ProcessDecision
 from narval.engines.process.tokens import NodeToken
 
 
-def satisfied(run: ProcessDecision, node: Node, token: NodeToken) -> bool:
+def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Whether there is an element for each condition now, which is taken; if not, it is watched for."""
-    conditions = memory.wanted(run, node)
-    eids = memory.found(run, token, conditions)
+    conditions = memory.wanted(decision, node)
+    eids = decision.one_for_each(memory.around(decision, token), conditions)
     if eids is not None:
-        memory.take(run, conditions, eids)
+        decision.take_matches(conditions, eids)
         return True
     if token.watch:
-        run.record.command(commands.Unwatch(token.watch))
-    watch = run.record.identifier()
-    run.record.change(WatchSet(token.id, watch))
-    bounds, scopes = tuple(bound for bound, _ in conditions), tuple(scope for _, scope in conditions)
-    run.record.command(commands.Watch(watch, bounds, scopes))
+        decision.command(commands.Unwatch(token.watch))
+    watch = decision.identifier()
+    decision.change(WatchSet(token.id, watch))
+    decision.watch(watch, conditions)
     return False
 
 
-def concerns(run: ProcessDecision, node: Node, eid: int) -> bool:
+def concerns(decision: ProcessDecision, node: Node, eid: int) -> bool:
     """Whether some condition of a node may take an element."""
-    element = run.view.element(eid)
-    return element is not None and any(run.view.fits(element, bound) for bound, _ in memory.wanted(run, node))
+    element = decision.view.element(eid)
+    return element is not None and any(
+        decision.view.fits(element, bound) for bound, _ in memory.wanted(decision, node)
+    )

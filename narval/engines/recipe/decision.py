@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
+from typing import ClassVar
 
 import msgspec
 
@@ -10,30 +12,24 @@ from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import Context
 from narval.engines import commands
 from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.decision import Decision, Wanted, resolve
 from narval.engines.engine import Lookup
 from narval.engines.recipe.changes import PlanChange, PlanMoved
 from narval.engines.recipe.state import PlanState
-from narval.engines.recorder import Recorder
-from narval.memory.elements.changes import MarkScope
-from narval.memory.elements.element import Element, Origin
-from narval.memory.elements.error_element import make_error
-from narval.memory.patterns.pattern import Bound
+from narval.memory.elements.element import Element
 
 PLAN = "plan"
 """The variable that stands for the plan's own element (N10)."""
 
-Wanted = list[tuple[Bound, MarkScope | None]]
-"""The conditions of a transition with their variables resolved, and where what they use is marked (N18)."""
-
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
-    """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
+    """What variables stand for: `$STEPID` what that step produced, `$decision` the plan element (N10)."""
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
         if name in recipe.steps:
             eids = state.step(name).produced
         else:
-            eids = (state.run,) if name == PLAN else ()
+            eids = (state.eid,) if name == PLAN else ()
         found = (element(eid) for eid in eids)
         bound[name] = tuple(each for each in found if each is not None)
     return bound
@@ -41,40 +37,21 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
     """What a transition wants, whether it may still fire or not."""
-    return [
-        (
-            each.condition.bind(bindings(recipe, state, each.condition.variables, element)),
-            (recipe.full_name, transition.id, f"#{at}") if each.use else None,
-        )
-        for at, each in enumerate(transition.conditions, 1)
-    ]
+    names = partial(bindings, recipe, state, element=element)
+    return resolve(transition.conditions, recipe.full_name, transition.id, names)
 
 
-class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
+class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=False):
     """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
 
-    recipe: Recipe
+    RUN: ClassVar[str] = "plan"
+
     to_run: deque[Step] = msgspec.field(default_factory=deque)
     to_judge: deque[Step] = msgspec.field(default_factory=deque)
     let_go: list[str] = msgspec.field(default_factory=list)
     """Sources that wait for another try, and will not be tried."""
 
     # --- memory ---------------------------------------------------------------------------------------
-
-    def add(
-        self,
-        xml: bytes,
-        step: str = "",
-        call: str = "",
-        inputs: tuple[int, ...] = (),
-        *,
-        held: bool = True,
-        name: str | None = None,
-    ) -> int:
-        """A new element of this plan, of that name if it is known; its eid."""
-        eid, origin = self.view.next_eid, Origin(self.state.run, step, call, inputs)
-        self.command(commands.Add(Element(eid, xml, self.event.at, origin, name), held))
-        return eid
 
     def add_error(
         self,
@@ -89,18 +66,19 @@ class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
         output: str = "",
         tries: int = 1,
     ) -> int:
-        """An error element that names plan, recipe, step and target (N17); its eid."""
-        places: dict[str, str | int | None] = {"plan": self.state.run, "recipe": self.recipe.full_name}
+        """Add an error element that names plan, recipe, step and target (N17); its eid."""
+        where: dict[str, str | int | None] = {}
         if step is not None:
-            places["step"] = step.id
-            places[step.kind if step.kind != "recipe" else "target"] = step.target
-        places["tries"] = tries if tries > 1 else None
-        xml = make_error(kind, message, detail, **places, call=call, input=input, output=output)
-        return self.add(xml, step.id if step is not None else "", call, inputs)
+            where[step.kind if step.kind != "recipe" else "target"] = step.target
+        where |= {"tries": tries if tries > 1 else None, "call": call, "input": input, "output": output}
+        part = step.id if step is not None else ""
+        return self.add_error_element(
+            kind, message, part, detail=detail, call=call, inputs=inputs, where=where
+        )
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
-        """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
-        return bindings(self.recipe, self.state, variables, self.view.element)
+        """What variables stand for: `$STEPID` what that step produced, `$decision` the plan element (N10)."""
+        return bindings(self.definition, self.state, variables, self.view.element)
 
     def surroundings(
         self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()
@@ -110,7 +88,7 @@ class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
         if context is not None:
             names = frozenset[str]().union(*(each.variables for each in context.alternatives))
             bindings = self.bindings(names)
-        return CandidateSearch(self.view, self.state.run, near, arguments, context, bindings)
+        return CandidateSearch(self.view, self.state.eid, near, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
         """What the in-steps of a transition produced, oldest first; errors too where the link takes them."""
@@ -126,7 +104,7 @@ class RecipeDecision(Recorder[PlanState, PlanChange], kw_only=True, eq=False):
 
     def fail(self, error: int) -> None:
         """The plan fails, once its running steps have ended (N27); `error` is the element that says why."""
-        if self.state.state == "running":
+        if self.state.status == "running":
             self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:

@@ -79,67 +79,67 @@ def resumed(state: PlanState) -> tuple[int, str] | None:
 
 def status(state: PlanState) -> str:
     """The plan's own word for its state."""
-    return state.state
+    return state.status
 
 
 def on_engine_error(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
     """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""
-    plan = RecipeDecision(state, APPLY, event, view, recipe=definition)
+    decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     if not state.over:
-        plan.change(PlanMoved("failed", event.at, error))
-        _finish(plan)
-    return plan.changes, plan.commands
+        decision.change(PlanMoved("failed", event.at, error))
+        _finish(decision)
+    return decision.changes, decision.commands
 
 
 def advance(
     definition: Recipe, state: PlanState, event: Event, view: View
 ) -> tuple[list[PlanChange], list[Command]]:
     """What follows from one event."""
-    plan = RecipeDecision(state, APPLY, event, view, recipe=definition)
+    decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and state.state not in PHASES:
-        decide(plan, event)
-        _settle(plan)
-    return plan.changes, plan.commands
+    if decide is not None and state.status not in PHASES:
+        decide(decision, event)
+        _settle(decision)
+    return decision.changes, decision.commands
 
 
-def _started(plan: RecipeDecision, event: Started) -> None:
-    if plan.state.state != "ready":
+def _started(decision: RecipeDecision, event: Started) -> None:
+    if decision.state.status != "ready":
         return
-    plan.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
+    decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
     if event.elements:
-        plan.command(commands.AddToContext(event.elements))
+        decision.command(commands.AddToContext(event.elements))
     if event.resume is None:
-        steps.make_ready(plan, plan.recipe.start)
+        steps.make_ready(decision, decision.definition.start)
     else:
-        resume.resumed(plan, event.resume)
+        resume.resumed(decision, event.resume)
 
 
-def _matched(plan: RecipeDecision, event: Matched) -> None:
-    for step in plan.state.held_back:
-        if plan.state.step(step).watch == event.watch:
-            plan.command(commands.Unwatch(event.watch))
-            plan.to_run.append(plan.recipe.steps[step])
+def _matched(decision: RecipeDecision, event: Matched) -> None:
+    for step in decision.state.held_back:
+        if decision.state.step(step).watch == event.watch:
+            decision.command(commands.Unwatch(event.watch))
+            decision.to_run.append(decision.definition.steps[step])
             return
-    transitions.matched(plan, event.watch)
+    transitions.matched(decision, event.watch)
 
 
-def _woken(plan: RecipeDecision, event: TimerFired) -> None:
-    if not retries.woken(plan, event.wake):
-        transitions.woken(plan, event.wake)
+def _woken(decision: RecipeDecision, event: TimerFired) -> None:
+    if not retries.woken(decision, event.wake):
+        transitions.woken(decision, event.wake)
 
 
-def _cancelled(plan: RecipeDecision, event: Cancelled) -> None:
+def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
     """Calls under way are given up and what they reserved is free again; the plan is over at once."""
-    plan.stop_waiting()
-    reserved = _reserved(plan.state)
+    decision.stop_waiting()
+    reserved = _reserved(decision.state)
     if reserved:
-        plan.command(commands.Release(reserved))
-    retries.give_up(plan)
-    plan.change(PlanMoved("cancelled", event.at))
-    _finish(plan)
+        decision.command(commands.Release(reserved))
+    retries.give_up(decision)
+    decision.change(PlanMoved("cancelled", event.at))
+    _finish(decision)
 
 
 def _reserved(state: PlanState) -> tuple[int, ...]:
@@ -160,56 +160,60 @@ _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
 }
 
 
-def _settle(plan: RecipeDecision) -> None:
+def _settle(decision: RecipeDecision) -> None:
     """Go on until nothing is left to decide, then see whether the plan is over."""
-    to_run, to_judge = plan.to_run, plan.to_judge
+    to_run, to_judge = decision.to_run, decision.to_judge
     while to_run or to_judge:
         if to_run:
-            steps.run(plan, to_run.popleft())
+            steps.run(decision, to_run.popleft())
         else:
-            transitions.judge(plan, to_judge.popleft())
-    if plan.let_go:
-        retries.end_sources(plan)
-    if not plan.state.calls:
-        transitions.fail_if_stuck(plan)
-        if plan.state.state in ("end", "failed-end"):
-            plan.change(PlanMoved("done" if plan.state.state == "end" else "failed", plan.event.at))
-            _finish(plan)
+            transitions.judge(decision, to_judge.popleft())
+    if decision.let_go:
+        retries.end_sources(decision)
+    if not decision.state.calls:
+        transitions.fail_if_stuck(decision)
+        if decision.state.status in ("end", "failed-end"):
+            decision.change(
+                PlanMoved("done" if decision.state.status == "end" else "failed", decision.event.at)
+            )
+            _finish(decision)
 
 
-def _finish(plan: RecipeDecision) -> None:
+def _finish(decision: RecipeDecision) -> None:
     """The plan is over: tell its caller, start again (N28), be forgotten in time (N5)."""
-    state, recipe = plan.state, plan.recipe
-    plan.command(commands.Finish(state.state, PHASES[state.state], _result(state), state.error))
-    if recipe.decay is not None:
-        plan.command(commands.ScheduleForget(plan.event.at + recipe.decay))
-    if recipe.restart and state.state == "done":
-        at = None if _was_limited(plan) else state.started + PAUSE
-        late = at is None or at <= plan.event.at
-        plan.command(commands.Start(recipe.full_name, state.first, None if late else at))
-    elif recipe.restart and state.state == "failed":
+    state, recipe = decision.state, decision.definition
+    decision.report_end(_result(state))
+    if recipe.restart and state.status == "done":
+        at = None if _was_limited(decision) else state.started + PAUSE
+        late = at is None or at <= decision.event.at
+        decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
+    elif recipe.restart and state.status == "failed":
         wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
-        plan.command(commands.Start(recipe.full_name, state.first, plan.event.at + wait, state.attempt + 1))
+        decision.command(
+            commands.Start(recipe.full_name, state.first, decision.event.at + wait, state.attempt + 1)
+        )
 
 
-def _was_limited(plan: RecipeDecision) -> bool:
+def _was_limited(decision: RecipeDecision) -> bool:
     """Whether another plan cannot go on like this for ever: it waited, or used something up."""
-    if plan.state.waited:
+    if decision.state.waited:
         return True
-    for transition in plan.recipe.transitions.values():
-        if any(each.use for each in transition.conditions) and plan.state.transition(transition.id).took:
+    for transition in decision.definition.transitions.values():
+        if any(each.use for each in transition.conditions) and decision.state.transition(transition.id).took:
             return True
     ran = (
-        step for step in plan.recipe.steps.values() if plan.state.step(step.id).state in ("done", "history")
+        step
+        for step in decision.definition.steps.values()
+        if decision.state.step(step.id).state in ("done", "history")
     )
-    return any(steps.uses(plan, step) for step in ran)
+    return any(steps.uses(decision, step) for step in ran)
 
 
 def _result(state: PlanState) -> tuple[int, ...]:
     """What the caller gets: all that the steps produced (N3); of a failed plan, its error elements (N26)."""
-    if state.state == "done":
+    if state.status == "done":
         return tuple(eid for run in state.steps.values() for eid in run.produced)
-    if state.state == "cancelled" or state.error is None:
+    if state.status == "cancelled" or state.error is None:
         return ()
     unhandled = (eid for step in state.in_error for eid in state.step(step).errors)
     faults = (run.fault for run in state.steps.values() if run.fault is not None)

@@ -35,7 +35,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
         start_step=definition.start.id,
         end_step=definition.end.id,
         restart="yes" if definition.restart else "no",
-        state=state.state,
+        state=state.status,
     )
     if definition.decay is not None:
         root.set("decay", f"{definition.decay:g}")
@@ -68,7 +68,7 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
     for identifier in state.waiting:
         watch = watches.get(state.transition(identifier).watch)
         yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
-    if state.state == "running":
+    if state.status == "running":
         yield from _joins(definition, state)
 
 
@@ -173,11 +173,11 @@ def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str
 
 
 def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
-    if state.state in ("done", "end"):
+    if state.status in ("done", "end"):
         going_on = ", ".join(dict.fromkeys(state.calls.values()))
         return f"step {definition.end.id} was reached" + (f"; still running: {going_on}" if going_on else "")
     unhandled = [_unhandled(state, definition.steps[step]) for step in state.in_error]
-    return "; ".join(unhandled) if unhandled and state.state in ("failed-end", "failed") else None
+    return "; ".join(unhandled) if unhandled and state.status in ("failed-end", "failed") else None
 
 
 def _unhandled(state: PlanState, step: Step) -> str:
@@ -192,7 +192,7 @@ def _unhandled(state: PlanState, step: Step) -> str:
 def _reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
     run = state.step(step.id)
     led = ", ".join(f"{each.id} ({state.transition(each.id).state})" for each in step.ins)
-    over = f"; the plan is {state.state}" if state.state != "running" else ""
+    over = f"; the plan is {state.status}" if state.status != "running" else ""
     again = sum(call.until is not None for call in run.calls.values())
     resting = f", {again} of them will be tried again" if again else ""
     reserved = "it waits for an element that another call has reserved"
@@ -334,7 +334,7 @@ def _inputs_judged(
 def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> list[Transition]:
     """The transitions that decide: of a step those that lead to it, or did not at the choice made."""
     if identifier is None:
-        return list(_unfired(definition, state)) if state.state in ("failed-end", "failed") else []
+        return list(_unfired(definition, state)) if state.status in ("failed-end", "failed") else []
     step = definition.steps.get(identifier)
     if step is None:
         transition = definition.transitions.get(identifier)
@@ -362,8 +362,8 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
     word = run.state
     wanted = conditions_of(definition, state, transition, element)
     what, text = "condition", "an element for each condition"
-    if state.state != "running" or word in ("impossible", "fail"):
-        over = f"it is {word}" if state.state == "running" else f"it is {word}, and the plan {state.state}"
+    if state.status != "running" or word in ("impossible", "fail"):
+        over = f"it is {word}" if state.status == "running" else f"it is {word}, and the plan {state.status}"
         text = f"nothing any more ({over}); its conditions as they are judged now:"
     elif word == "wait-step":
         what, text = "join", _lacking(definition, state, transition)

@@ -7,42 +7,30 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.assignment import Assignment, Slot, assign
 from narval.engines.candidates import CandidateSearch
+from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, Condition
 
-Settled = tuple[tuple[str, tuple[int, ...]], ...]
-"""The elements of each input that has any, by input id."""
 
-
-def scope_of(plan: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
+def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
     """Where what an input uses is marked: for all plans of the recipe, whatever its version (N18)."""
-    return (plan.recipe.full_name, step.id, slot) if use else None
+    return (decision.definition.full_name, step.id, slot) if use else None
 
 
-def around(plan: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
+def around(decision: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
     """Where the step looks for its inputs: the ranks of N15."""
-    return plan.surroundings(step.context, _near(plan, step), arguments)
+    return decision.surroundings(step.context, _near(decision, step), arguments)
 
 
-def _near(plan: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
+def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
     """What the transition that led to the step took, and what its in-steps produced."""
-    via = plan.recipe.transitions.get(plan.state.steps[step.id].via)
+    via = decision.definition.transitions.get(decision.state.steps[step.id].via)
     if via is None:
         return ()
-    took = plan.state.transition(via.id).took
-    return (tuple(sorted(took)) if len(took) > 1 else took, plan.products_of_in_steps(via))
-
-
-def take(plan: RecipeDecision, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
-    """What an input uses is marked, what it outdates is reserved, and either joins the context (N3, N18)."""
-    if scope is not None:
-        plan.command(commands.MarkUsed(scope, eids))
-    if outdates:
-        plan.command(commands.Reserve(eids))
-    if scope is not None or outdates:
-        plan.command(commands.AddToContext(eids))
+    took = decision.state.transition(via.id).took
+    return (tuple(sorted(took)) if len(took) > 1 else took, decision.products_of_in_steps(via))
 
 
 def _not_in_memory(arguments: tuple[bytes, ...]) -> tuple[Element, ...]:
@@ -52,10 +40,10 @@ def _not_in_memory(arguments: tuple[bytes, ...]) -> tuple[Element, ...]:
 class InputSearch:
     """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
 
-    __slots__ = ("_arguments", "_outdating", "_selected", "inputs", "plan", "step")
+    __slots__ = ("_arguments", "_outdating", "_selected", "decision", "inputs", "step")
 
-    def __init__(self, plan: RecipeDecision, step: Step, prototype: Prototype) -> None:
-        self.plan, self.step = plan, step
+    def __init__(self, decision: RecipeDecision, step: Step, prototype: Prototype) -> None:
+        self.decision, self.step = decision, step
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
         self._arguments = _not_in_memory(step.arguments) if step.arguments else ()
         self._selected: tuple[str, Bound] | None = None
@@ -63,7 +51,7 @@ class InputSearch:
 
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
-        if self.step.context is None and not self._arguments and not self.plan.state.again:
+        if self.step.context is None and not self._arguments and not self.decision.state.again:
             at_hand = self.at_hand(without)
             if at_hand is not None:
                 return Assignment(at_hand)
@@ -75,7 +63,7 @@ class InputSearch:
         None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
         wants. Most steps take what the one before them made.
         """
-        near, among = _near(self.plan, self.step), self.plan.view.among
+        near, among = _near(self.decision, self.step), self.decision.view.among
         given: dict[str, tuple[int, ...]] = {}
         for each in self.inputs:
             if each is without:
@@ -95,14 +83,14 @@ class InputSearch:
 
     def searched(self, without: Input | None) -> Assignment:
         """What each input gets of all there is, by rank."""
-        ranks, slots = around(self.plan, self.step, self._arguments).ranks, []
+        ranks, slots = around(self.decision, self.step, self._arguments).ranks, []
         for each in self.inputs:
             if each is not without:
                 scope, again = (self.scope(each), self._again(each)) if each.use else (None, ())
                 slots.append(Slot(each.id, ranks(self._bound(each), scope, again), each.optional, each.list))
         return assign(slots)
 
-    def settle(self, assigned: Assignment) -> Settled:
+    def settle(self, assigned: Assignment) -> Inputs:
         """What was assigned is taken; arguments among it enter memory."""
         settled, given = [], assigned.given
         for each in self.inputs:
@@ -113,10 +101,10 @@ class InputSearch:
                 eids = tuple([eid if eid >= 0 else self._added(eid) for eid in eids])
             settled.append((each.id, eids))
             if each.use or each.outdates:
-                take(self.plan, self.scope(each), each.outdates, eids)
+                self.decision.take_input(self.scope(each), each.outdates, eids)
         return tuple(settled)
 
-    def outdated_by(self, settled: Settled) -> tuple[int, ...]:
+    def outdated_by(self, settled: Inputs) -> tuple[int, ...]:
         """The elements that the step will replace."""
         if not self._outdating:
             return ()
@@ -124,17 +112,17 @@ class InputSearch:
 
     def fitting(self, element: Element) -> list[Input]:
         """The inputs that an element fits, whoever may have taken it."""
-        return [each for each in self.inputs if self.plan.view.fits(element, self._bound(each))]
+        return [each for each in self.inputs if self.decision.view.fits(element, self._bound(each))]
 
     def restrict(self, slot: Input, selected: Condition) -> None:
         """The input takes only what `foreach` selects (N19)."""
         condition = Condition((*selected.patterns, *slot.condition.patterns))
-        self._selected = slot.id, condition.bind(self.plan.bindings(condition.variables))
+        self._selected = slot.id, condition.bind(self.decision.bindings(condition.variables))
 
     def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
         """Those of `eids` that an input has not used and that nobody has reserved or replaced."""
         again = frozenset(self._again(slot))
-        bound, scope, view = self._bound(slot), self.scope(slot), self.plan.view
+        bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         return tuple(
             eid
             for eid in eids
@@ -143,13 +131,13 @@ class InputSearch:
 
     def scope(self, slot: Input) -> MarkScope | None:
         """Where what the input uses is marked."""
-        return scope_of(self.plan, self.step, slot.id, slot.use)
+        return scope_of(self.decision, self.step, slot.id, slot.use)
 
     # --- what is missing ------------------------------------------------------------------------------
 
     def only_reserved(self, slots: tuple[Input, ...]) -> bool:
         """Whether each of these inputs would have an element if no call under way had reserved it (N18)."""
-        return all(self.plan.view.reserved(self._bound(each), self.scope(each)) for each in slots)
+        return all(self.decision.view.reserved(self._bound(each), self.scope(each)) for each in slots)
 
     def watch(self, watch: str) -> commands.Watch:
         """The watch of a step that is held back: any mandatory input may be what lets it go on."""
@@ -163,7 +151,7 @@ class InputSearch:
 
     def lack(self, slot: Input) -> str:
         """Why an input has no element, for people (N17)."""
-        bound, scope, view = self._bound(slot), self.scope(slot), self.plan.view
+        bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         if any(True for _ in view.matching(bound, scope)):
             return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"
         if scope is not None and any(True for _ in view.matching(bound, None)):
@@ -172,7 +160,7 @@ class InputSearch:
 
     def _again(self, each: Input) -> tuple[int, ...]:
         """What the input may take though it is marked: the run that this one was begun again from used it."""
-        return self.plan.state.taken_before(self.step.id, each.id)
+        return self.decision.state.taken_before(self.step.id, each.id)
 
     def _bound(self, slot: Input) -> Bound:
         """What an element must satisfy to be given to an input."""
@@ -180,7 +168,7 @@ class InputSearch:
             return self._selected[1]
         if slot.bound is not None:
             return slot.bound
-        return slot.condition.bind(self.plan.bindings(slot.condition.variables))
+        return slot.condition.bind(self.decision.bindings(slot.condition.variables))
 
     def _added(self, eid: int) -> int:
-        return self.plan.add(self._arguments[-1 - eid].xml, self.step.id)
+        return self.decision.add(self._arguments[-1 - eid].xml, self.step.id)

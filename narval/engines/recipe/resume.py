@@ -38,16 +38,16 @@ def plan_resume(
     past = _Past(recipe, before, without=_what_came_of(recipe, before, recipe.steps[chosen]))
     if chosen not in past.frontier:
         why = _unreached(recipe, before, past, chosen)
-        raise RequestError(f"run {before.run} cannot be retried from step {chosen}: {why}")
+        raise RequestError(f"run {before.eid} cannot be retried from step {chosen}: {why}")
     for step in past.kept:
         gone = next((eid for eid in before.step(step).produced if element(eid) is None), None)
         if gone is not None:
             raise RequestError(
-                f"what step {step} of run {before.run} produced, element {gone}, has been forgotten: "
+                f"what step {step} of run {before.eid} produced, element {gone}, has been forgotten: "
                 "retry from there"
             )
     return Resume(
-        of=before.run,
+        of=before.eid,
         part=chosen,
         elements=_there(before.first, element),
         kept=(*past.steps(), *past.transitions()),
@@ -55,12 +55,12 @@ def plan_resume(
     )
 
 
-def resumed(plan: RecipeDecision, resume: Resume) -> None:
+def resumed(decision: RecipeDecision, resume: Resume) -> None:
     """A plan begins with what it takes over; what leads on from there is judged anew."""
-    recipe = plan.recipe
+    recipe = decision.definition
     if resume.context:
-        plan.command(commands.AddToContext(resume.context))
-    plan.change(
+        decision.command(commands.AddToContext(resume.context))
+    decision.change(
         PlanResumed(
             resume.of,
             resume.part,
@@ -69,24 +69,24 @@ def resumed(plan: RecipeDecision, resume: Resume) -> None:
             again=resume.again,
         )
     )
-    kept = [step for step in recipe.steps.values() if plan.state.step(step.id).state != "todo"]
+    kept = [step for step in recipe.steps.values() if decision.state.step(step.id).state != "todo"]
     if recipe.start not in kept:
-        _ready(plan, recipe.start, "")
+        _ready(decision, recipe.start, "")
     for transition in recipe.transitions.values():
-        if plan.state.transition(transition.id).state == "fired":
+        if decision.state.transition(transition.id).state == "fired":
             for step in transition.outs:
-                _ready(plan, step, transition.id)
+                _ready(decision, step, transition.id)
     for step in kept:
-        if plan.state.step(step.id).state == "history":
-            transitions.spread(plan, step.outs)
+        if decision.state.step(step.id).state == "history":
+            transitions.spread(decision, step.outs)
         else:
-            plan.to_judge.append(step)
+            decision.to_judge.append(step)
 
 
-def _ready(plan: RecipeDecision, step: Step, via: str) -> None:
-    if plan.state.step(step.id).state == "todo":
-        plan.change(StepReady(step.id, via))
-        plan.to_run.append(step)
+def _ready(decision: RecipeDecision, step: Step, via: str) -> None:
+    if decision.state.step(step.id).state == "todo":
+        decision.change(StepReady(step.id, via))
+        decision.to_run.append(step)
 
 
 # --- what an earlier plan had come to -------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _broken_step(recipe: Recipe, before: PlanState) -> str:
     if broken or frontier:
         return (broken or frontier)[0]
     ran = ", ".join(step for step in recipe.steps if before.step(step).state in ("done", "history"))
-    raise RequestError(f"no step of run {before.run} failed: say from which it is to be retried ({ran})")
+    raise RequestError(f"no step of run {before.eid} failed: say from which it is to be retried ({ran})")
 
 
 def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str:

@@ -6,7 +6,7 @@ from narval.definitions.prototype import Prototype
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Failure, OutputElement, Produced, Returned
-from narval.engines.outputs import NOTHING, Accepted, Verdict, judge
+from narval.engines.outputs import NOTHING, Verdict, judge
 from narval.engines.recipe import retries
 from narval.engines.recipe.changes import CallBack, StepDone
 from narval.engines.recipe.decision import RecipeDecision
@@ -16,72 +16,72 @@ from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 
 
-def produced(plan: RecipeDecision, event: Produced) -> None:
+def produced(decision: RecipeDecision, event: Produced) -> None:
     """A source has elements: they enter memory for everyone, and the step goes on (N36).
 
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
     """
-    place = plan.state.calls.get(event.call)
+    place = decision.state.calls.get(event.call)
     if place is None:
         return
-    step, run = plan.recipe.steps[place], plan.state.steps[place]
+    step, run = decision.definition.steps[place], decision.state.steps[place]
     call = run.calls[event.call]
-    retries.well(plan, step, event.call)
-    verdict = _judged(plan, step, event.elements, complete=False)
+    retries.well(decision, step, event.call)
+    verdict = _judged(decision, step, event.elements, complete=False)
     if verdict.fault:
-        plan.ask(commands.CancelCall(event.call))
-        _end_call(plan, step, run, call, _bad_output(plan, step, event.call, call, verdict))
+        decision.ask(commands.CancelCall(event.call))
+        _end_call(decision, step, run, call, _bad_output(decision, step, event.call, call, verdict))
         return
     for each in (*verdict.accepted, *verdict.errors):
-        _keep(plan, step, event.call, call, each, held=False)
+        decision.keep(each, step.id, event.call, call.inputs, held=False)
 
 
-def returned(plan: RecipeDecision, event: Returned) -> None:
+def returned(decision: RecipeDecision, event: Returned) -> None:
     """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
-    place = plan.state.calls.get(event.call)
+    place = decision.state.calls.get(event.call)
     if place is None:
         return
-    step, run = plan.recipe.steps[place], plan.state.steps[place]
+    step, run = decision.definition.steps[place], decision.state.steps[place]
     call = run.calls[event.call]
     if step.timeout is not None:
-        retries.back(plan, step, event.call, call)
+        retries.back(decision, step, event.call, call)
     if event.problem is not None or event.abandoned:
-        back = _unwell(plan, step, call, event)
+        back = _unwell(decision, step, call, event)
     elif step.kind in WITH_PROTOTYPE:
-        back = _with_outputs(plan, step, call, event)
+        back = _with_outputs(decision, step, call, event)
     else:
         back = CallBack(event.call, event.eids)
         if event.eids:
-            plan.command(commands.AddToContext(event.eids))
+            decision.add_to_context(event.eids)
     if back is not None:
-        _end_call(plan, step, run, call, back)
+        _end_call(decision, step, run, call, back)
 
 
-def _end_call(plan: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallBack) -> None:
+def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallBack) -> None:
     """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
     well = back.fault is None and not back.errors
     if call.reserved:
-        plan.command(commands.Outdate(call.reserved) if well else commands.Release(call.reserved))
+        decision.free(call.reserved, well=well)
     if well and run.each is None:
-        plan.change(StepDone(step.id, back.call, back.produced))
-        plan.to_judge.append(step)
+        decision.change(StepDone(step.id, back.call, back.produced))
+        decision.to_judge.append(step)
         return
-    plan.change(back)
+    decision.change(back)
     if run.waiting and run.fault is None:
-        call_more(plan, step)
+        call_more(decision, step)
     if not run.calls:
-        finish(plan, step)
+        finish(decision, step)
 
 
-def _unwell(plan: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
+def _unwell(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
     """A call that did not do its work, or a source that was let go; None when it is tried again."""
     problem = _problem_of(step, call, event)
     if problem is None:
         return CallBack(event.call)
-    if retries.try_again(plan, step, event.call, problem):
+    if retries.try_again(decision, step, event.call, problem):
         return None
-    return _in_error(plan, step, call, event, problem)
+    return _in_error(decision, step, call, event, problem)
 
 
 def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
@@ -93,12 +93,14 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
     return event.problem
 
 
-def _in_error(plan: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure) -> CallBack:
+def _in_error(
+    decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
+) -> CallBack:
     """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
     if event.eids and not event.abandoned:
-        plan.command(commands.AddToContext(event.eids))
+        decision.add_to_context(event.eids)
         return CallBack(event.call, errors=event.eids)
-    error = plan.add_error(
+    error = decision.add_error(
         problem.kind,
         problem.message,
         step,
@@ -110,18 +112,18 @@ def _in_error(plan: RecipeDecision, step: Step, call: CallRun, event: Returned, 
     return CallBack(event.call, errors=(error,))
 
 
-def _with_outputs(plan: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
+def _with_outputs(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
     """The outputs are kept, or a fault of theirs; None when an action that gave errors is tried again."""
     # What a source gave has entered memory as it came: when it ends, no output is missing.
-    verdict = _judged(plan, step, event.elements, complete=not call.source)
+    verdict = _judged(decision, step, event.elements, complete=not call.source)
     if verdict is NOTHING:
         return CallBack(event.call)
     if verdict.fault:
-        return _bad_output(plan, step, event.call, call, verdict)
-    if verdict.errors and retries.try_again(plan, step, event.call, _told(verdict.errors[0].xml)):
+        return _bad_output(decision, step, event.call, call, verdict)
+    if verdict.errors and retries.try_again(decision, step, event.call, _told(verdict.errors[0].xml)):
         return None
-    kept = [_keep(plan, step, event.call, call, each) for each in verdict.accepted]
-    errors = [plan.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
+    kept = [decision.keep(each, step.id, event.call, call.inputs) for each in verdict.accepted]
+    errors = [decision.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
     return CallBack(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
@@ -131,29 +133,22 @@ def _told(error: bytes) -> Failure:
     return Failure(kind, message)
 
 
-def _judged(plan: RecipeDecision, step: Step, raws: tuple[OutputElement, ...], *, complete: bool) -> Verdict:
-    prototype = prototype_of(step, plan.view.definition(step.kind, step.target))
+def _judged(
+    decision: RecipeDecision, step: Step, raws: tuple[OutputElement, ...], *, complete: bool
+) -> Verdict:
+    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype):
         why = prototype.message if prototype is not None else "its target has no prototype"
         return Verdict(fault=f"its outputs cannot be checked: {why}")
-    return judge(prototype, raws, plan.view, plan.bindings(prototype.output_variables), complete=complete)
+    return judge(
+        prototype, raws, decision.view, decision.bindings(prototype.output_variables), complete=complete
+    )
 
 
 def _bad_output(
-    plan: RecipeDecision, step: Step, identifier: str, call: CallRun, verdict: Verdict
+    decision: RecipeDecision, step: Step, identifier: str, call: CallRun, verdict: Verdict
 ) -> CallBack:
-    error = plan.add_error(
+    error = decision.add_error(
         "bad-output", verdict.fault, step, call=identifier, inputs=call.inputs, output=verdict.output
     )
     return CallBack(identifier, fault=error)
-
-
-def _keep(
-    plan: RecipeDecision, step: Step, identifier: str, call: CallRun, output: Accepted, *, held: bool = True
-) -> int | None:
-    """Add an output, unless `unique` has seen its value before (N37)."""
-    if output.key is not None:
-        if plan.view.unique_seen(*output.key):
-            return None
-        plan.command(commands.RecordUnique(*output.key))
-    return plan.add(output.xml, step.id, identifier, call.inputs, held=held, name=output.name)

@@ -7,8 +7,8 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 
 from __future__ import annotations
 
-from narval.engines import commands, signal_element
-from narval.engines.events import Failure, Signalled
+from narval.engines import signal_element
+from narval.engines.events import Signalled
 from narval.engines.recipe import transitions
 from narval.engines.recipe.decision import RecipeDecision
 from narval.errors import ElementError
@@ -17,42 +17,41 @@ LISTENING = frozenset({"ready", "running"})
 """In these states something may still be waited for."""
 
 
-def signalled(plan: RecipeDecision, event: Signalled) -> None:
+def signalled(decision: RecipeDecision, event: Signalled) -> None:
     """Someone said something: it becomes an element, what waits for it goes on, and it is answered."""
-    if plan.state.state not in LISTENING:
-        why = f"plan {plan.state.run} is {plan.state.state}: it waits for nothing any more"
-        plan.ask(commands.Answer(event.signal, problem=Failure("not-listening", why)))
+    if decision.state.status not in LISTENING:
+        why = f"plan {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
+        decision.refuse(event, "not-listening", why)
         return
     try:
-        xml = signal_element.element(plan.state.run, event)
+        xml = signal_element.element(decision.state.eid, event)
     except ElementError as error:
-        plan.ask(commands.Answer(event.signal, problem=Failure(error.kind, str(error))))
+        decision.refuse(event, error.kind, str(error))
         return
-    refusal = plan.view.schema_fault(xml)
+    refusal = decision.view.schema_fault(xml)
     if refusal is not None:
-        plan.ask(commands.Answer(event.signal, problem=Failure("invalid", refusal)))
+        decision.refuse(event, "invalid", refusal)
         return
-    eid = plan.add(xml, call=event.signal)
-    taken_by = _offer(plan, eid)
-    plan.ask(commands.Answer(event.signal, {"eid": eid, "taken_by": taken_by}))
+    eid = decision.add(xml, call=event.signal)
+    decision.answer(event, eid=eid, taken_by=_offer(decision, eid))
 
 
-def _offer(plan: RecipeDecision, eid: int) -> str | None:
+def _offer(decision: RecipeDecision, eid: int) -> str | None:
     """The transition that took the signal at once, if one waited for it."""
-    for identifier in tuple(plan.state.waiting):
-        watch = plan.state.transition(identifier).watch
-        if identifier not in plan.state.waiting or not _concerns(plan, identifier, eid):
+    for identifier in tuple(decision.state.waiting):
+        watch = decision.state.transition(identifier).watch
+        if identifier not in decision.state.waiting or not _concerns(decision, identifier, eid):
             continue
-        transitions.matched(plan, watch)
-        if eid in plan.state.transition(identifier).took:
+        transitions.matched(decision, watch)
+        if eid in decision.state.transition(identifier).took:
             return identifier
     return None
 
 
-def _concerns(plan: RecipeDecision, identifier: str, eid: int) -> bool:
+def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     """Whether some condition of a transition may take the signal."""
-    transition = plan.recipe.transitions[identifier]
+    transition = decision.definition.transitions[identifier]
     return any(
-        any(True for _ in plan.view.among((eid,), bound, scope))
-        for bound, scope in transitions.wanted(plan, transition)
+        any(True for _ in decision.view.among((eid,), bound, scope))
+        for bound, scope in transitions.wanted(decision, transition)
     )

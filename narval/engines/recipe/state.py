@@ -13,13 +13,13 @@ A plan        ready → running → end → done      running → failed-end →
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
 from narval.engines.commands import Call
-from narval.engines.events import Caller, Failure
+from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallBack,
     CallExpired,
@@ -46,7 +46,7 @@ from narval.engines.recipe.changes import (
     TriedAgain,
     TryErred,
 )
-from narval.errors import InternalError
+from narval.engines.run_state import Moves, RunState, illegal_move
 
 STEP_MOVES: dict[str, frozenset[str]] = {
     "todo": frozenset({"ready", "impossible"}),
@@ -136,18 +136,13 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
 
 
-class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
+class PlanState(RunState, omit_defaults=True, gc=False):
     """One run of a recipe."""
 
-    run: int
-    recipe: str
-    state: str = "ready"
-    started: float = 0.0
-    ended: float | None = None
-    first: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
-    error: int | None = None
+    KIND: ClassVar[str] = "plan"
+    MOVES: ClassVar[Moves] = PLAN_MOVES
+    PHASES: ClassVar[Mapping[str, str]] = PHASES
+
     waited: bool = False
     """Whether it ever waited for a date, or for an element that was not there or not free."""
     steps: dict[str, StepRun] = {}
@@ -179,10 +174,10 @@ class PlanState(msgspec.Struct, omit_defaults=True, gc=False):
         """What an input or condition may take, though it is marked there."""
         return self.again.get(part, {}).get(slot, ())
 
-    @property
-    def over(self) -> bool:
-        """Whether the plan has ended."""
-        return self.state in PHASES
+    def progress(self) -> Iterator[tuple[str, str]]:
+        """The steps and transitions that were reached, with their states."""
+        for parts in (self.steps, self.transitions):
+            yield from ((name, part.state) for name, part in parts.items())
 
 
 _TODO = StepRun()
@@ -202,7 +197,7 @@ def _move_step(state: PlanState, step: str, to: str) -> StepRun:
     if run is None:
         run = state.steps[step] = StepRun()
     if to not in STEP_MOVES[run.state]:
-        raise _illegal(state, "step", step, run.state, to)
+        raise illegal_move(state, f"step {step}", run.state, to)
     run.state = to
     return run
 
@@ -212,7 +207,7 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     if run is None:
         run = state.transitions[transition] = TransitionRun()
     if to not in TRANSITION_MOVES[run.state]:
-        raise _illegal(state, "transition", transition, run.state, to)
+        raise illegal_move(state, f"transition {transition}", run.state, to)
     run.state = to
     if state.waiting:
         state.waiting.pop(transition, None)
@@ -221,25 +216,9 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     return run
 
 
-def _move_plan(state: PlanState, to: str) -> None:
-    if to not in PLAN_MOVES.get(state.state, ()):
-        raise _illegal(state, "plan", str(state.run), state.state, to)
-    state.state = to
-
-
-def _illegal(state: PlanState, what: str, identifier: str, found: str, to: str) -> InternalError:
-    moved: list[tuple[str, StepRun | TransitionRun]] = [*state.steps.items(), *state.transitions.items()]
-    story = ", ".join(f"{name} {run.state}" for name, run in moved)
-    return InternalError(
-        f"plan {state.run} of {state.recipe} ({state.state}): {what} {identifier} cannot go "
-        f"from {found} to {to}; so far: {story or 'nothing'}"
-    )
-
-
 def _plan_started(state: PlanState, change: PlanStarted) -> None:
-    _move_plan(state, "running")
-    state.started = change.at
-    state.first, state.caller, state.attempt = change.elements, change.caller, change.attempt
+    state.move("running")
+    state.begin(change.at, change.elements, change.caller, change.attempt)
 
 
 def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
@@ -325,7 +304,7 @@ def _end_step(state: PlanState, step: str, to: str) -> StepRun:
     """From running through `end` to what the step came to, both in one change."""
     run = state.steps[step]
     if run.state != "running":
-        raise _illegal(state, "step", step, run.state, to)
+        raise illegal_move(state, f"step {step}", run.state, to)
     run.state = to
     return run
 
@@ -399,11 +378,7 @@ def _transition_failed(state: PlanState, change: TransitionFailed) -> None:
 
 
 def _plan_moved(state: PlanState, change: PlanMoved) -> None:
-    _move_plan(state, change.to)
-    if change.error is not None:
-        state.error = change.error
-    if state.over:
-        state.ended = change.at
+    state.move(change.to, change.at, change.error)
     state.waiting.clear()
     state.dated.clear()
     state.held_back.clear()

@@ -8,6 +8,7 @@ from typing import Any
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
+from narval.engines.decision import Inputs
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallMade,
@@ -21,7 +22,7 @@ from narval.engines.recipe.changes import (
     StepRunning,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.inputs import InputSearch, Settled, around, scope_of, take
+from narval.engines.recipe.inputs import InputSearch, around, scope_of
 from narval.errors import DefinitionError
 from narval.memory.patterns.pattern import Condition
 
@@ -29,24 +30,24 @@ WITH_PROTOTYPE = frozenset({"action", "transform"})
 """Targets that say what they take and give; any other is a definition, whose run is nested (§1.3.1)."""
 
 
-def make_ready(plan: RecipeDecision, step: Step) -> None:
+def make_ready(decision: RecipeDecision, step: Step) -> None:
     """The first step of a plan is to run."""
-    plan.change(StepReady(step.id))
-    plan.to_run.append(step)
+    decision.change(StepReady(step.id))
+    decision.to_run.append(step)
 
 
-def run(plan: RecipeDecision, step: Step) -> None:
+def run(decision: RecipeDecision, step: Step) -> None:
     """Find the step's target and inputs, and make its calls; or fail it (N17), or hold it back (N18)."""
-    target = plan.view.definition(step.kind, step.target)
+    target = decision.view.definition(step.kind, step.target)
     prototype = prototype_of(step, target)
     if prototype is None:
-        _call_run(plan, step)
+        _call_run(decision, step)
     elif isinstance(prototype, Failure):
-        fail(plan, step, prototype.kind, prototype.message)
+        fail(decision, step, prototype.kind, prototype.message)
     elif step.foreach is None:
-        _call_once(plan, step, prototype, target)
+        _call_once(decision, step, prototype, target)
     else:
-        _call_for_each(plan, step, prototype, step.foreach)
+        _call_for_each(decision, step, prototype, step.foreach)
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
@@ -62,44 +63,44 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
         return Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
 
 
-def uses(plan: RecipeDecision, step: Step) -> bool:
+def uses(decision: RecipeDecision, step: Step) -> bool:
     """Whether the step's calls use elements up: what they were given they are not given again (N18)."""
-    prototype = prototype_of(step, plan.view.definition(step.kind, step.target))
+    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
     return isinstance(prototype, Prototype) and any(each.use or each.outdates for each in prototype.inputs)
 
 
-def fail(plan: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
+def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
     """The engine cannot run the step: the plan fails (N17, N26)."""
-    error = plan.add_error(kind, message, step, input=input)
-    plan.change(StepFailed(step.id, error))
-    plan.fail(error)
+    error = decision.add_error(kind, message, step, input=input)
+    decision.change(StepFailed(step.id, error))
+    decision.fail(error)
 
 
 # --- its calls ------------------------------------------------------------------------------------------
 
 
-def _call_once(plan: RecipeDecision, step: Step, prototype: Prototype, target: Any) -> None:
+def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, target: Any) -> None:
     source = _is_source(target)
     if not prototype.inputs:
-        _call(plan, step, source=source)
+        _call(decision, step, source=source)
         return
-    taking = InputSearch(plan, step, prototype)
+    taking = InputSearch(decision, step, prototype)
     assigned = taking.assign()
     if assigned.missing:
-        _missing(plan, step, taking, assigned.missing)
+        _missing(decision, step, taking, assigned.missing)
         return
     inputs = taking.settle(assigned)
     reserved = taking.outdated_by(inputs)
-    _call(plan, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
+    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
-def _call_for_each(plan: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
+def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
     """One call for each selected element, given to the one input it fits; the others are shared (N19)."""
-    taking = InputSearch(plan, step, prototype)
-    found = _selected(plan, selected)
-    slot, fault = _one_input(plan, taking, found)
+    taking = InputSearch(decision, step, prototype)
+    found = _selected(decision, selected)
+    slot, fault = _one_input(decision, taking, found)
     if fault:
-        fail(plan, step, "foreach-misfit", fault)
+        fail(decision, step, "foreach-misfit", fault)
         return
     if slot is None:
         slot = _likely_input(prototype, selected)
@@ -107,13 +108,13 @@ def _call_for_each(plan: RecipeDecision, step: Step, prototype: Prototype, selec
         taking.restrict(slot, selected)
     eids = taking.may_take(slot, found) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
-        plan.change(StepRunning(step.id))
-        finish(plan, step)
+        decision.change(StepRunning(step.id))
+        finish(decision, step)
         return
     assigned = taking.assign(without=slot)
     missing = assigned.missing if eids else (slot.id, *assigned.missing)
     if missing:
-        _missing(plan, step, taking, missing)
+        _missing(decision, step, taking, missing)
         return
     shared = taking.settle(assigned)
     each = Each(
@@ -124,64 +125,64 @@ def _call_for_each(plan: RecipeDecision, step: Step, prototype: Prototype, selec
         listed=prototype.lists,
         reserved=taking.outdated_by(shared),
     )
-    plan.change(StepRunning(step.id, each=each, later=eids))
-    call_more(plan, step)
+    decision.change(StepRunning(step.id, each=each, later=eids))
+    call_more(decision, step)
 
 
-def _call_run(plan: RecipeDecision, step: Step) -> None:
+def _call_run(decision: RecipeDecision, step: Step) -> None:
     """A run of the target is nested in this plan, or one for each element; arguments are its context."""
     found: tuple[int, ...] = ()
     if step.foreach is not None:
-        found = _selected(plan, step.foreach)
+        found = _selected(decision, step.foreach)
         if not found:
             why = f"nothing in memory fits foreach ({step.foreach.text})"
-            fail(plan, step, "input-missing", why, input="foreach")
+            fail(decision, step, "input-missing", why, input="foreach")
             return
-    arguments = tuple(plan.add(xml, step.id) for xml in step.arguments)
+    arguments = tuple(decision.add(xml, step.id) for xml in step.arguments)
     if step.foreach is None:
-        _call(plan, step, elements=arguments, nearby=_near_to_run(plan, step, arguments))
+        _call(decision, step, elements=arguments, nearby=_near_to_run(decision, step, arguments))
     else:
-        plan.change(StepRunning(step.id, each=Each(arguments=arguments), later=found))
-        call_more(plan, step)
+        decision.change(StepRunning(step.id, each=Each(arguments=arguments), later=found))
+        call_more(decision, step)
 
 
-def call_more(plan: RecipeDecision, step: Step) -> None:
+def call_more(decision: RecipeDecision, step: Step) -> None:
     """Make as many of the calls still to be made as `max-parallel` allows (N19).
 
     An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
     """
-    run = plan.state.step(step.id)
+    run = decision.state.step(step.id)
     if run.each is None or step.foreach is None:
         return
     each, room = run.each, run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
-    bound = step.foreach.bind(plan.bindings(step.foreach.variables))
-    scope = scope_of(plan, step, each.input, each.use)
-    nearby = _near_to_run(plan, step, each.arguments) if not each.input else ()
-    again = plan.state.taken_before(step.id, each.input)
-    source = _is_source(plan.view.definition(step.kind, step.target))
+    bound = step.foreach.bind(decision.bindings(step.foreach.variables))
+    scope = scope_of(decision, step, each.input, each.use)
+    nearby = _near_to_run(decision, step, each.arguments) if not each.input else ()
+    again = decision.state.taken_before(step.id, each.input)
+    source = _is_source(decision.view.definition(step.kind, step.target))
     dropped = []
     for eid in islice(run.each_of, run.reached, None):
         if room <= 0:
             break
         marked = None if eid in again else scope
-        if not any(True for _ in plan.view.among((eid,), bound, marked)):
+        if not any(True for _ in decision.view.among((eid,), bound, marked)):
             dropped.append(eid)
             continue
         room -= 1
         if each.input:
-            take(plan, scope, each.outdates, (eid,))
+            decision.take_input(scope, each.outdates, (eid,))
             reserved, inputs = (eid,) if each.outdates else (), (*each.shared, (each.input, (eid,)))
-            _call(plan, step, inputs, reserved=reserved, given=eid, listed=each.listed, source=source)
+            _call(decision, step, inputs, reserved=reserved, given=eid, listed=each.listed, source=source)
         else:
-            _call(plan, step, elements=(*each.arguments, eid), nearby=nearby, given=eid)
+            _call(decision, step, elements=(*each.arguments, eid), nearby=nearby, given=eid)
     if dropped:
-        plan.change(CallsDropped(step.id, tuple(dropped)))
+        decision.change(CallsDropped(step.id, tuple(dropped)))
 
 
 def _call(
-    plan: RecipeDecision,
+    decision: RecipeDecision,
     step: Step,
-    inputs: Settled = (),
+    inputs: Inputs = (),
     *,
     elements: tuple[int, ...] = (),
     nearby: tuple[tuple[int, ...], ...] = (),
@@ -191,12 +192,12 @@ def _call(
     source: bool = False,
 ) -> None:
     """A call goes out: the one of the step, or that for the element `given`, which has been taken."""
-    call = plan.identifier()
+    call = decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     if given is None:
-        plan.change(StepRunning(step.id, call, taken, reserved, source))
+        decision.change(StepRunning(step.id, call, taken, reserved, source))
     else:
-        plan.change(CallMade(step.id, call, taken, reserved, given, source))
+        decision.change(CallMade(step.id, call, taken, reserved, given, source))
     asked = commands.Call(
         call,
         step.kind,
@@ -209,14 +210,14 @@ def _call(
         timeout=step.timeout,
         on_restart=step.on_restart,
     )
-    ask(plan, step, asked)
+    ask(decision, step, asked)
 
 
-def ask(plan: RecipeDecision, step: Step, asked: commands.Call) -> None:
+def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
     """Make a call, for the first time or again; the time limit of a run is a moment to wake up at (N29)."""
-    plan.ask(asked)
+    decision.ask(asked)
     if step.timeout is not None and (limit := limit_of(step)) is not None:
-        plan.command(commands.SetTimer(asked.call, plan.event.at + limit))
+        decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
 
 
 def _is_source(target: Any) -> bool:
@@ -229,46 +230,47 @@ def limit_of(step: Step) -> float | None:
     return None if step.kind in WITH_PROTOTYPE else step.timeout
 
 
-def finish(plan: RecipeDecision, step: Step) -> None:
+def finish(decision: RecipeDecision, step: Step) -> None:
     """All calls of the step are back: it is done, in error, or failed."""
-    run = plan.state.step(step.id)
+    run = decision.state.step(step.id)
     well = run.fault is None and not run.errors
-    if run.each is not None and run.each.reserved:
-        outdate = commands.Outdate if well else commands.Release
-        plan.command(outdate(run.each.reserved))
+    if run.each is not None:
+        decision.free(run.each.reserved, well=well)
     if run.fault is not None:
-        plan.change(StepFailed(step.id, run.fault))
-        plan.fail(run.fault)
+        decision.change(StepFailed(step.id, run.fault))
+        decision.fail(run.fault)
     else:
-        plan.change(StepDone(step.id) if well else StepErred(step.id))
-        plan.to_judge.append(step)
+        decision.change(StepDone(step.id) if well else StepErred(step.id))
+        decision.to_judge.append(step)
 
 
 # --- what it is called with -----------------------------------------------------------------------------
 
 
-def _missing(plan: RecipeDecision, step: Step, taking: InputSearch, slots: tuple[str, ...]) -> None:
+def _missing(decision: RecipeDecision, step: Step, taking: InputSearch, slots: tuple[str, ...]) -> None:
     """Mandatory inputs are empty: wait where only a reservation is in the way (N18), else fail (N17)."""
     lacking = tuple(each for each in taking.inputs if each.id in slots)
     if taking.only_reserved(lacking):
-        watch = plan.identifier()
-        plan.change(StepHeldBack(step.id, watch))
-        plan.command(taking.watch(watch))
+        watch = decision.identifier()
+        decision.change(StepHeldBack(step.id, watch))
+        decision.command(taking.watch(watch))
     else:
         why = "; ".join(taking.lack(each) for each in lacking)
-        fail(plan, step, "input-missing", why, input=" ".join(each.id for each in lacking))
+        fail(decision, step, "input-missing", why, input=" ".join(each.id for each in lacking))
 
 
-def _selected(plan: RecipeDecision, selected: Condition) -> tuple[int, ...]:
+def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
     """The elements that `foreach` selects: all of memory that fits, oldest first (§1.3.2)."""
-    return tuple(plan.view.matching(selected.bind(plan.bindings(selected.variables)), None))
+    return tuple(decision.view.matching(selected.bind(decision.bindings(selected.variables)), None))
 
 
-def _one_input(plan: RecipeDecision, taking: InputSearch, found: tuple[int, ...]) -> tuple[Input | None, str]:
+def _one_input(
+    decision: RecipeDecision, taking: InputSearch, found: tuple[int, ...]
+) -> tuple[Input | None, str]:
     """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
     chosen: Input | None = None
     for eid in found:
-        element = plan.view.element(eid)
+        element = decision.view.element(eid)
         if element is None:
             continue
         fitting = taking.fitting(element)
@@ -291,7 +293,9 @@ def _likely_input(prototype: Prototype, selected: Condition) -> Input | None:
     return next(mandatory, prototype.inputs[0] if prototype.inputs else None)
 
 
-def _near_to_run(plan: RecipeDecision, step: Step, arguments: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _near_to_run(
+    decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
     """What lies nearest to the step: the run it calls looks there after its own context (N15)."""
-    surroundings = around(plan, step)
+    surroundings = around(decision, step)
     return (arguments + surroundings.promoted(), *surroundings.nearby)

@@ -13,23 +13,23 @@ from narval.engines.recipe.changes import DateSet
 from narval.engines.recipe.decision import RecipeDecision
 
 
-def is_awaited(plan: RecipeDecision, transition: Transition) -> bool:
+def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
     """Whether a transition still has a date to wait for."""
-    return bool(transition.times) and not plan.state.transition(transition.id).come
+    return bool(transition.times) and not decision.state.transition(transition.id).come
 
 
-def set_date(plan: RecipeDecision, transition: Transition) -> bool:
+def set_date(decision: RecipeDecision, transition: Transition) -> bool:
     """Wait for the next date that fits; False when none ever comes again."""
-    date = dates.next_date(transition.times, plan.view.zone, plan.event.at)
+    date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
     if date is None:
         return False
-    wake = plan.identifier()
-    plan.change(DateSet(transition.id, date, wake))
-    plan.command(commands.SetTimer(wake, date, dated=True))
+    wake = decision.identifier()
+    decision.change(DateSet(transition.id, date, wake))
+    decision.command(commands.SetTimer(wake, date, dated=True))
     return True
 
 
-def has_come(plan: RecipeDecision, transition: Transition) -> bool:
+def has_come(decision: RecipeDecision, transition: Transition) -> bool:
     """Whether the date that was set is there, or was missed and is not to be dropped for that."""
-    date = plan.state.transition(transition.id).date
-    return dates.has_come(transition.times, date, plan.event.at, plan.view)
+    date = decision.state.transition(transition.id).date
+    return dates.has_come(transition.times, date, decision.event.at, decision.view)

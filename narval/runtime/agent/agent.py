@@ -82,6 +82,10 @@ class AgentState:
         """The current definitions."""
         return self.lookup.library
 
+    def use(self, library: Library) -> None:
+        """Let the definitions of `library` be the current ones."""
+        self.lookup.use(library)
+
     def keep_history(self, entries: int) -> None:
         """Let long runs keep so many entries of their history."""
         self.history_entries = entries

@@ -17,7 +17,7 @@ class Lookup:
         self.library = library
 
     def use(self, library: Library) -> None:
-        """Take another library for the current one."""
+        """Let the definitions of `library` be the current ones."""
         self.library = library
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:

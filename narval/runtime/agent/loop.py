@@ -1,7 +1,7 @@
 """The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O but the commit.
 
 `decide` makes a turn of all that waits; its batch is committed; `perform` hands out what was asked for and
-answers those who waited. `daemon.py` says when.
+answers those who waited. `agent_host.py` says when.
 """
 
 from __future__ import annotations

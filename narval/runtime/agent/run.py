@@ -126,7 +126,7 @@ class Run(msgspec.Struct, eq=False):
         """Follow a definition from a state, or from one that has still to be read."""
         self.definition, self.state = definition, state
 
-    def unload(self) -> None:
+    def release_state(self) -> None:
         """Drop state and definition: from now on the journal has them."""
         self.definition = self.state = None
 

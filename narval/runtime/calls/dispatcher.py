@@ -98,10 +98,10 @@ class Dispatcher:
         self._prepared_last: Library | None = None
         self._targets: _Targets = {}
         """Those of the library that was asked for last."""
-        self._flying: set[str] = set()
+        self._in_flight: set[str] = set()
         """Calls that the executor has not answered yet, by their outside id."""
-        self.stopping = False
-        self.timeout = timeout
+        self.is_stopping = False
+        self._timeout = timeout
         self._post, self._home, self._prefix = post, home, prefix
         self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
             "action": self._action,
@@ -111,12 +111,20 @@ class Dispatcher:
             **dict.fromkeys(runnable_kinds(), self._nested),
         }
 
-    def perform(self, run: Run, command: Outer) -> Returned | None:
+    def stop(self) -> None:
+        """Perform nothing more: what is asked from now on is left to the next daemon (N34)."""
+        self.is_stopping = True
+
+    def limit(self, timeout: float | None) -> None:
+        """Give calls without a time limit of their own so many seconds; None: no limit."""
+        self._timeout = timeout
+
+    def dispatch(self, run: Run, command: Outer) -> Returned | None:
         """Perform a command; when the daemon is stopping, leave it to the next one (N34).
 
         What a call comes to is given back, if it is over at once; otherwise it will be posted.
         """
-        if self.stopping:
+        if self.is_stopping:
             return None
         try:
             if isinstance(command, Call):
@@ -150,7 +158,7 @@ class Dispatcher:
         elif child is not None:
             return  # it goes on by itself
         else:
-            back = _refused(call, INTERRUPTED) if call.begun else self.perform(run, call)
+            back = _refused(call, INTERRUPTED) if call.begun else self.dispatch(run, call)
             if back is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -160,7 +168,7 @@ class Dispatcher:
 
     def busy(self) -> bool:
         """Whether some call may yet go on by itself: a source that has caught up waits for the world."""
-        return not all(self.executor.caught_up(call) for call in self._flying)
+        return not all(self.executor.caught_up(call) for call in self._in_flight)
 
     def use(self, library: Library, code: LoadedModules) -> None:
         """From now on this is the code of the library's actions; older code is kept while runs need it."""
@@ -219,7 +227,7 @@ class Dispatcher:
     def _node(self, run: Run, call: Call) -> Returned | None:
         """A node is executed, or backtracked: by its script, or by the user's class for its type."""
         if call.name == SCRIPT:
-            timeout = call.timeout if call.timeout is not None else self.timeout
+            timeout = call.timeout if call.timeout is not None else self._timeout
             return self._begin_node(run, call, script_task(run, call, timeout))
         definition = self.agent.definition(run, "node-type", call.name)
         code = self.function_of(run, definition) if definition is not None else None
@@ -227,7 +235,7 @@ class Dispatcher:
             return _refused(
                 call, Failure("unknown-target", f"there is no node type named {call.name}", final=True)
             )
-        timeout = call.timeout if call.timeout is not None else self.timeout
+        timeout = call.timeout if call.timeout is not None else self._timeout
         stub = self.stubs.get(call.name)
         if stub is not None:
             where: Any = _where_of(stub)
@@ -279,12 +287,12 @@ class Dispatcher:
         done, produced = partial(self._done, run.eid, call.call), partial(self._produced, run.eid, call.call)
         if finished is not None:
             done = partial(_finish, finished, done)
-        self._flying.add(task.call)
+        self._in_flight.add(task.call)
         try:
             announce = partial(self._announce, run, call.call) if call.on_restart == "error" else None
             self.executor.start(task, done, produced, announce)
         except Exception:
-            self._flying.discard(task.call)
+            self._in_flight.discard(task.call)
             raise
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
@@ -337,7 +345,7 @@ class Dispatcher:
         return _Prepared(task, inputs, lists, where == "inline")
 
     def _task(self, run: Run, call: Call, prepared: _Prepared, inputs: Given) -> Task:
-        timeout = call.timeout if call.timeout is not None else self.timeout
+        timeout = call.timeout if call.timeout is not None else self._timeout
         return replace(
             prepared.task,
             call=self.outside_id(call.call),
@@ -374,7 +382,7 @@ class Dispatcher:
         asked = run.calls.get(call)
         if error is not None or asked is None or call in run.abandoned:
             if not self.executor.abandon(self.outside_id(call)):  # an inline call is under way nowhere
-                self._flying.discard(self.outside_id(call))
+                self._in_flight.discard(self.outside_id(call))
             return
         try:
             go()
@@ -383,7 +391,7 @@ class Dispatcher:
             self._post(Delivery(run.eid, _refused(asked, _unmade(refusal))))
 
     def _done(self, run: int, call: str, outcome: Outcome) -> None:
-        self._flying.discard(self.outside_id(call))
+        self._in_flight.discard(self.outside_id(call))
         self._post(Delivery(run, _returned(call, outcome)))
 
     async def _produced(self, run: int, call: str, elements: list[OutputElement]) -> None:

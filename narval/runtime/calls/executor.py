@@ -35,14 +35,12 @@ Done = Callable[[Outcome], None]
 class Executor:
     """Answers calls. It is made and used on the thread of a running loop, and so is whatever it calls back.
 
-    `on_caught_up` is told the id of a call that from now on waits for the world: a source that says that it
-    has caught up, or a call that sleeps on a clock that somebody moves.
+    With `programs`, the backend of programs is made by the caller.
     """
 
     def __init__(
         self,
         limits: CallLimits | None = None,
-        on_caught_up: Callable[[str], None] | None = None,
         clock: Clock | None = None,
         programs: ProgramBackend | None = None,
     ) -> None:
@@ -63,12 +61,19 @@ class Executor:
         }
         self._all: tuple[Backend, ...] = (self._threads, self._workers, self._coroutines, self.programs)
         self._loop = loop
-        self.on_caught_up = on_caught_up or _nobody
+        self._on_caught_up: Callable[[str], None] = _ignore
         self._clock = clock or SystemClock()
         self._naps = SimulatedSleeps(self._clock) if isinstance(clock, SimulatedClock) else None
         self._calls: dict[str, tuple[RunningCall, Done]] = {}
         self._is_closing = False
         self._ended = asyncio.Event()
+
+    def notify(self, on_caught_up: Callable[[str], None]) -> None:
+        """Call `on_caught_up` with the id of each call that from now on waits for the world.
+
+        That is a source that says that it has caught up, or a call that sleeps on a simulated clock.
+        """
+        self._on_caught_up = on_caught_up
 
     def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
         """Answer a call: `done` is called once; for an inline action, before this returns, if not announced.
@@ -173,10 +178,6 @@ class Executor:
         """When the calls under way were asked for, by call (seconds since 1970, UTC)."""
         return {id: work.since for id, (work, _) in self._calls.items()}
 
-    def keep_output_of(self, is_known: Callable[[int], bool]) -> None:
-        """What programs have printed is kept as long as their run is known (A13)."""
-        self.programs.is_known = is_known
-
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """Whether files that a program would create are there, and none that it needs is newer (A9)."""
         return self.programs.is_up_to_date(directory, creates, needs)
@@ -212,7 +213,7 @@ class Executor:
         until = self._clock.now() + seconds
         limit = math.inf if work.task.timeout is None else work.since + work.task.timeout
         nap = naps.begin(current.id, min(until, limit))
-        self.on_caught_up(current.id)
+        self._on_caught_up(current.id)
         try:
             await nap
         finally:
@@ -243,8 +244,8 @@ class Executor:
 
     def _heard(self, current: CurrentCall) -> None:
         if current.has_caught_up:
-            self.on_caught_up(current.id)
+            self._on_caught_up(current.id)
 
 
-def _nobody(call: str) -> None:
-    """Nobody asked to be told."""
+def _ignore(call: str) -> None:
+    """Do nothing: `notify` has not been called."""

@@ -1,82 +1,156 @@
-"""Renewal: a daemon takes over what the files of its home say now (N31)."""
+"""Reload: what the files of a home say counts for an agent at work, now and after each change (N31)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
-from narval.errors import DefinitionError
+from narval.definitions.library import Definition, Parsed
+from narval.engines.registry import import_engines
+from narval.errors import DefinitionError, Fault
+from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
 from narval.runtime.agent.turn import Turn
-from narval.runtime.daemon.watcher import Seen, differences, look
+from narval.runtime.calls.dispatcher import LoadedModules
+from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.home_files import HomeFiles, differences
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import AT_START, FILE, Settings
-
-if TYPE_CHECKING:
-    from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.system.log import Logbook
+from narval.source.text import Source
 
 log = logging.getLogger("narval.daemon")
 
 
-class Reload:
-    """Reads the files of a home anew, and swaps in what has changed, within a turn."""
+class FilesInForce:
+    """The definitions, schemas and settings that count, what is wrong with them, and their renewal.
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon, self._reading = daemon, asyncio.Lock()
+    `home` is None where there are no files. `files` are those of the start; what `load` adds is kept when
+    they are read again.
+    """
 
-    async def renew(self, counts: Callable[[], bool]) -> bool:
-        """Read, and take over; whether anything had changed. `counts` is asked once all is read."""
-        daemon = self._daemon
-        if daemon.home is None:
+    def __init__(
+        self,
+        home: Home | None,
+        loader: Loader,
+        files: HomeFiles,
+        settings: Settings,
+        host: AgentHost,
+        logbook: Logbook,
+    ) -> None:
+        self.loaded, self.settings = files.loaded, settings
+        self._home, self._loader, self._files = home, loader, files
+        self._host, self._logbook = host, logbook
+        self._added: list[str | Path] = []
+        self._memory_faults: list[Fault] = []
+        self._reading = asyncio.Lock()
+
+    @property
+    def schemas(self) -> Schemas:
+        """The schemas that elements must fit (N7)."""
+        return self._files.schemas
+
+    @property
+    def faults(self) -> list[Fault]:
+        """All that is wrong with the files of the home."""
+        return sorted({*self._files.faults, *self._memory_faults})
+
+    def use(self, loaded: Loaded) -> None:
+        """Let these definitions count from now on; import their engines before the first run needs one."""
+        self.loaded = loaded
+        if not self._host.loop.record_only:
+            import_engines(loaded.library)
+        self._host.agent.use(loaded.library)
+        modules = LoadedModules(loaded.functions, loaded.sources, loaded.leases)
+        self._host.dispatcher.use(loaded.library, modules)
+
+    def declared(self) -> list[bytes] | None:
+        """Read what `data/memory.xml` declares; None if it has faults, which are noted."""
+        if self._home is None:
+            return []
+        declared, self._memory_faults = read_memory(self._home.memory, self.schemas)
+        return declared
+
+    def declare(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
+        """Bring memory in line with the library, its faults, and what `data/memory.xml` declares.
+
+        With `declared` None the latter stays as it is. The `start-plan` elements of `again` act once more.
+        """
+        declare_library(turn, self.loaded.library, self.loaded.sources, self.faults)
+        if declared is not None:
+            declare_memory(turn, declared)
+        start_declared(turn, again)
+
+    async def load(self, text: str | Path) -> None:
+        """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
+        loaded = self.loaded.with_definitions(text)
+        self._added.append(text)
+        self.use(loaded)
+        await self._host.submit(lambda turn: self.declare(turn, None))
+
+    async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
+        """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
+        self.use(self.loaded.with_parsed(source, parsed))
+        await self._host.submit(lambda turn: self.declare(turn, None))
+        return parsed.definitions
+
+    async def reload(self, is_settled: Callable[[], bool] = lambda: True) -> bool:
+        """Read the home again, and take over in one turn what has changed; True if anything had.
+
+        What was read is dropped unless `is_settled` says, once all is read, that it counts.
+        """
+        if self._home is None:
             return False
         async with self._reading:
-            seen = await asyncio.to_thread(look, daemon.home, daemon.loader, daemon.schemas)
-            if seen.same(daemon.seen) or not counts():
+            files = await asyncio.to_thread(HomeFiles.read, self._home, self._loader, self.schemas)
+            if files.same(self._files) or not is_settled():
                 return False
-            await daemon.submit(partial(self._adopt, seen))
+            await self._host.submit(partial(self._adopt, files))
             return True
 
-    def _adopt(self, seen: Seen, turn: Turn) -> None:
-        """From now on what was read counts."""
-        daemon = self._daemon
-        before, daemon.seen = daemon.seen, seen
-        known, loaded = daemon.loaded, seen.loaded
-        for what in daemon.given:
+    def _adopt(self, files: HomeFiles, turn: Turn) -> None:
+        """Let what was read count from now on."""
+        before, self._files = self._files, files
+        known, loaded = self.loaded, files.loaded
+        for text in self._added:
             with suppress(DefinitionError):
-                loaded = loaded.with_definitions(what)
-        daemon.use(loaded)
-        if seen.loaded.sources != before.loaded.sources:
-            daemon.executor.renew()
-        daemon.schemas = daemon.loop.schemas = turn.schemas = seen.schemas
-        if seen.settings is not None and seen.settings != before.settings:
-            self._set(seen.settings)
+                loaded = loaded.with_definitions(text)
+        self.use(loaded)
+        if files.loaded.sources != before.loaded.sources:
+            self._host.executor.renew()
+        self._host.loop.use_schemas(files.schemas)
+        turn.use_schemas(files.schemas)
+        if files.settings is not None and files.settings != before.settings:
+            self._set(files.settings)
         for line in differences(known, loaded):
             log.info("%s", line)
-        for fault in sorted({*seen.faults} - {*before.faults}):
+        for fault in sorted({*files.faults} - {*before.faults}):
             log.warning("did not load: %s", fault)
-        for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in seen.faults}):
+        for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
-        daemon.sync_declared(turn, None, at_start=False)
+        self.declare(turn, None)
 
     def _set(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible now."""
-        daemon = self._daemon
-        kept = {name: getattr(daemon.settings, name) for name in AT_START}
+        kept = {name: getattr(self.settings, name) for name in AT_START}
         later = [name for name in AT_START if getattr(settings, name) != kept[name]]
-        now = msgspec.structs.replace(settings, **kept)
-        changed = [
-            name for name in now.__struct_fields__ if getattr(now, name) != getattr(daemon.settings, name)
-        ]
-        daemon.settings = now
-        daemon.performer.timeout = now.call_timeout
-        daemon.loop.limit = now.turn_limit
-        daemon.agent.history_entries = now.history_entries
-        daemon.executor.limit(now.limits)
-        daemon.logbook.set_level(now.log_level)
+        now, before = msgspec.structs.replace(settings, **kept), self.settings
+        changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
+        self.settings = now
+        self._host.loop.set_limit(now.turn_limit)
+        self._host.agent.keep_history(now.history_entries)
+        self._host.dispatcher.limit(now.call_timeout)
+        self._host.executor.limit(now.limits)
+        self._host.stop.set_grace(now.stop_grace)
+        self._logbook.set_level(now.log_level)
         if changed:
             log.info("%s: %s took effect", FILE, ", ".join(changed))
         if later:

@@ -1,25 +1,20 @@
-"""Hot files: what is dropped into a home, changed or removed takes effect while the daemon runs (N31).
+"""Watcher: what is put into a home, changed or removed takes effect while the daemon runs (N31).
 
-    a notice -> 200 ms of quiet -> read and check, in a thread -> swap, in one turn
+    file event -> 200 ms of quiet -> read and check, in a thread -> swap, in one turn
 
-Whoever reads gets a whole: the library, the schemas, the settings, and all that is wrong with them, as they
-are at one moment. Nothing happens when the contents are what they were.
+What is read is a whole: the library, the schemas, the settings, and all that is wrong with them, as they are
+at one moment. Nothing happens when the contents are what they were.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
 
-from narval.errors import Fault, NarvalError
+from narval.errors import NarvalError
 from narval.runtime.daemon.inbox import FOLDER, Inbox
-from narval.runtime.home.home import Home
-from narval.runtime.home.loader import Loaded, Loader
-from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import Settings, read_settings
 from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
@@ -37,48 +32,12 @@ PARTS = {"recipes": True, "modules": False, "etc": True, FOLDER: False}
 """The folders that are watched; True: with all that is below them."""
 
 
-class Seen(NamedTuple):
-    """What a home has at one moment; `settings` are None when they have faults."""
-
-    loaded: Loaded
-    schemas: Schemas
-    settings: Settings | None
-    faults: tuple[Fault, ...]
-
-    def same(self, other: Seen) -> bool:
-        """Whether nothing of it has changed."""
-        return (
-            self.loaded.files == other.loaded.files
-            and self.schemas.digest == other.schemas.digest
-            and self.settings == other.settings
-            and self.faults == other.faults
-        )
-
-
-def look(home: Home, loader: Loader, before: Schemas) -> Seen:
-    """Read and check all of a home's files that take effect while it is at work."""
-    loaded = loader.load()
-    schemas = Schemas(home.schemas, before)
-    settings, faults = read_settings(home.path)
-    return Seen(loaded, schemas, settings, tuple(sorted({*loaded.faults, *schemas.faults(), *faults})))
-
-
-def differences(before: Loaded, after: Loaded) -> Iterator[str]:
-    """What has changed between two libraries, a line for each file, for people."""
-    old, new = ({each.path: each for each in loaded.files} for loaded in (before, after))
-    for path, state in new.items():
-        known = old.get(path)
-        if known == state or state.error is not None:
-            continue
-        names = [f"{each.kind} {each.full_name}" for each in after.library if each.path == path]
-        yield f"loaded {path}: {', '.join(names) or 'no definitions'}"
-    for path in old:
-        if path not in new:
-            yield f"{path} is gone, and so are its definitions; runs that began with them keep them"
-
-
 class FileWatcher:
-    """Watches the files of a home, and has them read when they have been left alone for a moment."""
+    """Watches the files of a home, and has them read when they have been left alone for a moment.
+
+    `read` is given a function that tells, once all is read, whether the files were at rest meanwhile; `rest`
+    is called when nothing is left to read.
+    """
 
     def __init__(
         self,
@@ -89,27 +48,26 @@ class FileWatcher:
     ) -> None:
         self._read, self._rest, self._inbox = read, rest, inbox
         self._settling = Debounce(SETTLE, MOST)
-        self._notices = FileEvents(home, PARTS, self._hear)
+        self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False
         self._unread = True
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-hot-files")
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-files")
 
-    @property
-    def busy(self) -> bool:
-        """Whether something has changed, or may have, that has not been read or taken yet."""
-        return self._unread or self._inbox.busy
+    def is_busy(self) -> bool:
+        """True if something has changed, or may have, that has not been read or added yet."""
+        return self._unread or self._inbox.is_busy
 
     async def close(self) -> None:
         """Watch no more."""
         self._task.cancel()
         await asyncio.wait([self._task])
         await self._inbox.close()
-        self._notices.close()
+        self._events.close()
 
-    def _hear(self, part: str) -> None:
+    def _on_change(self, part: str) -> None:
         if part == FOLDER:
-            self._inbox.hear()
-        if part != FOLDER or self._notices.stale:
+            self._inbox.look()
+        if part != FOLDER or self._events.stale:
             self._unread = True
             self._settling.hear()
 
@@ -121,15 +79,15 @@ class FileWatcher:
             self._unread = True
 
     async def _look(self, at_rest: bool) -> None:
-        """First listen, then read: so nothing that changes in between is missed. What was read while files
+        """Watch first, then read: so nothing that changes in between is missed. What was read while files
         changed may be half of something: it counts only where they never rest.
         """
         try:
-            await asyncio.to_thread(self._notices.arm)
+            await asyncio.to_thread(self._events.arm)
             self._degraded = False
         except Exception as error:
             self._cannot_watch(error)
-        self._inbox.hear()
+        self._inbox.look()
         try:
             await self._read(lambda: not at_rest or self._settling.settled)
         except NarvalError as error:

@@ -13,8 +13,7 @@ from narval.definitions.library import Definition, Library
 from narval.definitions.process.checks import doubts
 from narval.definitions.process.definition import Process
 from narval.definitions.recipe.definition import Recipe
-from narval.definitions.recipe.vocabulary import FIELDS
-from narval.definitions.schedule import Time, finer_omitted, schedule_of
+from narval.definitions.schedule import FIELDS, Time, finer_omitted, schedule_of
 from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.elements.control_elements import START_PLANS

@@ -19,7 +19,7 @@ import msgspec
 
 from narval.definitions.kinds import KINDS, XSLT, parse, suffixes
 from narval.definitions.library import Definition, Library, Parsed, check_targets
-from narval.definitions.process.composition import compose_all, pinned
+from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
 from narval.errors import DefinitionError, Fault
 from narval.runtime.home.modules import Imported, Lease, Module, Versions, import_modules, stem_of
@@ -345,7 +345,7 @@ class _Found:
 def _as_it_is(definition: Definition, library: Library) -> Definition:
     """A definition whole, as it is to be kept when its file gets faults: what it imports does not change."""
     found = library.get(definition.kind, definition.full_name)
-    return pinned(found) if isinstance(found, Process) else definition
+    return found.pinned() if isinstance(found, Process) else definition
 
 
 def _kept(path: str, data: bytes) -> Definition | None:

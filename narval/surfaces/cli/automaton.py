@@ -50,28 +50,25 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     """The run when it is over, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
-    from narval.operations.operations import Operations
+    from narval.operations import runs
     from narval.runtime.daemon.daemon import Daemon
 
     daemon = await Daemon.open(None)
     try:
         name = await _load(daemon, file)
-        programs = daemon.executor.programs
-        programs.directory = str(file.absolute().parent)
-        programs.listen = _printing(output)
-        operations = Operations(daemon)
-        run = (await operations.start(name))["eid"]
+        daemon.host.executor.programs.redirect(file.absolute().parent, _printing(output))
+        run = (await runs.start(daemon, name))["eid"]
         loop, told, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
 
         def end(number: int) -> None:
             told.append(number)
             if len(told) == 1:
-                cancelling.append(loop.create_task(operations.cancel(run, "interrupted")))
+                cancelling.append(loop.create_task(runs.cancel(daemon, run, "interrupted")))
 
         for each in _ENDING:
             loop.add_signal_handler(each, end, each)
-        await operations.wait(run)
-        return await operations.show(run), bool(told)
+        await runs.wait(daemon, run)
+        return await runs.show(daemon, run), bool(told)
     finally:
         await daemon.close()
 
@@ -87,7 +84,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
         source = Source(str(file), file.read_bytes())
     except OSError as error:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
-    found = await daemon.load_parsed(source, parse(source, read_xml(source)))
+    found = await daemon.files.load_parsed(source, parse(source, read_xml(source)))
     name: str = next(each.full_name for each in found if isinstance(each, Automaton))
     return name
 

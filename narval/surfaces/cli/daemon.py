@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,7 +69,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.operations.operations import Operations
+    from narval.operations import daemon as operations
+    from narval.operations.definitions import definitions
+    from narval.operations.status import status as status_of
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -76,14 +79,14 @@ async def _work(
     async with serving(home) as daemon:
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
-        operations = Operations(daemon)
-        work = asyncio.create_task(operations.work(until_idle=until_idle, timeout=timeout))
-        daemon.on_stop = manager.stopping
-        alive = asyncio.create_task(manager.keep_alive(operations.turn, operations.summary))
+        work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
+        daemon.host.stop.announce_to(manager.stopping)
+        summary = partial(operations.summary, daemon)
+        alive = asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))
         try:
             with _signals(daemon, work, manager):
-                ready(await operations.status(), len((await operations.definitions())["definitions"]))
-                manager.ready(operations.summary())
+                ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
+                manager.ready(summary())
                 startup_gc.end()
                 await asyncio.wait([work])
         finally:
@@ -108,7 +111,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
 
     def hung_up() -> None:
         if had_terminal and not _has_terminal():
-            daemon.request_stop()
+            daemon.host.stop.request()
             return
         task = loop.create_task(_reload(daemon, manager))
         reading.add(task)
@@ -120,7 +123,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
             loop.add_signal_handler(each, at_once)
         if told is signal.SIGINT:
             click.echo("narval is stopping; interrupt it again to stop at once", err=True)
-        daemon.request_stop()
+        daemon.host.stop.request()
 
     def at_once() -> None:
         for each in _STOPPING:
@@ -144,7 +147,7 @@ async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
     """Read the files again, and let the service manager know."""
     manager.reloading()
     try:
-        return await daemon.reload()
+        return await daemon.files.reload()
     finally:
         manager.ready()
 

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from narval.errors import HomeHeldError, NarvalError, RequestError
 from narval.memory.elements.element import Element
-from narval.operations.operations import Operations
+from narval.operations.memory import elements
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import PARTS, Home, shipped
 from narval.surfaces.cli.without_daemon import serving
@@ -82,12 +82,12 @@ async def _demo(home: Home, *, once: bool) -> None:
     console = Console(highlight=False)
     console.print(f"narval is at work in [bold]{home.path}[/]\n")
     async with serving(home) as daemon:
-        await daemon.run(until_idle=True)
+        await daemon.host.run(until_idle=True)
         _report(console, home, daemon)
         if not once:
             _say_what_next(console, home, daemon)
             following = asyncio.create_task(_follow(console, daemon))
-            await daemon.run()
+            await daemon.host.run()
             following.cancel()
 
 
@@ -149,7 +149,7 @@ async def _follow(console: Console, daemon: Daemon) -> None:
     """A line for each mail that is judged or answered from now on."""
     seen = daemon.agent.memory.next_eid
     while True:
-        await daemon.turned(NOTHING_MORE)
+        await daemon.host.turned(NOTHING_MORE)
         for element in _of(daemon, "triage | sent"):
             if element.eid >= seen:
                 console.print(_line(element), soft_wrap=True)
@@ -166,7 +166,7 @@ def _line(element: Element) -> str:
 
 
 def _of(daemon: Daemon, pattern: str) -> list[Element]:
-    return Operations(daemon).elements(pattern)
+    return elements(daemon, pattern)
 
 
 if __name__ == "__main__":

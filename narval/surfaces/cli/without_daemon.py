@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
-from narval.operations.operations import Operations
+from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.surfaces.control import client
@@ -40,7 +41,6 @@ class WithoutDaemon:
             self._ends.close()
             self._runner.close()
             raise
-        self._operations = Operations(self._daemon)
 
     async def _opened(self, home: Home) -> Daemon:
         """The home, or a copy of its store where one may only read it."""
@@ -57,7 +57,7 @@ class WithoutDaemon:
         """The answer to one operation. Raises NarvalError."""
         if self._refusal is not None and method not in READING:
             raise self._refusal
-        return self._runner.run(self._operations.invoke(method, params))
+        return self._runner.run(invoke(self._daemon, method, params))
 
     def close(self) -> None:
         """Let the home go."""
@@ -81,12 +81,11 @@ class Working:
         except BaseException:
             self._runner.close()
             raise
-        self._operations = Operations(self._daemon)
-        self._work = self._runner.get_loop().create_task(self._daemon.run())
+        self._work = self._runner.get_loop().create_task(self._daemon.host.run())
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        return self._runner.run(self._answer(self._operations.invoke(method, params)))
+        return self._runner.run(self._answer(invoke(self._daemon, method, params)))
 
     async def _answer(self, operation: Coroutine[Any, Any, Any]) -> Any:
         asked = asyncio.ensure_future(operation)
@@ -105,7 +104,7 @@ class Working:
             self._runner.close()
 
     async def _end(self) -> None:
-        self._daemon.request_stop()
+        self._daemon.host.stop.request()
         await asyncio.wait([self._work])
         await self._serving.__aexit__(None, None, None)
 
@@ -115,7 +114,7 @@ async def serving(home: Home) -> AsyncIterator[Daemon]:
     """A daemon on a home, asked through its control socket by whoever may. Raises HomeHeldError."""
     daemon = await _opened(home)
     try:
-        server = await ControlServer.open(home.socket(), Operations(daemon))
+        server = await ControlServer.open(home.socket(), partial(invoke, daemon))
         try:
             daemon.follow_files()
             yield daemon

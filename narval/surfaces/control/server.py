@@ -15,9 +15,9 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from narval import __version__
 from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
@@ -28,11 +28,8 @@ log = logging.getLogger(__name__)
 _BACKLOG = 128
 
 
-class Answers(Protocol):
-    """What the control socket offers: `operations.Operations`."""
-
-    async def invoke(self, name: str, arguments: dict[str, Any], /) -> Any:
-        """Perform one operation. Raises NarvalError."""
+Invoke = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Performs an operation, by its name and arguments. Raises NarvalError."""
 
 
 class ControlLimits(NamedTuple):
@@ -57,9 +54,9 @@ class ControlServer:
     """Serves operations at a socket until it is closed. Made by `open`."""
 
     def __init__(
-        self, path: Path, operations: Answers, limits: ControlLimits, uid_of: Callable[[Any], int]
+        self, path: Path, invoke: Invoke, limits: ControlLimits, uid_of: Callable[[Any], int]
     ) -> None:
-        self._path, self._operations, self._limits, self._uid_of = path, operations, limits, uid_of
+        self._path, self._invoke, self._limits, self._uid_of = path, invoke, limits, uid_of
         self._peers: dict[_Peer, asyncio.Task[None]] = {}
         self._closing = False
         self._server: asyncio.Server
@@ -68,13 +65,13 @@ class ControlServer:
     async def open(
         cls,
         path: Path,
-        operations: Answers,
+        invoke: Invoke,
         *,
         limits: ControlLimits | None = None,
         uid_of: Callable[[Any], int] | None = None,
     ) -> ControlServer:
         """Listen at `path`. Only who holds the home's lock may call this: a socket found there is stale."""
-        server = cls(path, operations, limits or ControlLimits(), uid_of or peer_uid)
+        server = cls(path, invoke, limits or ControlLimits(), uid_of or peer_uid)
         listener = _listener(path)
         try:
             server._server = await asyncio.start_unix_server(server._welcome, sock=listener)
@@ -82,6 +79,11 @@ class ControlServer:
             listener.close()
             raise
         return server
+
+    @property
+    def connections(self) -> int:
+        """The number of programs that are connected."""
+        return len(self._peers)
 
     async def close(self) -> None:
         """Listen no more; answer or refuse what is under way; hang up. Still within the home's lock."""
@@ -94,7 +96,7 @@ class ControlServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = _Peer(reader, writer, self._operations, self._limits)
+        peer = _Peer(reader, writer, self._invoke, self._limits)
         if self._closing:
             writer.transport.abort()  # without a greeting: as if nobody listened
             return
@@ -134,11 +136,11 @@ class _Peer:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        operations: Answers,
+        invoke: Invoke,
         limits: ControlLimits,
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._operations, self._limits = operations, limits
+        self._invoke, self._limits = invoke, limits
         self._free = asyncio.Semaphore(limits.requests)
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -227,7 +229,7 @@ class _Peer:
 
     async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
         try:
-            result = await self._operations.invoke(method, params)
+            result = await self._invoke(method, params)
         except NarvalError as error:
             await self._send([_failure(number, error)])
         except asyncio.CancelledError:  # by `_settle` alone: nobody else holds this task

@@ -12,10 +12,17 @@ from lxml import etree
 from narval.errors import RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
-from narval.operations.operations import Operations
+from narval.operations import memory as on_memory
+from narval.operations import runs as on_runs
+from narval.operations import signals as on_signals
+from narval.operations.history import history
+from narval.operations.operations import invoke
+from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.system.clock import Clock
+from narval.surfaces.python.forward import forward
+from narval.surfaces.python.processes import OfProcesses
 from narval.surfaces.python.runner import Runner
 
 Given = str | bytes | Element | etree._Element
@@ -29,17 +36,16 @@ def open(home: str | Path | None = None, *, clock: Clock | None = None) -> Agent
     return Agent(Home.find(home, {}) if home is not None else None, clock)
 
 
-class Agent:
+class Agent(OfProcesses):
     """A home at work within this program: things go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None) -> None:
-        self._runner = Runner()
+        self.runner = Runner()
         try:
-            self.daemon: Daemon = self._runner.run(Daemon.open(home, clock=clock))
+            self.daemon: Daemon = self.runner.run(Daemon.open(home, clock=clock))
         except BaseException:
-            self._runner.close()
+            self.runner.close()
             raise
-        self._operations = Operations(self.daemon)
 
     def __enter__(self) -> Agent:
         return self
@@ -51,14 +57,14 @@ class Agent:
 
     def close(self) -> None:
         """Stop what runs, and let the home go."""
-        self._runner.run(self.daemon.close())
-        self._runner.close()
+        self.runner.run(self.daemon.close())
+        self.runner.close()
 
     # --- definitions ----------------------------------------------------------------------------------
 
     def load(self, definition: str | Path) -> None:
         """Add the definitions of a file (a path), or of a text. Raises DefinitionError."""
-        self._runner.run(self.daemon.load(definition))
+        self.runner.run(self.daemon.files.load(definition))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
         """Let a function take the place of an action: it is given the same parameters."""
@@ -75,14 +81,14 @@ class Agent:
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
-        answer = self._runner.run(self._operations.add([_bytes(each) for each in elements]))
+        answer = self.runner.run(on_memory.add(self.daemon, [_bytes(element) for element in elements]))
         return list(answer["eids"])
 
     def memory(
         self, xpath: str | None = None, *, context: int | None = None, current: bool = False
     ) -> list[Element]:
         """The elements that match a pattern (N9); `current` leaves out those that have been replaced."""
-        return self._operations.elements(xpath, context, current)
+        return on_memory.elements(self.daemon, xpath, context, current)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""
@@ -90,48 +96,35 @@ class Agent:
 
     # --- runs -----------------------------------------------------------------------------------------
 
+    run = forward(on_runs.show)
+    runs = forward(on_runs.runs)
+    wait = forward(on_runs.wait)
+    cancel = forward(on_runs.cancel)
+    history = forward(history)
+    why = forward(why)
+
     def start(self, name: str, *elements: Given, environment: dict[str, Any] | None = None) -> int:
         """Start a run of `group.name` with these elements as its first context; its eid.
 
         A process may be given attributes: its first `environment`.
         """
-        given = [_bytes(each) for each in elements]
-        return int(self._runner.run(self._operations.start(name, given, environment=environment))["eid"])
+        given = [_bytes(element) for element in elements]
+        return int(self.runner.run(on_runs.start(self.daemon, name, given, environment=environment))["eid"])
 
     def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
         """Start a run of `group.name` for each element, in one turn; their eids."""
-        given = [_bytes(each) for each in elements]
-        return list(self._runner.run(self._operations.start(name, given, each=True))["runs"])
+        given = [_bytes(element) for element in elements]
+        return list(self.runner.run(on_runs.start(self.daemon, name, given, each=True))["runs"])
 
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
-        self._runner.run(self.daemon.until_idle())
-
-    def wait(self, run: int, timeout: float | None = None) -> dict[str, Any]:
-        """Work until a run is over, or for so many seconds; the run."""
-        return dict(self._runner.run(self._operations.wait(run, timeout)))
+        self.runner.run(self.daemon.host.until_idle())
 
     def elapse(
         self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
     ) -> None:
         """Let simulated time pass; whatever is due on the way happens, in order."""
-        self._runner.run(self.daemon.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
-
-    def run(self, run: int, at: int | None = None) -> dict[str, Any]:
-        """One run: its steps, transitions, context, error; as it was after line `at` of its history."""
-        return dict(self._runner.run(self._operations.show(run, at)))
-
-    def runs(self, **filters: str) -> list[dict[str, Any]]:
-        """The runs there are, newest last; by `state`, `kind`, `name`."""
-        return list(self._runner.run(self._operations.runs(**filters)))
-
-    def history(self, run: int) -> list[dict[str, Any]]:
-        """What happened in a run, in order."""
-        return list(self._runner.run(self._operations.history(run)))
-
-    def why(self, run: int, id: str | None = None) -> dict[str, Any]:
-        """What a run waits for, or why a part of it did not go on."""
-        return dict(self._runner.run(self._operations.why(run, id)))
+        self.runner.run(self.daemon.host.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
 
     def simulate(
         self, what: str | Path, *, at: str | None = None, until: str | None = None, memory: str | None = None
@@ -143,78 +136,20 @@ class Agent:
         """
         from narval.surfaces.python import simulate as embedding
 
-        return embedding.simulate(self.daemon, self._runner, what, at=at, until=until, memory=memory)
-
-    def cancel(self, run: int) -> dict[str, Any]:
-        """End a run."""
-        return dict(self._runner.run(self._operations.cancel(run)))
+        return embedding.simulate(self.daemon, self.runner, what, at=at, until=until, memory=memory)
 
     def retry(self, run: int, step: str | None = None) -> int:
         """Begin a run again from a step, or from that which failed; the eid of the new run."""
-        return int(self._runner.run(self._operations.retry(run, step))["eid"])
+        return int(self.runner.run(on_runs.retry(self.daemon, run, step))["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Say something by name to a run, with elements and attributes; what it made of that."""
-        given = [_bytes(each) for each in elements]
-        return dict(self._runner.run(self._operations.signal(run, name, given, arguments)))
-
-    # --- processes ------------------------------------------------------------------------------------
-
-    def complete(
-        self,
-        run: int,
-        *,
-        node: str | None = None,
-        token: int | None = None,
-        arcs: Iterable[str] | None = None,
-        asynchronous: bool = False,
-        set: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Complete a token of a process: it leaves on the arcs of these names, or of none.
-
-        With `set` (name, count, environment, members) it leaves as a new set of tokens. Asynchronously, what
-        leaves waits for `execute_queued`. Raises TokenError.
-        """
-        names = list(arcs) if arcs is not None else None
-        asked = self._operations.complete(run, node, token, names, asynchronous, set)
-        return dict(self._runner.run(asked))
-
-    def backtrack(self, run: int, *, node: str | None = None, token: int | None = None) -> dict[str, Any]:
-        """Go back to where a token was active; the new token there. Raises TokenError."""
-        return dict(self._runner.run(self._operations.backtrack(run, node, token)))
-
-    def tokens(self, run: int, at: int | None = None) -> dict[str, Any]:
-        """All tokens of a process, on nodes and on arcs, and its sets of tokens."""
-        return dict(self._runner.run(self._operations.tokens(run, at)))
-
-    def environment(
-        self,
-        run: int,
-        token: int | None = None,
-        values: dict[str, Any] | None = None,
-        *,
-        of_set: str | None = None,
-        index: int | None = None,
-    ) -> dict[str, str]:
-        """The attributes of a process, or of a token over them; `values` are set first, None removes one."""
-        asked = self._operations.environment(run, token, values, of_set, index)
-        return dict(self._runner.run(asked)["environment"])
-
-    def execute_queued(self, run: int) -> dict[str, Any]:
-        """Go on with what asynchronous completions left waiting."""
-        return dict(self._runner.run(self._operations.execute_queued(run)))
-
-    def listen(self, run: int, listener: str, *events: str) -> dict[str, Any]:
-        """From now on a listener hears of these events of a process, or of all."""
-        return dict(self._runner.run(self._operations.listen(run, listener, list(events))))
-
-    def unlisten(self, run: int, listener: str, *events: str) -> dict[str, Any]:
-        """A listener hears of these events of a process no more, or of none."""
-        return dict(self._runner.run(self._operations.unlisten(run, listener, list(events))))
+        given = [_bytes(element) for element in elements]
+        return self.runner.run(on_signals.signal(self.daemon, run, name, given, arguments))
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""
-        return self._runner.run(self._operations.invoke(operation, arguments))
+        return self.runner.run(invoke(self.daemon, operation, arguments))
 
 
 def _bytes(given: Given) -> bytes:

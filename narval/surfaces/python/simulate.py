@@ -38,10 +38,10 @@ def simulate(
 ) -> dict[str, Any]:
     """What would happen, in the form of `narval simulate --json`."""
     here = SimulatedHome(
-        daemon.model or daemon.home,
-        daemon.settings,
-        daemon.loaded,
-        daemon.schemas,
+        daemon.home,
+        daemon.files.settings,
+        daemon.files.loaded,
+        daemon.files.schemas,
         ZoneInfo(daemon.agent.zone),
         lambda: _remembered(daemon),
     )
@@ -52,7 +52,7 @@ def simulate(
     }
     stated = {name: value for name, value in given.items() if value is not None}
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
-    start = daemon.clock.now() if scenario.at is None else start_of(here, scenario)
+    start = daemon.host.loop.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
         return render_simulation.plain(runner.run(rehearse(here, scenario, start)))
 

@@ -45,7 +45,7 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
     ("inside", "fault"),
     [
         ('<state name="a" command="b"/>', "1:1 expected a state called 'start'"),
-        (GOOD + GOOD, "2:47 expected a new name, found the state 'start' of line 2 again"),
+        (GOOD + GOOD, "2:47 expected a new state name, found 'start' of line 2 again"),
         ('<state name="start"/>', '2:1 a state needs command="…", target="group.name" or a COMMAND in it'),
         ('<state name="start" command="a \'b"/>', "2:30 "),
         ('<state name="start" command="a" target="g.r"/>', "a state has a command or a target, not both"),
@@ -71,7 +71,7 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
         ('<state name="start" command="a"><env name="A B"/></state>', "expected the name of a variable"),
         (
             '<state name="start" command="a"><after monthdays="31" months="2"/></state>',
-            "no such date",
+            "2:51 this date never comes; correct monthdays or months",
         ),
     ],
 )

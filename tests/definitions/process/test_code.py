@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from narval.definitions.process.attribute_types import from_text, to_text
-from narval.definitions.process.code import ALL_EVENTS, EVENTS, Code, Place, made, mask_of
+from narval.definitions.process.code import ALL_EVENTS, EVENTS, Code, made, mask_of
 from narval.errors import ActionError
 from narval.runtime.home.modules import Imported, import_modules, key_of
 from narval.source.text import Source
@@ -192,7 +192,7 @@ def test_each_node_has_properties_of_its_own() -> None:
 def test_a_custom_element_that_is_no_property_is_a_fault_of_the_process(
     key: str, text: str, wanted: str
 ) -> None:
-    [fault] = code(TASK)["node-type:task"].faults("recipes/shop.xml", [Place(key, text, 7, 9)])
+    [fault] = code(TASK)["node-type:task"].faults("recipes/shop.xml", [(key, text, (7, 9))])
     assert (fault.path, fault.line, fault.column) == ("recipes/shop.xml", 7, 9)
     assert fault.message.startswith(f"type 'task': {wanted}")
 

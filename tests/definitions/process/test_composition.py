@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process.composition import compose_all, pinned
+from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
 from narval.errors import Fault
 from narval.source.text import Source
@@ -138,7 +138,7 @@ def test_the_xml_of_a_process_is_whole_and_gives_the_same_version_again() -> Non
 
 
 def test_a_pinned_process_stays_as_it_is() -> None:
-    kept = pinned(composed(read("ext", EXT), read("p", TWICE))["g.p"])
+    kept = composed(read("ext", EXT), read("p", TWICE))["g.p"].pinned()
     library, faults = compose_all(Library([kept, read("ext", '<node name="other"/>')]))
     assert faults == []
     assert library.get("process", "g.p") is kept

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from narval.definitions.process.joinlang import parse, text_of
 from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, SetRequired
-from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_SLIPS
-from narval.definitions.reading.syntax_tree import And, Not, Or, Predicate
+from narval.definitions.reading.expressions import And, Not, Or, Predicate
+from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_FAULTS
 from tests.definitions.process.texts import JOINLANG_WORDS, JOINS, placeless, texts
 
 A, B = Predicate("a"), Predicate("b")
@@ -16,7 +16,7 @@ A, B = Predicate("a"), Predicate("b")
 
 def read(text: str) -> Join:
     found = parse(text, lambda _: (1, 1))
-    assert found.slips == ()
+    assert found.faults == ()
     return found.join
 
 
@@ -70,9 +70,9 @@ def test_section_6_each_slip_is_at_its_character_and_all_are_found(text: str, me
     places = [at - number for number, at in enumerate(at for at, sign in enumerate(text) if sign == "§")]
     found = parse(text.replace("§", ""))
     assert found.join == ()
-    assert [slip.at for slip in found.slips] == places, found.slips
+    assert [slip.at for slip in found.faults] == places, found.faults
     assert [
-        wanted for wanted, slip in zip(messages, found.slips, strict=True) if wanted not in slip.message
+        wanted for wanted, slip in zip(messages, found.faults, strict=True) if wanted not in slip.message
     ] == []
 
 
@@ -84,8 +84,8 @@ def test_section_6_what_is_written_is_read_again(join: Join) -> None:
 @given(texts(JOINLANG_WORDS))
 def test_any_text_gives_a_join_or_slips_within_it(text: str) -> None:
     found = parse(text)
-    assert (found.join == ()) == bool(found.slips)
-    assert all(0 <= slip.at <= len(text) and slip.message for slip in found.slips)
+    assert (found.join == ()) == bool(found.faults)
+    assert all(0 <= slip.at <= len(text) and slip.message for slip in found.faults)
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_any_text_gives_a_join_or_slips_within_it(text: str) -> None:
 def test_hostile_texts_are_refused_in_short(text: str) -> None:
     found = parse(text)
     assert found.join == ()
-    assert 0 < len(found.slips) <= MOST_SLIPS + 1
+    assert 0 < len(found.faults) <= MOST_FAULTS + 1

@@ -10,7 +10,7 @@ import pytest
 from narval.definitions.kinds import parse
 from narval.definitions.process.definition import External, Listening, MemoryGuard, Process
 from narval.definitions.process.statements import Accept, ArcsRequired, Discard, If, Skip
-from narval.definitions.reading.syntax_tree import Not, Predicate
+from narval.definitions.reading.expressions import Not, Predicate
 from narval.memory.elements.element import parse as parse_element
 from narval.source.text import Source
 

@@ -21,15 +21,15 @@ from narval.definitions.process.statements import (
     StringValue,
     Text,
 )
-from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_DEPTH, MOST_SLIPS, MOST_TERMS
-from narval.definitions.reading.syntax_tree import And, Not, Or, Predicate
+from narval.definitions.reading.expressions import And, Not, Or, Predicate
+from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_DEPTH, MOST_FAULTS, MOST_TERMS
 from tests.definitions.process.texts import ALL_RESULTS, RUBRIC_WORDS, STATEMENTS, placeless, texts
 
 
 def read(text: str) -> Statement:
     """A text of any result, without slips; its places are left to one test of their own."""
     found = parse(text, lambda _: (1, 1), ALL_RESULTS)
-    assert found.slips == ()
+    assert found.faults == ()
     assert found.statement is not None
     return found.statement
 
@@ -38,9 +38,9 @@ def slips(text: str) -> list[str]:
     """The slips of a guard; they must be where its marks are."""
     places = [at - number for number, at in enumerate(at for at, sign in enumerate(text) if sign == "§")]
     found = parse(text.replace("§", ""))
-    assert [slip.at for slip in found.slips] == places, found.slips
+    assert [slip.at for slip in found.faults] == places, found.faults
     assert found.statement is None
-    return [slip.message for slip in found.slips]
+    return [slip.message for slip in found.faults]
 
 
 A, B, C = Predicate("a"), Predicate("b"), Predicate("c")
@@ -157,8 +157,8 @@ def test_section_4_names_and_arcs_know_their_places() -> None:
 
 @pytest.mark.parametrize("result", ["5", '"x"', "(now)"])
 def test_section_4_a_guard_says_nothing_but_what_guards_say(result: str) -> None:
-    assert "as the result" in parse(result).slips[0].message
-    assert parse("@string_functions_are_not_checked").slips == ()
+    assert "as the result" in parse(result).faults[0].message
+    assert parse("@string_functions_are_not_checked").faults == ()
 
 
 def test_section_4_the_arcs_that_are_skipped_to_are_collected() -> None:
@@ -205,8 +205,8 @@ def holds(condition: object, odd: bool) -> bool:
 @given(texts(RUBRIC_WORDS))
 def test_any_text_gives_a_statement_or_slips_within_it(text: str) -> None:
     found = parse(text)
-    assert (found.statement is None) == bool(found.slips)
-    assert all(0 <= slip.at <= len(text) and slip.message for slip in found.slips)
+    assert (found.statement is None) == bool(found.faults)
+    assert all(0 <= slip.at <= len(text) and slip.message for slip in found.faults)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_any_text_gives_a_statement_or_slips_within_it(text: str) -> None:
 def test_hostile_texts_are_refused_in_short(text: str) -> None:
     found = parse(text)
     assert found.statement is None
-    assert 0 < len(found.slips) <= MOST_SLIPS + 1
-    assert all(len(slip.message) < 300 for slip in found.slips)
+    assert 0 < len(found.faults) <= MOST_FAULTS + 1
+    assert all(len(slip.message) < 300 for slip in found.faults)
 
 
 def test_what_is_within_bounds_is_read() -> None:

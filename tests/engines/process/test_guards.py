@@ -56,7 +56,7 @@ def test_section_4_and_or_ask_no_further_than_they_must() -> None:
 
 def test_section_4_another_result_is_an_error() -> None:
     said, state = guarded("<guard>@words</guard>", {"string:words": "x"})
-    assert state.state == "failed"
+    assert state.status == "failed"
     assert said.error()["type"] == "bad-guard"
     assert said.error()["step"] == "a"
 
@@ -71,7 +71,7 @@ def test_section_4_another_result_is_an_error() -> None:
 )
 def test_a_predicate_that_does_not_answer_fails_the_process(answers: dict[str, Any], kind: str) -> None:
     said, state = guarded("<guard>if T then Accept else Discard</guard>", answers)
-    assert state.state == "failed"
+    assert state.status == "failed"
     assert said.error()["type"] == kind
 
 
@@ -87,7 +87,7 @@ def test_section_2_where_somebody_asked_for_what_led_there_he_is_told_and_may_tr
         said.says(run, "complete", node="a")
     assert caught.value.kind == "unknown-function"
     state = said.states[run]
-    assert state.state == "executing"
+    assert state.status == "executing"
     assert state.nodes[1].completed is not None
     assert state.queue.first is not None, "what was behind it stays in the queue"
     said.says(run, "execute")
@@ -136,7 +136,7 @@ def test_section_17_a_delayed_token_is_active_once() -> None:
     said.passes(50)
     said.says(1, "complete", node="a")
     said.says(1, "complete", node="b")
-    assert state.state == "completed"
+    assert state.status == "completed"
 
 
 def test_section_17_what_is_discarded_when_it_is_asked_again_may_end_the_process() -> None:
@@ -145,7 +145,7 @@ def test_section_17_what_is_discarded_when_it_is_asked_again_may_end_the_process
     )
     said.answers_to["predicate:T"] = True
     said.says(1, "reevaluate", node="a")
-    assert state.state == "completed"
+    assert state.status == "completed"
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def check(said: Dialogue, run: int) -> None:
     lined = Counter(token for line in state.waiting.values() for token in line.all(state.waits_in_line))
     for token, times in lined.items():
         assert times == 1 + max(1, len(state.arcs[token].sets)), token
-    if state.state == "executing" and not state.paused:
+    if state.status == "executing" and not state.paused:
         assert state.active_nodes or state.active_arcs or pending or state.calls
 
 
@@ -87,7 +87,7 @@ def wander(said: Dialogue, run: int, random: Random, steps: int) -> int:
     back = 0
     for _ in range(steps):
         state = said.states[run]
-        if state.state != "executing":
+        if state.status != "executing":
             break
         done = [t.id for t in state.nodes.values() if t.completed is not None and not t.backtracked]
         active = to_complete(said, run)

@@ -241,7 +241,7 @@ def test_memory_shows_the_process_with_its_tokens() -> None:
     ]  # fmt: skip
     assert root.findtext("token[@node='d']/attribute[@name='odd']") == "<&>"
     assert root.findtext("attribute[@name='who']") == "ada"
-    assert state.state == root.get("state")
+    assert state.status == root.get("state")
 
 
 def test_every_part_has_a_reason_and_a_state() -> None:
@@ -263,7 +263,7 @@ def test_what_breaks_down_ends_where_it_stands_and_gives_its_calls_up_to_who_not
     changes, commands = said.engines[run].on_engine_error(
         said.definitions[run], state, said.heard[0].event, said, 99
     )
-    assert (state.state, state.error) == ("failed", 99)
+    assert (state.status, state.error) == ("failed", 99)
     assert [type(each).__name__ for each in commands] == ["Finish"]
     assert changes
 

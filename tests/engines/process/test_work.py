@@ -141,14 +141,14 @@ def test_twice_the_tokens_are_twice_the_work(shape: Callable[[int], Run]) -> Non
 
 def test_a_step_of_a_line_is_seven_changes_and_few_calls() -> None:
     run = linear(1000)
-    assert run.state.state == "completed"
+    assert run.state.status == "completed"
     assert run.changes <= 7 * 1000 + 10
     assert run.calls <= 70 * 1000
 
 
 def test_ten_thousand_tokens_are_moved_a_thousand_at_a_time() -> None:
     run = joined(5000)
-    assert run.state.state == "completed"
+    assert run.state.status == "completed"
     assert len(run.state.nodes) == 5002
     assert run.event > 5000 // MOVED_AT_ONCE
 
@@ -163,7 +163,7 @@ def test_a_loop_that_never_waits_lets_others_have_their_turn_and_fails_in_the_en
     assert run.state.paused
     assert len(run.state.nodes) == MOVED_AT_ONCE + 1
     run.go_on()
-    assert run.state.state == "failed"
+    assert run.state.status == "failed"
     assert len(run.state.nodes) == MOVED_AT_ONCE * (LAPS + 1) + 1
     (error,) = (each.element for each in run.commands if type(each).__name__ == "Add")
     assert error.attributes["type"] == "endless"
@@ -172,7 +172,7 @@ def test_a_loop_that_never_waits_lets_others_have_their_turn_and_fails_in_the_en
 def test_what_is_asked_of_a_process_that_has_not_come_to_the_end_of_its_queue_is_done() -> None:
     run = Run(LOOP)
     run.tell(Signalled, ("s", "cancel", (), {}))
-    assert run.state.state == "canceled"
+    assert run.state.status == "canceled"
     assert not run.state.paused
 
 

@@ -326,7 +326,7 @@ def test_a_plan_that_broke_down_fails_where_it_stands() -> None:
         _, commands = engine.on_engine_error(
             said.definitions[run], state, TimerFired(90, 9.0, "any"), said, 77
         )
-        assert (state.state, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
+        assert (state.status, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
         assert commands == [Finish("failed", "failed", (77,), 77)]
     once_more = engine.on_engine_error(said.definitions[run], state, TimerFired(91, 10.0, "any"), said, 78)
     assert once_more == ([], []), "once is enough"

@@ -146,12 +146,12 @@ class Story:
         assert max(self.left.values(), default=0) <= 1, "one of the rivals fires"
         assert max(self.used.values(), default=0) <= 1, "what is used is given once (N18)"
         steps = said.steps(run)
-        if state.state == "done":
+        if state.status == "done":
             assert steps[definition.end.id] == "done"
-        if state.state == "failed":
+        if state.status == "failed":
             assert said.memory.element(state.error).name == "error"
             assert steps[definition.end.id] != "done"
-        if run in said.finished and state.state != "cancelled":
+        if run in said.finished and state.status != "cancelled":
             assert "running" not in steps.values()
         for each in definition.transitions.values():
             self.check_transition(said, run, each)

@@ -84,8 +84,8 @@ def test_N29_only_a_call_that_must_not_be_made_twice_is_announced(scene: Scene, 
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         for name, announced in ((f"w.{place}", 1), (f"w.{place}-again", 0)):
-            run = await daemon.submit(lambda turn, name=name: turn.start(name))
-            await daemon.ended(run, 20.0)
+            run = await daemon.host.submit(lambda turn, name=name: turn.start(name))
+            await daemon.host.ended(run, 20.0)
             assert (run.status, begun(daemon, run.eid)) == ("done", announced)
         assert made(scene) == 2
         await scene.end()
@@ -106,16 +106,16 @@ def test_N35_a_call_that_had_not_begun_is_begun_and_one_that_had_is_interrupted(
             scene.kill_at = (scene.commits + kill, after)
             run = None
             with suppress(Killed):
-                run = await daemon.submit(lambda turn: turn.start(f"w.{place}"))
-                await daemon.ended(run, 20.0)
+                run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
+                await daemon.host.ended(run, 20.0)
             alive = scene.commits < scene.kill_at[0]
             await scene.end()
             scene.kill_at = None
             daemon = await scene.open()
-            await daemon.until_idle()
+            await daemon.host.until_idle()
             if run is not None:
                 again = daemon.agent.runs[run.eid]
-                await daemon.ended(again, 20.0)
+                await daemon.host.ended(again, 20.0)
                 words.append(again.status)
                 # at most once; and if it never was, nobody says that it might have been
                 assert made(scene) - before == 1 if again.status == "done" else made(scene) - before <= 1
@@ -132,14 +132,16 @@ def test_N35_a_call_that_had_not_begun_is_begun_and_one_that_had_is_interrupted(
 def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the_next(scene: Scene) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
-        busy = await daemon.submit(lambda turn: turn.start("w.busy"))
-        await daemon._pump(lambda: daemon.executor.counts.running > 0 and begun(daemon, busy.eid) > 0)
-        waits = await daemon.submit(lambda turn: turn.start("w.thread"))
-        await daemon._pump(lambda: daemon.executor.counts.queued > 0)
+        busy = await daemon.host.submit(lambda turn: turn.start("w.busy"))
+        await daemon.host.work_until(
+            lambda: daemon.host.executor.counts.running > 0 and begun(daemon, busy.eid) > 0
+        )
+        waits = await daemon.host.submit(lambda turn: turn.start("w.thread"))
+        await daemon.host.work_until(lambda: daemon.host.executor.counts.queued > 0)
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.ended(daemon.agent.runs[waits.eid], 20.0)
+        await daemon.host.ended(daemon.agent.runs[waits.eid], 20.0)
         assert daemon.agent.runs[waits.eid].status == "done"
         assert daemon.agent.runs[busy.eid].status == "failed"
         assert made(scene) == 1
@@ -153,19 +155,19 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
 def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: Scene, place: str) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
-        perform = daemon.performer._announce
+        perform = daemon.host.dispatcher._announce
 
         def announce(run: Any, call: str, go: Callable[[], None]) -> None:
-            daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
+            daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
             perform(run, call, go)
 
-        daemon.performer._announce = announce  # type: ignore[method-assign]
-        run = await daemon.submit(lambda turn: turn.start(f"w.{place}"))
-        await daemon.ended(run, 20.0)
-        await daemon.until_idle()
+        daemon.host.dispatcher._announce = announce  # type: ignore[method-assign]
+        run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
+        await daemon.host.ended(run, 20.0)
+        await daemon.host.until_idle()
         assert run.status == "cancelled"
         assert made(scene) == 0
-        assert (daemon.executor.counts.running, daemon.executor.counts.given_up) == (0, 0)
+        assert (daemon.host.executor.counts.running, daemon.host.executor.counts.given_up) == (0, 0)
         await scene.end()
 
     told(scene, story)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from narval.memory.elements.error_element import read_error
-from narval.operations.operations import Operations
+from narval.operations import memory as on_memory
+from narval.operations import runs as on_runs
+from narval.operations.history import history
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Scene, in_a_loop
@@ -44,9 +46,8 @@ def scene(tmp_path: Path) -> Scene:
 async def begun(scene: Scene, *names: str) -> dict[str, int]:
     """Runs that wait, in a home that was closed."""
     daemon = await scene.open()
-    asked = Operations(daemon)
-    eids = {name: (await asked.start(f"w.{name}"))["eid"] for name in names}
-    await daemon.until_idle()
+    eids = {name: (await on_runs.start(daemon, f"w.{name}"))["eid"] for name in names}
+    await daemon.host.until_idle()
     eids |= {run.name.removeprefix("w."): run.eid for run in daemon.agent.runs.values()}
     await scene.end()
     return eids
@@ -62,9 +63,8 @@ def altered(scene: Scene, *statements: tuple[str, tuple[Any, ...]]) -> None:
 async def gone_on(scene: Scene, *names: str) -> Daemon:
     """A daemon on the home, told to go on."""
     daemon = await scene.open()
-    asked = Operations(daemon)
-    await asked.add([f"<go for='{name}'/>".encode() for name in names])
-    await daemon.until_idle()
+    await on_memory.add(daemon, [f"<go for='{name}'/>".encode() for name in names])
+    await daemon.host.until_idle()
     return daemon
 
 
@@ -137,10 +137,9 @@ async def test_looking_at_a_home_fails_no_run(scene: Scene) -> None:
     eids = await begun(scene, "bad")
     altered(scene, *DAMAGES["rubbish"](eids["bad"]))
     daemon = await scene.open(record_only=True)
-    asked = Operations(daemon)
-    assert [run["phase"] for run in await asked.runs()] == ["active"]
-    assert len(await asked.memory("plan")) == 1
-    assert [line["what"] for line in await asked.history(eids["bad"])][-1] == "Unreadable"
+    assert [run["phase"] for run in await on_runs.runs(daemon)] == ["active"]
+    assert len(await on_memory.memory(daemon, "plan")) == 1
+    assert [line["what"] for line in await history(daemon, eids["bad"])][-1] == "Unreadable"
     assert daemon.agent.runs[eids["bad"]].phase == "active"
     await scene.end()
 
@@ -152,7 +151,7 @@ async def test_a_run_that_is_over_and_cannot_be_read_is_seen_in_outline(scene: S
     await scene.end()
     altered(scene, *DAMAGES["rubbish"](eids["good"]))
     daemon = await scene.open()
-    (shown,) = Operations(daemon).elements("plan[@state='done']")
+    (shown,) = on_memory.elements(daemon, "plan[@state='done']")
     assert shown.attributes["unreadable"] == "yes"
     await scene.end()
 
@@ -191,7 +190,7 @@ async def left_in_the_queue(scene: Scene, run: int = 0) -> dict[str, int]:
     """A run that waits for what has come, and is to be told of it by the next daemon."""
     eids = await begun(scene, "good", "bad")
     quiet = await scene.open(record_only=True)
-    await Operations(quiet).add([b"<go for='good'/>"])
+    await on_memory.add(quiet, [b"<go for='good'/>"])
     await scene.end()
     altered(scene, ("UPDATE queue SET data = x'c1', run = ?", (run,)))
     return eids
@@ -201,7 +200,7 @@ async def left_in_the_queue(scene: Scene, run: int = 0) -> dict[str, int]:
 async def test_N35_an_offer_that_cannot_be_read_is_made_again(scene: Scene) -> None:
     eids = await left_in_the_queue(scene)
     daemon = await scene.open()
-    await daemon.until_idle()
+    await daemon.host.until_idle()
     assert daemon.agent.runs[eids["good"]].phase == "done"
     assert daemon.agent.runs[eids["bad"]].phase == "active"
     (why,) = told(daemon)
@@ -240,14 +239,14 @@ async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(sc
         + "</cookbook>",
     )
     daemon = await scene.open()
-    first, second = [(await Operations(daemon).start(f"f.{name}"))["eid"] for name in ("first", "second")]
-    await daemon.until_idle()
+    first, second = [(await on_runs.start(daemon, f"f.{name}"))["eid"] for name in ("first", "second")]
+    await daemon.host.until_idle()
     await scene.end()
     altered(scene, ("UPDATE moments SET data = x'93' WHERE at = (SELECT min(at) FROM moments)", ()))
     daemon = await scene.open()
     (why,) = told(daemon)
     assert why.startswith("what was to be done at 1970-01-12T13:47:40+00:00 is not done")
-    await daemon.elapse(200.0)
+    await daemon.host.elapse(200.0)
     assert first in daemon.agent.runs
     assert second not in daemon.agent.runs
     await scene.end()

@@ -313,8 +313,8 @@ def test_N35_a_date_fires_once_though_the_daemon_is_killed_at_any_commit(
     async def until(moment: str, act: Callable[[Turn], object] | None = None) -> AgentState:
         daemon = await scene.open()
         if act is not None:
-            await daemon.submit(act)
-        await daemon.elapse(datetime.fromisoformat(moment).timestamp() - scene.clock.now())
+            await daemon.host.submit(act)
+        await daemon.host.elapse(datetime.fromisoformat(moment).timestamp() - scene.clock.now())
         return daemon.agent
 
     async def story() -> None:

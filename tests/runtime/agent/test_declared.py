@@ -115,7 +115,7 @@ def test_N4_a_home_that_is_only_asked_something_is_no_start(scene: Scene, how: s
     async def asked() -> None:
         daemon = await Daemon.open(scene.home, record_only=True)
         if how == "added":
-            await daemon.submit(lambda turn: turn.add(start.encode()))
+            await daemon.host.submit(lambda turn: turn.add(start.encode()))
         await daemon.close()
 
     import asyncio

@@ -15,7 +15,8 @@ import pytest
 
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
-from narval.operations.operations import Operations
+from narval.operations.operations import invoke
+from narval.operations.runs import cancel, start
 from narval.runtime.agent import loop
 from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE
 from narval.runtime.agent.jobs import ForgetRun
@@ -74,7 +75,7 @@ def rows(scene: Scene, table: str) -> int:
 
 async def ended(daemon: Daemon, name: str) -> int:
     """A run that is over."""
-    run = await Operations(daemon).start(name, wait=True)
+    run = await start(daemon, name, wait=True)
     assert run["phase"] == "done"
     return int(run["eid"])
 
@@ -93,11 +94,11 @@ async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(tmp_p
         daemon = await scene.open()
         before = {table: rows(scene, table) for table in ("elements", "contexts", "marks", "runs", "journal")}
         run = await ended(daemon, "w.calls")
-        eids = await daemon.submit(lambda turn: filled(turn, 20 * FORGOTTEN_AT_ONCE, run))
+        eids = await daemon.host.submit(lambda turn: filled(turn, 20 * FORGOTTEN_AT_ONCE, run))
         scope = ("w", "s", "i")
-        await daemon.submit(lambda turn: turn.change(changes.Used(scope, tuple(eids[::2]))))
+        await daemon.host.submit(lambda turn: turn.change(changes.Used(scope, tuple(eids[::2]))))
         scene.clock.advance(61.0)
-        await daemon.until_idle()
+        await daemon.host.until_idle()
         assert sum(slices) == len(eids)
         assert 0 < max(slices) < len(eids)
         assert not daemon.agent.runs
@@ -123,12 +124,12 @@ async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon
     with watched_commits(scene):
         daemon = await scene.open()
         run, other = await ended(daemon, "w.calls"), await ended(daemon, "w.ends")
-        eids = await daemon.submit(lambda turn: filled(turn, 5 * FORGOTTEN_AT_ONCE, run))
+        eids = await daemon.host.submit(lambda turn: filled(turn, 5 * FORGOTTEN_AT_ONCE, run))
         shared = tuple(eids[1 :: FORGOTTEN_AT_ONCE // 2])
-        await daemon.submit(lambda turn: turn.change(changes.Held(other, shared)))
-        await daemon.submit(lambda turn: turn.later(turn.at, ForgetRun(run)))
+        await daemon.host.submit(lambda turn: turn.change(changes.Held(other, shared)))
+        await daemon.host.submit(lambda turn: turn.later(turn.at, ForgetRun(run)))
         while len(list(daemon.agent.memory.named(["mail"]))) == len(eids):
-            daemon.loop.commit(daemon.loop.decide())
+            daemon.host.loop.commit(daemon.host.loop.decide())
         assert run in daemon.agent.runs
         known = portrait(daemon.agent)
         scene.kill(daemon)
@@ -136,7 +137,7 @@ async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon
         assert portrait((await scene.open(record_only=True)).agent) == known
         await scene.end()
         daemon = await scene.open()
-        await daemon.until_idle()
+        await daemon.host.until_idle()
         assert run not in daemon.agent.runs
         assert tuple(daemon.agent.memory.named(["mail"])) == shared
         assert tuple(daemon.agent.memory.contexts.of(other)) == shared
@@ -149,20 +150,20 @@ async def test_N5_forget_after_forgets_runs_that_are_over(tmp_path: Path) -> Non
     scene = scene_in(tmp_path, 'forget_after = "1h"\n')
     daemon = await scene.open()
     quick, slow = await ended(daemon, "w.ends"), await ended(daemon, "w.decays")
-    waits = (await Operations(daemon).start("w.waits"))["eid"]
-    await daemon.until_idle()
+    waits = (await start(daemon, "w.waits"))["eid"]
+    await daemon.host.until_idle()
     (called,) = (run.eid for run in daemon.agent.runs.values() if run.caller is not None)
-    await daemon.elapse(3599.0)
+    await daemon.host.elapse(3599.0)
     assert {quick, slow, waits, called} == set(daemon.agent.runs)
     await scene.end()
     daemon = await scene.open()
-    await daemon.elapse(2.0)
+    await daemon.host.elapse(2.0)
     # one that decays has a time of its own, and one that was called stays while its caller goes on
     assert {slow, waits, called} == set(daemon.agent.runs)
-    await Operations(daemon).cancel(waits)
-    await daemon.elapse(3 * 3600.0)
+    await cancel(daemon, waits)
+    await daemon.host.elapse(3 * 3600.0)
     assert {slow} == set(daemon.agent.runs)
-    await daemon.elapse(10 * 86400.0)
+    await daemon.host.elapse(10 * 86400.0)
     assert not daemon.agent.runs
     await scene.end()
     assert rows(scene, "journal") == 0
@@ -182,8 +183,8 @@ def resident() -> float:
 
 async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, float, float]:
     """Work until something is so: seconds, the longest turn, the longest that `status` took meanwhile."""
-    asked, longest, slowest = Operations(daemon), 0.0, 0.0
-    decide, commit, began = daemon.loop.decide, daemon.loop.commit, 0.0
+    longest, slowest = 0.0, 0.0
+    decide, commit, began = daemon.host.loop.decide, daemon.host.loop.commit, 0.0
 
     def timed_decide() -> Turn:
         nonlocal began
@@ -195,16 +196,16 @@ async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, floa
         commit(turn)
         longest = max(longest, time.perf_counter() - began)
 
-    daemon.loop.decide, daemon.loop.commit = timed_decide, timed_commit  # type: ignore[method-assign]
+    daemon.host.loop.decide, daemon.host.loop.commit = timed_decide, timed_commit  # type: ignore[method-assign]
     start = time.perf_counter()
-    work = asyncio.create_task(daemon._pump(over))
+    work = asyncio.create_task(daemon.host.work_until(over))
     while not work.done():
         before = time.perf_counter()
         await asyncio.sleep(0.0)
-        await asked.invoke("status", {})
+        await invoke(daemon, "status", {})
         slowest = max(slowest, time.perf_counter() - before)
     await work
-    daemon.loop.decide, daemon.loop.commit = decide, commit  # type: ignore[method-assign]
+    daemon.host.loop.decide, daemon.host.loop.commit = decide, commit  # type: ignore[method-assign]
     return time.perf_counter() - start, longest, slowest
 
 
@@ -218,7 +219,7 @@ async def test_N5_a_million_elements_are_forgotten_without_a_pause(tmp_path: Pat
     run = await ended(daemon, "w.calls") if how == "decay" else None
     empty = resident()
     for _ in range(MANY // 10_000):
-        await daemon.submit(lambda turn: filled(turn, 10_000, run, TEXT))
+        await daemon.host.submit(lambda turn: filled(turn, 10_000, run, TEXT))
     full = resident()
     scene.clock.advance(4000.0)
     memory = daemon.agent.memory
@@ -231,7 +232,7 @@ async def test_N5_a_million_elements_are_forgotten_without_a_pause(tmp_path: Pat
         f"{empty:.0f} MB empty, {full:.0f} MB full, {left:.0f} MB afterwards"
     )
     for _ in range(MANY // 10_000):
-        await daemon.submit(lambda turn: filled(turn, 10_000, None, TEXT))
+        await daemon.host.submit(lambda turn: filled(turn, 10_000, None, TEXT))
     print(f"filled again {resident():.0f} MB")
     assert resident() < 1.2 * full
     await scene.end()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.operations.operations import Operations
+from narval.operations.history import history as history_of
+from narval.operations.runs import start
 from narval.runtime.agent import run as runs
 from tests.runtime.agent.test_forgetting import rows
 from tests.runtime.at_work import Scene, in_a_loop, portrait
@@ -40,12 +41,12 @@ async def test_N35_the_journal_of_a_long_run_is_bounded_and_enough(
     monkeypatch.setattr(runs, "SNAPSHOT_AFTER", 10)
     scene = scene_in(tmp_path, 300, 40)
     daemon = await scene.open()
-    run = (await Operations(daemon).start("w.tells"))["eid"]
-    await daemon.until_idle()
+    run = (await start(daemon, "w.tells"))["eid"]
+    await daemon.host.until_idle()
     assert len(list(daemon.agent.memory.named(["note"]))) == 300
     known = portrait(daemon.agent)
     assert 40 <= rows(scene, "journal") <= 40 + 2 * 10
-    history = await Operations(daemon).history(run)
+    history = await history_of(daemon, run)
     assert [line["n"] for line in history if "n" in line] == []
     assert history[-1]["seq"] > history[0]["seq"]
     scene.kill(daemon)
@@ -61,9 +62,9 @@ async def test_N35_the_journal_of_a_long_run_is_bounded_and_enough(
 async def test_N35_recovery_of_a_run_with_a_hundred_thousand_entries(tmp_path: Path, keep: int) -> None:
     scene = scene_in(tmp_path, 100_000, keep)
     daemon = await scene.open()
-    await Operations(daemon).start("w.tells")
+    await start(daemon, "w.tells")
     began = time.perf_counter()
-    await daemon.until_idle()
+    await daemon.host.until_idle()
     took, entries = time.perf_counter() - began, rows(scene, "journal")
     known = portrait(daemon.agent)["states"]
     scene.kill(daemon)

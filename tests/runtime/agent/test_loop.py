@@ -50,16 +50,18 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
 
     async def story() -> None:
         daemon = await scene.open()
-        commit, perform = daemon.store.commit, daemon.loop._perform
+        commit, perform = daemon.store.commit, daemon.host.loop._perform
 
         def noted_commit(*batches: Batch) -> None:
             commit(*batches)
             order.append("commit")
 
         daemon.store.commit = noted_commit  # type: ignore[method-assign]
-        daemon.loop._perform = lambda run, command: (order.append("perform"), perform(run, command))[1]
-        daemon.post(Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer")))
-        await daemon.until_idle()
+        daemon.host.loop._perform = lambda run, command: (order.append("perform"), perform(run, command))[1]
+        daemon.host.post(
+            Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer"))
+        )
+        await daemon.host.until_idle()
         await scene.end()
 
     asyncio.run(story())
@@ -75,10 +77,10 @@ def test_a_request_that_breaks_down_is_answered_and_the_daemon_goes_on(scene: Sc
             raise ZeroDivisionError("a bug")
 
         with pytest.raises(InternalError, match="a bug"):
-            await daemon.submit(on_engine_error)
+            await daemon.host.submit(on_engine_error)
         with pytest.raises(RequestError, match="no"):
-            await daemon.submit(lambda turn: (_ for _ in ()).throw(RequestError("no")))
-        assert await daemon.submit(lambda turn: turn.add(b"<whole/>"))
+            await daemon.host.submit(lambda turn: (_ for _ in ()).throw(RequestError("no")))
+        assert await daemon.host.submit(lambda turn: turn.add(b"<whole/>"))
         scene.kill(daemon)
         names = {element.name for eid in daemon.agent.memory if (element := daemon.agent.memory.element(eid))}
         await scene.end()
@@ -95,17 +97,17 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
 
     async def story() -> None:
         daemon = await scene.open()
-        runs = [await daemon.submit(lambda turn: turn.start("w.waits")) for _ in range(5)]
-        await daemon.until_idle()
+        runs = [await daemon.host.submit(lambda turn: turn.start("w.waits")) for _ in range(5)]
+        await daemon.host.until_idle()
         assert {run.status for run in runs} == {"running"}
         scene.kill_at = (scene.commits + 1, True)  # the mails are there, and nobody has been told
         with pytest.raises(Killed):
-            await daemon.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(5)])
+            await daemon.host.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(5)])
         await scene.end()
         scene.kill_at = None
         daemon = await scene.open()
         assert len(daemon.agent.queue) > 1
-        await daemon.until_idle()
+        await daemon.host.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         assert not daemon.store.queue()
         await scene.end()
@@ -117,13 +119,13 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
 def test_a_quiet_opening_records_what_is_asked_and_tells_no_run(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open(record_only=True)
-        run = await daemon.submit(lambda turn: turn.start("w.waits"))
-        await daemon.submit(lambda turn: turn.add(b"<mail/>"))
-        await daemon.until_idle()
+        run = await daemon.host.submit(lambda turn: turn.start("w.waits"))
+        await daemon.host.submit(lambda turn: turn.add(b"<mail/>"))
+        await daemon.host.until_idle()
         assert run.status == "ready"
         await scene.end()
         daemon = await scene.open()
-        await daemon.until_idle()
+        await daemon.host.until_idle()
         assert daemon.agent.runs[run.eid].status == "done"
         await scene.end()
 
@@ -140,17 +142,17 @@ def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_
         events: set[int] = set()
         for _ in range(6):
             daemon = await scene.open()
-            eid = await daemon.submit(lambda turn: turn.add(b"<note/>"))
-            run = await daemon.submit(lambda turn: turn.start("w.waits"))
+            eid = await daemon.host.submit(lambda turn: turn.add(b"<note/>"))
+            run = await daemon.host.submit(lambda turn: turn.start("w.waits"))
             assert {eid, run.eid}.isdisjoint(seen)
             seen |= {eid, run.eid}
-            await daemon.until_idle()
-            daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
-            await daemon.until_idle()
+            await daemon.host.until_idle()
+            daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
+            await daemon.host.until_idle()
             rows = {row.seq for row in daemon.store.journal(run.eid)}
             assert rows.isdisjoint(events)
             events |= rows
-            await daemon.submit(lambda turn, gone=(eid, run.eid): _forget(turn, *gone))
+            await daemon.host.submit(lambda turn, gone=(eid, run.eid): _forget(turn, *gone))
             scene.kill(daemon)
             await scene.end()
 
@@ -167,21 +169,23 @@ def _forget(turn: Any, eid: int, run: int) -> None:
 def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        waiting = await daemon.submit(lambda turn: turn.start("w.waits"))
-        await daemon.until_idle()
-        work = asyncio.create_task(daemon.run())
-        over = asyncio.create_task(daemon.ended(waiting))
+        waiting = await daemon.host.submit(lambda turn: turn.start("w.waits"))
+        await daemon.host.until_idle()
+        work = asyncio.create_task(daemon.host.run())
+        over = asyncio.create_task(daemon.host.ended(waiting))
         await asyncio.sleep(0.01)
         daemon.store.commit = _full  # type: ignore[method-assign]
-        adding = [asyncio.create_task(daemon.submit(lambda turn: turn.add(b"<mail/>"))) for _ in range(3)]
+        adding = [
+            asyncio.create_task(daemon.host.submit(lambda turn: turn.add(b"<mail/>"))) for _ in range(3)
+        ]
         for task in (*adding, over, work):
             with pytest.raises(StoreError, match="full"):
                 await asyncio.wait_for(task, 5.0)
         with pytest.raises(StoreError, match="full"):
-            await daemon.submit(lambda turn: turn.add(b"<mail/>"))
+            await daemon.host.submit(lambda turn: turn.add(b"<mail/>"))
         with pytest.raises(StoreError, match="full"):
-            await daemon.recorded()
-        assert daemon.executor.counts.running == 0
+            await daemon.host.recorded()
+        assert daemon.host.executor.counts.running == 0
         await scene.end()
 
     asyncio.run(story())
@@ -195,23 +199,23 @@ def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(scene: 
     async def story() -> None:
         daemon = await scene.open()
         for _ in range(20):
-            await daemon.submit(lambda turn: [turn.start("w.waits") for _ in range(100)])
-        await daemon.until_idle()
-        work = asyncio.create_task(daemon.run())
+            await daemon.host.submit(lambda turn: [turn.start("w.waits") for _ in range(100)])
+        await daemon.host.until_idle()
+        work = asyncio.create_task(daemon.host.run())
         flood = [
-            asyncio.create_task(daemon.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(100)]))
+            asyncio.create_task(daemon.host.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(100)]))
             for _ in range(20)
         ]
         longest, last = 0.0, time.perf_counter()
-        turns = daemon.loop.turns
-        while not all(task.done() for task in flood) or daemon.loop.has_work():
+        turns = daemon.host.loop.turns
+        while not all(task.done() for task in flood) or daemon.host.loop.has_work():
             await asyncio.sleep(0)
             now = time.perf_counter()
             longest, last = max(longest, now - last), now
-        assert daemon.loop.turns - turns > 20  # 4,000 events, and not in 4 turns
+        assert daemon.host.loop.turns - turns > 20  # 4,000 events, and not in 4 turns
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         print(f"longest silence {longest * 1000:.1f} ms")
-        daemon.request_stop()
+        daemon.host.stop.request()
         await work
         await scene.end()
 

@@ -90,8 +90,8 @@ async def live(scene: Scene, given: list[str], kills: list[tuple[int, bool]]) ->
                 daemon = scene.alive or await scene.open()
                 if text != "elapse" and not _is_there(daemon, number):
                     element = elements_of(text.encode())[0]
-                    await daemon.submit(lambda turn, element=element: turn.add(element))
-                await daemon.until_idle()
+                    await daemon.host.submit(lambda turn, element=element: turn.add(element))
+                await daemon.host.until_idle()
             except Killed:
                 await _compare(scene)
                 continue

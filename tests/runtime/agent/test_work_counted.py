@@ -42,7 +42,7 @@ class Work:
         self.agent = agent
         self.calls = self.commits = 0
         self.rows: Counter[str] = Counter()
-        self.turns = -agent.daemon.loop.turns
+        self.turns = -agent.daemon.host.loop.turns
         self._commit = agent.daemon.store.commit
         agent.daemon.store.commit = self._counted
 
@@ -61,7 +61,7 @@ class Work:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
-        self.turns += self.agent.daemon.loop.turns
+        self.turns += self.agent.daemon.host.loop.turns
 
 
 def line_of_steps(folder: Path, runs: int, steps: int, what: str = "step", *, home: bool = False) -> Work:

@@ -39,7 +39,9 @@ class Calls:
         self._numbers = itertools.count(1)
 
     async def _make(self, limits: CallLimits) -> Executor:
-        return Executor(limits, on_caught_up=self.caught_up.append)
+        executor = Executor(limits)
+        executor.notify(self.caught_up.append)
+        return executor
 
     def task(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Task:
         where = fields.pop("where", "worker" if isinstance(what, Module) else "thread")

@@ -92,15 +92,15 @@ def test_power_durability_answers_after_the_commit_and_takes_what_comes_meanwhil
             committed.update(added.element.eid for batch in given for added in batch.elements)
 
         daemon.store.commit = slow  # type: ignore[method-assign]
-        work = asyncio.create_task(daemon.run())
+        work = asyncio.create_task(daemon.host.run())
 
         async def add(number: int) -> None:
             await asyncio.sleep(0.002 * number)
-            eid = await daemon.submit(lambda turn: turn.add(b"<note/>"))
+            eid = await daemon.host.submit(lambda turn: turn.add(b"<note/>"))
             assert eid in committed
 
         await asyncio.gather(*(add(number) for number in range(40)))
-        daemon.request_stop()
+        daemon.host.stop.request()
         await work
         await scene.end()
 
@@ -122,11 +122,11 @@ def test_power_durability_shows_nobody_what_is_not_recorded(tmp_path: Path) -> N
             raise StoreError("the disk is full")
 
         daemon.store.commit = failing  # type: ignore[method-assign]
-        work = asyncio.create_task(daemon.run())
-        adding = asyncio.create_task(daemon.submit(lambda turn: turn.add(b"<note/>")))
+        work = asyncio.create_task(daemon.host.run())
+        adding = asyncio.create_task(daemon.host.submit(lambda turn: turn.add(b"<note/>")))
         await asyncio.sleep(0.05)
         with pytest.raises(StoreError, match="full"):
-            await daemon.recorded()  # whoever asks now waits, and is told
+            await daemon.host.recorded()  # whoever asks now waits, and is told
         for task in (adding, work):
             with pytest.raises(StoreError, match="full"):
                 await task
@@ -146,8 +146,8 @@ def test_N18_a_counter_in_memory_loses_no_update_whatever_the_durability(
     async def story() -> None:
         daemon = await scene.open()
         for _ in range(12):
-            await daemon.submit(lambda turn: turn.start("w.count"))
-        await daemon.until_idle()
+            await daemon.host.submit(lambda turn: turn.start("w.count"))
+        await daemon.host.until_idle()
         await scene.end()
         daemon = await scene.open()
         memory = daemon.agent.memory
@@ -167,13 +167,15 @@ def test_N18_a_counter_in_memory_loses_no_update_whatever_the_durability(
 def test_whoever_still_waits_when_the_daemon_closes_is_told(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        daemon._pumping = True  # as if its work were elsewhere
-        waiting = asyncio.create_task(daemon.submit(lambda turn: None))
+        work = asyncio.create_task(daemon.host.run())
+        await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(daemon.host.submit(lambda turn: None))
         await asyncio.sleep(0)
         await scene.end()
-        for task in (waiting, asyncio.create_task(daemon.submit(lambda turn: None))):
+        for task in (waiting, asyncio.create_task(daemon.host.submit(lambda turn: None))):
             with pytest.raises(DaemonGoneError):
                 await asyncio.wait_for(task, 5.0)
+        work.cancel()
 
     asyncio.run(story())
 
@@ -202,11 +204,11 @@ def test_what_an_action_prints_is_logged_and_not_printed(
 def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        work = asyncio.create_task(daemon.run())
+        work = asyncio.create_task(daemon.host.run())
         await asyncio.sleep(0)
         with pytest.raises(RequestError, match="at work already"):
-            await daemon.until_idle()
-        daemon.request_stop()
+            await daemon.host.until_idle()
+        daemon.host.stop.request()
         await work
         await scene.end()
 
@@ -216,13 +218,13 @@ def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Sce
 def test_an_idle_daemon_makes_no_turns(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        work = asyncio.create_task(daemon.run())
+        work = asyncio.create_task(daemon.host.run())
         await asyncio.sleep(0.05)
-        turns, used = daemon.loop.turns, time.process_time()
+        turns, used = daemon.host.loop.turns, time.process_time()
         await asyncio.sleep(0.5)
-        assert daemon.loop.turns == turns
+        assert daemon.host.loop.turns == turns
         assert time.process_time() - used < 0.05
-        daemon.request_stop()
+        daemon.host.stop.request()
         await work
         await scene.end()
 
@@ -235,10 +237,10 @@ def test_an_idle_daemon_makes_no_turns(scene: Scene) -> None:
 def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        await daemon.submit(lambda turn: turn.start("w.again"))
+        await daemon.host.submit(lambda turn: turn.start("w.again"))
         moments = []
         for _ in range(5):
-            await daemon.until_idle()
+            await daemon.host.until_idle()
             due = daemon.agent.next_moment()
             assert due is not None
             moments.append(due - scene.clock.now())
@@ -247,7 +249,7 @@ def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(sce
             await scene.end()
             daemon = await scene.open()
             assert portrait(daemon.agent)["moments"] == known["moments"]
-            await daemon.elapse(moments[-1])
+            await daemon.host.elapse(moments[-1])
         assert moments == [1.0, 2.0, 4.0, 8.0, 16.0]
         assert len(daemon.agent.runs) == 6
         await scene.end()
@@ -259,16 +261,16 @@ def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(sce
 def test_N5_a_plan_and_what_it_alone_holds_are_forgotten_after_its_decay(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        shared, own = [await daemon.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
-        run = await daemon.submit(lambda turn: turn.start("w.short", (shared, own)))
-        await daemon.submit(lambda turn: turn.start("w.nothing", (shared,)))
-        await daemon.until_idle()
-        await daemon.elapse(59.0)
+        shared, own = [await daemon.host.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
+        run = await daemon.host.submit(lambda turn: turn.start("w.short", (shared, own)))
+        await daemon.host.submit(lambda turn: turn.start("w.nothing", (shared,)))
+        await daemon.host.until_idle()
+        await daemon.host.elapse(59.0)
         assert own in daemon.agent.memory
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.elapse(2.0)
+        await daemon.host.elapse(2.0)
         assert run.eid not in daemon.agent.memory
         assert own not in daemon.agent.memory
         assert shared in daemon.agent.memory
@@ -288,12 +290,12 @@ def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_pat
 
     async def story() -> None:
         daemon = await scene.open()
-        gift = await daemon.submit(lambda turn: turn.add(b"<gift/>"))
-        run = await daemon.submit(lambda turn: turn.start("w.nothing", (gift,)))
-        await daemon.until_idle()
+        gift = await daemon.host.submit(lambda turn: turn.add(b"<gift/>"))
+        run = await daemon.host.submit(lambda turn: turn.start("w.nothing", (gift,)))
+        await daemon.host.until_idle()
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() in shown.xml
-        await daemon.submit(lambda turn: turn.forget(Forgotten((gift,))))
+        await daemon.host.submit(lambda turn: turn.forget(Forgotten((gift,))))
         assert gift not in daemon.agent.memory
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() not in shown.xml
@@ -309,10 +311,10 @@ def test_N5_forget_after_forgets_what_nobody_used_for_that_long(tmp_path: Path) 
 
     async def story() -> None:
         daemon = await scene.open()
-        idle, held = [await daemon.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
-        await daemon.elapse(1800.0)
-        await daemon.submit(lambda turn: turn.start("w.nothing", (held,)))
-        await daemon.elapse(1801.0)
+        idle, held = [await daemon.host.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
+        await daemon.host.elapse(1800.0)
+        await daemon.host.submit(lambda turn: turn.start("w.nothing", (held,)))
+        await daemon.host.elapse(1801.0)
         memory = daemon.agent.memory
         assert (idle in memory, held in memory) == (False, True)
         assert list(memory.named(["rule"]))
@@ -320,7 +322,7 @@ def test_N5_forget_after_forgets_what_nobody_used_for_that_long(tmp_path: Path) 
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.elapse(1800.0)
+        await daemon.host.elapse(1800.0)
         assert held not in daemon.agent.memory
         await scene.end()
 
@@ -334,23 +336,23 @@ def test_N5_what_a_call_under_way_was_given_is_not_forgotten(tmp_path: Path) -> 
     async def story() -> None:
         daemon = await scene.open()
         held, idle = [
-            await daemon.submit(lambda turn, name=name: turn.add(f"<{name}/>".encode()))
+            await daemon.host.submit(lambda turn, name=name: turn.add(f"<{name}/>".encode()))
             for name in ("gift", "toy")
         ]
-        await daemon.submit(lambda turn: turn.start("w.short", (held,)))
-        await daemon.submit(lambda turn: turn.start("w.admire"))
-        await asyncio.wait_for(daemon._pump(lambda: daemon.executor.counts.running), 20.0)
+        await daemon.host.submit(lambda turn: turn.start("w.short", (held,)))
+        await daemon.host.submit(lambda turn: turn.start("w.admire"))
+        await asyncio.wait_for(daemon.host.work_until(lambda: daemon.host.executor.counts.running), 20.0)
         scene.clock.advance(8000.0)
-        await asyncio.wait_for(daemon._pump(lambda: not daemon.loop.has_work()), 20.0)
+        await asyncio.wait_for(daemon.host.work_until(lambda: not daemon.host.loop.has_work()), 20.0)
         assert held in daemon.agent.memory
         assert idle in daemon.agent.memory
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await asyncio.wait_for(daemon._pump(lambda: daemon.executor.counts.running), 20.0)
+        await asyncio.wait_for(daemon.host.work_until(lambda: daemon.host.executor.counts.running), 20.0)
         (run,) = daemon.agent.active.values()
-        daemon.post(Delivery(run.eid, Cancelled(0, 0.0)))
-        await daemon.elapse(8000.0)
+        daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
+        await daemon.host.elapse(8000.0)
         assert held not in daemon.agent.memory
         assert idle not in daemon.agent.memory
         await scene.end()
@@ -401,7 +403,7 @@ def test_a_stub_takes_the_place_of_an_action(scene: Scene) -> None:
 def test_a_home_in_memory_needs_no_disk() -> None:
     async def story() -> None:
         daemon = await Daemon.open(None)
-        assert await daemon.submit(lambda turn: turn.add(b"<note/>")) == 1
+        assert await daemon.host.submit(lambda turn: turn.add(b"<note/>")) == 1
         await daemon.close()
 
     asyncio.run(story())
@@ -459,8 +461,8 @@ def test_nothing_holds_a_daemon_that_has_ended(tmp_path: Path, is_killed: bool) 
         daemon = await scene.open()
         daemon.follow_files()
         for name in ("drops", "sleeps", "thread", "worker"):
-            await daemon.submit(lambda turn, name=name: turn.start(f"busy.{name}").eid)
-        await daemon.until_idle()
+            await daemon.host.submit(lambda turn, name=name: turn.start(f"busy.{name}").eid)
+        await daemon.host.until_idle()
         assert {run.name for run in daemon.agent.active.values()} == {"busy.drops"}
         if is_killed:
             scene.kill(daemon)

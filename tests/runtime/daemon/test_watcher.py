@@ -45,8 +45,8 @@ def put(home: Path, version: int, runs: str = "inline") -> None:
 
 async def given(daemon: Daemon) -> str:
     """What a new run of the recipe gives."""
-    run = await daemon.submit(lambda turn: turn.start("w.r"))
-    await daemon.ended(run)
+    run = await daemon.host.submit(lambda turn: turn.start("w.r"))
+    await daemon.host.ended(run)
     assert run.phase == "done"
     (eid,) = daemon.agent.memory.contexts.of(run.eid)
     element = daemon.agent.memory.element(eid)
@@ -73,7 +73,7 @@ def test_N31_two_hundred_versions_leave_no_more_behind_than_two(tmp_path: Path) 
         daemon, counts = await Daemon.open(Home(tmp_path)), []
         for version in range(1, 201):
             put(tmp_path, version)
-            assert await daemon.reload()
+            assert await daemon.files.reload()
             assert await given(daemon) == f"{version} {version}"
             if version in (2, 200):
                 counts.append(alive())
@@ -90,7 +90,7 @@ def test_N31_N33_workers_have_the_version_of_a_module_and_of_its_siblings(tmp_pa
         daemon, found = await Daemon.open(Home(tmp_path)), []
         for version in (1, 2):
             put(tmp_path, version, "worker")
-            await daemon.reload()
+            await daemon.files.reload()
             found.append(await given(daemon))
         await daemon.close()
         return found
@@ -104,7 +104,7 @@ def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) 
         daemon = await Daemon.open(Home(tmp_path))
         found = [await given(daemon)]
         (tmp_path / "modules/sibling.py").write_text("N = 2\n")
-        assert await daemon.reload()
+        assert await daemon.files.reload()
         found.append(await given(daemon))
         await daemon.close()
         return found
@@ -160,12 +160,12 @@ def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
         put(tmp_path, 1)
         daemon = await Daemon.open(Home(tmp_path))
         daemon.follow_files()
-        work = asyncio.create_task(daemon.run())
+        work = asyncio.create_task(daemon.host.run())
         put(tmp_path, 2)
-        while daemon.loaded.modules["w"].N != 2:
+        while daemon.files.loaded.modules["w"].N != 2:
             await asyncio.sleep(0.01)
         found = await given(daemon)
-        daemon.request_stop()
+        daemon.host.stop.request()
         await work
         await daemon.close()
         return found
@@ -198,7 +198,7 @@ def test_a_home_in_memory_has_nothing_to_read() -> None:
     async def reloads() -> bool:
         daemon = await Daemon.open(None)
         daemon.follow_files()
-        changed = await daemon.reload()
+        changed = await daemon.files.reload()
         await daemon.close()
         return changed
 

@@ -37,7 +37,7 @@ from narval.surfaces.control.server import ControlLimits, ControlServer
 
 
 class Fake:
-    """Stands in for `Operations`: each method shows one thing about the socket."""
+    """Stands in for the operations: each method shows one thing about the socket."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -120,7 +120,9 @@ class Daemon:
 
     async def _open(self) -> None:
         self.fake = Fake()
-        self.server = await ControlServer.open(self.path, self.fake, limits=self.limits, uid_of=self.uid_of)
+        self.server = await ControlServer.open(
+            self.path, self.fake.invoke, limits=self.limits, uid_of=self.uid_of
+        )
 
     def __enter__(self) -> Daemon:
         self._thread.start()
@@ -548,7 +550,7 @@ def test_more_connections_than_allowed_are_told_to_come_back(folder: Path) -> No
         with pytest.raises(DaemonGoneError, match="busy with 2 programs"):
             Client(path, patience=0.1)
         first.close()
-        until(lambda: len(daemon.server._peers) < 2)
+        until(lambda: daemon.server.connections < 2)
         assert answers(path)
         second.close()
 
@@ -592,7 +594,7 @@ def test_a_peer_that_does_not_read_its_answers_is_hung_up_on(folder: Path) -> No
         deaf = raw(path)
         for number in range(4):
             deaf.sendall(request(number, "many", count=100, size=100_000))
-        until(lambda: not daemon.server._peers)
+        until(lambda: not daemon.server.connections)
         assert answers(path)
         deaf.close()
 
@@ -697,4 +699,4 @@ def test_a_daemon_survives_whatever_is_sent(folder: Path) -> None:
         attack()
         with Client(path) as client:
             assert client.ask("echo", a=1) == {"a": 1}
-        until(lambda: not daemon.server._peers)
+        until(lambda: not daemon.server.connections)

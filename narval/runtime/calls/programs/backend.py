@@ -36,7 +36,8 @@ class ProgramBackend:
     """All programs under way.
 
     `directory` is where they run that say nothing else, `folder` where what they print is kept (None:
-    nowhere), `listen` gives, for a call, who is told what its program prints.
+    nowhere), `listen` gives, for a call, who is told what its program prints. What the programs of a run have
+    printed is removed once `is_known` is false of it.
     """
 
     queued = 0
@@ -50,12 +51,11 @@ class ProgramBackend:
         folder: Path | None = None,
         keeping: ReaperClient | None = None,
         listen: Listen = logged,
+        is_known: Callable[[int], bool] = lambda run: True,
     ) -> None:
         self._loop = loop
-        self.directory = str(directory) if directory is not None else os.getcwd()
-        self._folder, self.listen = folder, listen
-        self.is_known: Callable[[int], bool] = lambda run: True
-        """Whether a run is not forgotten: what its programs printed goes with it."""
+        self._directory = str(directory) if directory is not None else os.getcwd()
+        self._folder, self._listen, self._is_known = folder, listen, is_known
         self._swept = 0.0
         self.keeping = keeping or ReaperClient()
         self._environment = {**os.environ, reaper.OWNER: self.keeping.owner}
@@ -64,6 +64,10 @@ class ProgramBackend:
         """Of those that are being ended: how their call ends, None for a time limit."""
         self._is_closing = False
         self._gone = asyncio.Event()
+
+    def redirect(self, directory: Path, listen: Listen) -> None:
+        """Run programs in another folder from now on, and hand what they print to `listen`."""
+        self._directory, self._listen = str(directory), listen
 
     def start(self, work: RunningCall) -> None:
         """Answer a call: at once when its files are up to date (A9)."""
@@ -79,8 +83,8 @@ class ProgramBackend:
 
     def _whole(self, directory: str) -> str:
         if not directory:
-            return self.directory
-        return os.path.normpath(os.path.join(self.directory, os.path.expanduser(directory)))
+            return self._directory
+        return os.path.normpath(os.path.join(self._directory, os.path.expanduser(directory)))
 
     async def close(self) -> None:
         """End all programs, and wait until they are gone; nobody is told."""
@@ -178,14 +182,14 @@ class ProgramBackend:
         self._swept = self._loop.time()
         with contextlib.suppress(OSError):
             for each in self._folder.iterdir() if self._folder is not None else ():
-                if each.name.isdigit() and not self.is_known(int(each.name)):
+                if each.name.isdigit() and not self._is_known(int(each.name)):
                     shutil.rmtree(each, ignore_errors=True)
 
     def _output(self, task: Task) -> ProgramOutput:
         if self._loop.time() - self._swept > SWEEP_EVERY:
             self.sweep()
         path = self._folder / str(task.run) / task.step if self._folder is not None else None
-        return ProgramOutput(self.listen(task), path)
+        return ProgramOutput(self._listen(task), path)
 
     # --- ending ---------------------------------------------------------------------------------------
 
@@ -229,13 +233,15 @@ class ProgramBackend:
         work.answer(Outcome(value={**ended, "output": output.last}))
 
 
-def programs_of(home: Home | None, *, record_only: bool) -> ProgramBackend:
+def programs_of(home: Home | None, *, record_only: bool, is_known: Callable[[int], bool]) -> ProgramBackend:
     """The programs of a home, which run in its folder; a home that is only asked keeps nothing."""
     loop = asyncio.get_running_loop()
     if home is None or record_only:
         return ProgramBackend(loop)
     keeping = ReaperClient(home.id, home.var)
-    return ProgramBackend(loop, directory=home.path, folder=home.var / "output", keeping=keeping)
+    return ProgramBackend(
+        loop, directory=home.path, folder=home.var / "output", keeping=keeping, is_known=is_known
+    )
 
 
 def _program(task: Task) -> Program:

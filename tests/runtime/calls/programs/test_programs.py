@@ -34,6 +34,7 @@ class Bench:
             directory=folder,
             folder=folder / "output",
             listen=lambda task: lambda data, is_error: self.printed.extend(data),
+            is_known=lambda run: run == 7,
         )
         self.executor = Executor(programs=self.programs)
         self.calls = 0
@@ -258,7 +259,6 @@ async def test_A13_what_is_kept_goes_with_its_run(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         await bench.sh("seq 1 20000")
         (tmp_path / "output/6").mkdir()
-        bench.programs.is_known = lambda run: run == 7
         bench.programs.sweep()
         assert [each.name for each in (tmp_path / "output").iterdir()] == ["7"]
 
@@ -266,7 +266,7 @@ async def test_A13_what_is_kept_goes_with_its_run(tmp_path: Path) -> None:
 @in_a_loop
 async def test_A13_a_flood_of_output_harms_nobody(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
-        bench.programs.listen = lambda task: lambda data, is_error: None
+        bench.programs.redirect(tmp_path, lambda task: lambda data, is_error: None)
         before = psutil.Process().memory_info().rss
         value = await bench.sh("head -c 200000000 /dev/zero | tr '\\0' 'x'; echo; echo end")
         assert value["output"].endswith("end")

@@ -1,0 +1,117 @@
+"""Patterns of XML definitions: XPaths in attributes and `match` elements, and what is made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import partial
+
+from narval.definitions.prototype import Input, Output, Prototype
+from narval.definitions.reading.lexer import Locate
+from narval.definitions.reading.xml import Entry, Place, Reading
+from narval.definitions.requirements import TransitionCondition
+from narval.definitions.suggestions import closest
+from narval.errors import PatternError
+from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
+from narval.source.xml import XmlNode
+
+
+class Patterns:
+    """The patterns of a definition, compiled as they are read; their variables are checked at the end."""
+
+    def __init__(self, found: Reading) -> None:
+        self._found = found
+        self._patterns: list[tuple[Pattern, Locate]] = []
+
+    def of_attribute(self, entry: Entry, name: str) -> Pattern | None:
+        """The pattern that an attribute holds; a fault in it is shown at its very character."""
+        text = entry.get(name)
+        if text is None:
+            return None
+        blank = entry.node.attributes[entry.written[name]].index(text)
+        return self._compiled(name, text, entry.namespaces, lambda at: entry.place(name, blank + at))
+
+    def of_text(self, entry: Entry) -> Pattern | None:
+        """The pattern that is the text of an entry."""
+        text = entry.node.text.strip()
+        blank = entry.node.text.index(text)
+        if not text:
+            self._found.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
+            return None
+        return self._compiled(entry.word, text, entry.namespaces, partial(_text_place, entry.node, blank))
+
+    def of_matches(self, entry: Entry) -> tuple[Pattern, ...]:
+        """The patterns of the `match` elements within an entry."""
+        patterns = (self.of_text(match) for match in entry.of("match"))
+        return tuple(pattern for pattern in patterns if pattern is not None)
+
+    def _compiled(self, what: str, text: str, namespaces: dict[str, str], locate: Locate) -> Pattern | None:
+        try:
+            pattern = compile_pattern(text, namespaces)
+        except PatternError as error:
+            at = min(max(error.column - 1, 0), len(text))
+            self._found.fault_at(locate(at), f"{what} is no XPath that narval can try: {error.message}")
+            return None
+        self._patterns.append((pattern, locate))
+        return pattern
+
+    def check_variables(self, known: Collection[str], expected: str) -> None:
+        """Note a fault for each variable that is none of the known ones."""
+        for pattern, locate in self._patterns:
+            for variable in sorted(pattern.variables.difference(known)):
+                used = re.search(rf"\$\s*{re.escape(variable)}(?![\w.-])", pattern.text)
+                message = f"${variable}: expected {expected}, found {variable!r}{closest(variable, known)}"
+                self._found.fault_at(locate(used.start() if used else 0), message)
+
+    # --- made of patterns -------------------------------------------------------------------------------
+
+    def condition(self, entry: Entry) -> Condition | None:
+        """All the `match` of an entry (one at least) as one condition; None if none can be tried."""
+        if not any(entry.of("match")):
+            self._found.fault(entry, f"{entry.word} needs a match; <match>*</match> takes any element")
+        patterns = self.of_matches(entry)
+        return Condition(patterns) if patterns else None
+
+    def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:
+        """The `condition` entries within an entry, without those that cannot be tried."""
+        conditions = [(written, self.condition(written)) for written in entry.of("condition")]
+        return tuple(
+            TransitionCondition(condition, written.get("use", False))
+            for written, condition in conditions
+            if condition is not None
+        )
+
+    def prototype(self, entry: Entry) -> Prototype:
+        """The inputs and outputs that an entry declares (tables 2.16, 2.18, N14)."""
+        for declared in entry.of("input", "output"):
+            self.condition(declared)
+            self.of_attribute(declared, "unique")
+        return Prototype(
+            tuple(self._input(declared) for declared in self._found.by_name(entry.of("input")).values()),
+            tuple(self._output(declared) for declared in self._found.by_name(entry.of("output")).values()),
+        )
+
+    def _input(self, entry: Entry) -> Input:
+        texts, namespaces = self.texts(entry)
+        flags = {name: entry.get(name, False) for name in ("use", "list", "optional", "outdates")}
+        return Input(entry.get("id"), texts, **flags, namespaces=namespaces)
+
+    def _output(self, entry: Entry) -> Output:
+        texts, namespaces = self.texts(entry)
+        flags = {name: entry.get(name, False) for name in ("list", "optional")}
+        return Output(entry.get("id"), texts, **flags, unique=entry.get("unique"), namespaces=namespaces)
+
+    def texts(self, entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The expressions of an entry's `match`, and the prefixes that they use."""
+        namespaces = entry.namespaces
+        for match in entry.of("match"):
+            for prefix, uri in match.namespaces.items():
+                if namespaces.setdefault(prefix, uri) != uri:
+                    self._found.fault(
+                        match, f"the prefix {prefix!r} means something else here; use another prefix"
+                    )
+        return tuple(match.node.text.strip() for match in entry.of("match")), namespaces
+
+
+def _text_place(node: XmlNode, blank: int, offset: int) -> Place:
+    return node.text_place(blank + offset)

@@ -1,0 +1,174 @@
+"""One advance of one run: what every kind decides in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from narval.definitions.library import Definition
+from narval.definitions.requirements import TransitionCondition
+from narval.engines import commands
+from narval.engines.assignment import Slot, assign
+from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.events import Failure, Plain, Signalled
+from narval.engines.outputs import Accepted
+from narval.engines.recorder import Recorder
+from narval.engines.run_state import RunState
+from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import make_error
+from narval.memory.patterns.pattern import Bound
+
+Inputs = tuple[tuple[str, tuple[int, ...]], ...]
+"""The elements of each input that has any, by input id."""
+
+Wanted = list[tuple[Bound, MarkScope | None]]
+"""Conditions with their variables resolved, and where what they use is marked (N18)."""
+
+
+class RunDefinition(Definition, Protocol):
+    """A definition that can be run."""
+
+    @property
+    def decay(self) -> float | None:
+        """Seconds after its end until a run is forgotten (N5)."""
+
+
+Followed = TypeVar("Followed", bound=RunDefinition)
+State = TypeVar("State", bound=RunState)
+Change = TypeVar("Change")
+
+
+class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_only=True, eq=False):
+    """One advance of one run of a definition: the recorder, and the verbs that all kinds share."""
+
+    RUN: ClassVar[str] = "run"
+    """The attribute of an error element that names the run."""
+
+    definition: Followed
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        xml: bytes,
+        part: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        *,
+        held: bool = True,
+        name: str | None = None,
+    ) -> int:
+        """Add an element of this run, of that name if it is known; its eid."""
+        eid, origin = self.view.next_eid, Origin(self.state.eid, part, call, inputs)
+        self.command(commands.Add(Element(eid, xml, self.event.at, origin, name), held))
+        return eid
+
+    def add_error_element(
+        self,
+        kind: str,
+        message: str,
+        part: str = "",
+        *,
+        detail: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        where: dict[str, str | int | None] | None = None,
+    ) -> int:
+        """Add an error element that names run, definition and part (N17, A5), and `where`; its eid."""
+        places: dict[str, str | int | None] = {self.RUN: self.state.eid}
+        places[self.definition.kind] = self.definition.full_name
+        xml = make_error(kind, message, detail, **places, step=part, **(where or {}))
+        return self.add(xml, part, call, inputs)
+
+    def keep(
+        self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True
+    ) -> int | None:
+        """Add an output, unless `unique` has seen its value before (N37); its eid."""
+        if output.key is not None:
+            if self.view.unique_seen(*output.key):
+                return None
+            self.command(commands.RecordUnique(*output.key))
+        return self.add(output.xml, part, call, inputs, held=held, name=output.name)
+
+    def take_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+        """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""
+        if scope is not None:
+            self.command(commands.MarkUsed(scope, eids))
+        if outdates:
+            self.command(commands.Reserve(eids))
+        if scope is not None or outdates:
+            self.command(commands.AddToContext(eids))
+
+    def free(self, reserved: tuple[int, ...], *, well: bool) -> None:
+        """Replace what a call had reserved, if it went well; else let others take it (N18)."""
+        if reserved:
+            self.command(commands.Outdate(reserved) if well else commands.Release(reserved))
+
+    def add_to_context(self, eids: tuple[int, ...]) -> None:
+        """Add elements, if there are any, to the run's context."""
+        if eids:
+            self.command(commands.AddToContext(eids))
+
+    # --- conditions -----------------------------------------------------------------------------------
+
+    def one_for_each(
+        self, search: CandidateSearch, wanted: Wanted, again: Sequence[tuple[int, ...]] = ()
+    ) -> tuple[int, ...] | None:
+        """One element for each condition, each its own, nearest first (N23); None if one has none.
+
+        `again` are those that a condition may take though they are marked there.
+        """
+        slots = [
+            Slot(str(at), search.ranks(bound, scope, again[at] if again else ()))
+            for at, (bound, scope) in enumerate(wanted)
+        ]
+        assigned = assign(slots)
+        return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
+
+    def take_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
+        """Add what conditions were given to the context, and mark what they use (N3, N18)."""
+        for (_, scope), eid in zip(wanted, eids, strict=True):
+            if scope is not None:
+                self.command(commands.MarkUsed(scope, (eid,)))
+        self.add_to_context(tuple(dict.fromkeys(eids)))
+
+    def watch(self, watch: str, wanted: Wanted) -> None:
+        """Set a watch for elements that satisfy conditions (N24)."""
+        bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
+        self.command(commands.Watch(watch, bounds, scopes))
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def report_end(self, result: tuple[int, ...]) -> None:
+        """Finish a run whose state is over: its caller gets `result`; it is forgotten in time (N5)."""
+        state = self.state
+        self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error))
+        if self.definition.decay is not None:
+            self.command(commands.ScheduleForget(self.event.at + self.definition.decay))
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def answer(self, event: Signalled, **value: Plain) -> None:
+        """Answer a signal: it was heard."""
+        self.ask(commands.Answer(event.signal, value))
+
+    def refuse(self, event: Signalled, kind: str, message: str) -> None:
+        """Answer a signal: it cannot be done."""
+        self.ask(commands.Answer(event.signal, problem=Failure(kind, message)))
+
+
+def resolve(
+    conditions: Iterable[TransitionCondition],
+    definition: str,
+    part: str,
+    bindings: Callable[[frozenset[str]], Bindings],
+) -> Wanted:
+    """The conditions of a part; `bindings` says what variables stand for."""
+    return [
+        (
+            condition.condition.bind(bindings(condition.condition.variables)),
+            (definition, part, f"#{at}") if condition.use else None,
+        )
+        for at, condition in enumerate(conditions, 1)
+    ]

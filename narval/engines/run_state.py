@@ -1,0 +1,70 @@
+"""The header of a run's state, the same for every kind, and the error for a move that no table lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from narval.engines.events import Caller
+from narval.errors import InternalError
+
+Moves = Mapping[str, frozenset[str]]
+"""For each status, those that may follow."""
+
+
+class RunState(msgspec.Struct, omit_defaults=True):
+    """The state of a run: its header here, its parts in the class of its kind.
+
+    `definition` is the full name of what it follows, `status` the kind's own word. `started` and `ended` are
+    in seconds since 1970, UTC; `first` are the eids that it began with; `attempt` counts restarts in a row
+    (N28); `error` is the eid of the element that says why it failed.
+    """
+
+    KIND: ClassVar[str]
+    MOVES: ClassVar[Moves]
+    PHASES: ClassVar[Mapping[str, str]]
+    """The phase of a run that is over, by status; with any other status it is active."""
+
+    eid: int
+    definition: str
+    status: str = "ready"
+    started: float = 0.0
+    ended: float | None = None
+    first: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+    error: int | None = None
+
+    @property
+    def over(self) -> bool:
+        """True if the run has ended."""
+        return self.status in self.PHASES
+
+    def begin(self, at: float, elements: tuple[int, ...], caller: Caller | None, attempt: int) -> None:
+        """Note when the run began, with which elements, for whom."""
+        self.started, self.first, self.caller, self.attempt = at, elements, caller, attempt
+
+    def move(self, to: str, at: float | None = None, error: int | None = None) -> None:
+        """Go on to another status, at a moment. Raises InternalError where `MOVES` does not list it."""
+        if to not in self.MOVES.get(self.status, ()):
+            raise illegal_move(self, f"{self.KIND} {self.eid}", self.status, to)
+        self.status = to
+        if error is not None:
+            self.error = error
+        if self.over:
+            self.ended = at
+
+    def progress(self) -> Iterable[tuple[str, str]]:
+        """The parts that have been reached, by name, with their states: the story of the run."""
+        return ()
+
+
+def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:
+    """The error for a part of a run that cannot go from one state to another, with the run's story."""
+    story = ", ".join(f"{name} {state}" for name, state in run.progress())
+    return InternalError(
+        f"{run.KIND} {run.eid} of {run.definition} ({run.status}): {part} cannot go from {found} to {to}; "
+        f"so far: {story or 'nothing'}"
+    )

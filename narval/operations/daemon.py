@@ -1,0 +1,59 @@
+"""Operations on the daemon itself: stop, reload, log; and its work as `narval run` does it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.operations import json_forms
+from narval.operations.registry import operation
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+
+
+@operation
+async def stop(daemon: Daemon) -> dict[str, Any]:
+    """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
+    daemon.host.stop.request()
+    return {"stopping": True}
+
+
+@operation
+async def reload(daemon: Daemon) -> dict[str, Any]:
+    """Read recipes, modules, schemas and settings now; tell if they had changed, and their faults."""
+    changed = await daemon.files.reload()
+    return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
+
+
+@operation
+async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
+    """The daemon's own log: the last lines, or those after a number, for which it may `wait`."""
+    found = daemon.logbook.lines(after, lines)
+    while not found and wait > 0:
+        wait = await daemon.logbook.grown(wait)
+        found = daemon.logbook.lines(after, lines)
+    return found
+
+
+async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
+    """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
+    summary = await daemon.host.run(until_idle=until_idle, timeout=timeout)
+    return {
+        "idle": summary.idle,
+        "timed_out": summary.timed_out,
+        "failed": [json_forms.run(daemon.agent, run) for run in summary.failed],
+        "later": [json_forms.later(daemon.agent, *due) for due in summary.later],
+    }
+
+
+async def turn(daemon: Daemon) -> None:
+    """Wait for a turn to end: what was posted before it is told to its runs, and the daemon can record."""
+    await daemon.host.submit(_nothing)
+
+
+def summary(daemon: Daemon) -> str:
+    """The daemon's activity in one line."""
+    return f"{len(daemon.agent.active)} runs under way, {daemon.host.executor.counts.running} calls running"
+
+
+def _nothing(turn: Turn) -> None:
+    """A request that changes nothing."""

@@ -1,0 +1,53 @@
+"""Documents from outside, taken apart into elements and checked against the schemas."""
+
+from __future__ import annotations
+
+import asyncio
+
+from narval.errors import ElementError
+from narval.memory.elements.canonical import elements_of
+from narval.runtime.agent.turn import Turn
+
+LONG = 64 * 1024
+"""Bytes from which a document is taken apart in a thread."""
+
+SEVERAL = "Extra content at the end of the document"
+"""The parser's message on a document with two roots."""
+
+
+def elements_in(documents: list[bytes] | None) -> list[bytes]:
+    """The elements of documents: of each the root, or each child of a root `memory`. Raises ElementError."""
+    return [element for document in documents or () for element in _elements(document)]
+
+
+async def elements_in_long(documents: list[bytes]) -> list[bytes]:
+    """The elements of documents, without holding up the loop. Raises ElementError."""
+    found: list[bytes] = []
+    for document in documents:
+        if len(document) < LONG:
+            found += _elements(document)
+        else:
+            found += await asyncio.to_thread(_elements, document)
+    return found
+
+
+def add_all(turn: Turn, elements: list[bytes]) -> list[int]:
+    """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
+    for element in elements:
+        raise_if_refused(turn.schema_fault(element))
+    return [turn.add(element) for element in elements]
+
+
+def raise_if_refused(refusal: str | None) -> None:
+    """Raise ElementError if a schema refused an element."""
+    if refusal is not None:
+        raise ElementError("invalid", f"refused by its schema: {refusal}")
+
+
+def _elements(document: bytes) -> list[bytes]:
+    try:
+        return elements_of(document)
+    except ElementError as error:
+        hint = "; put several elements within <memory>…</memory>" if SEVERAL in str(error) else ""
+        message = f"{error.line}:{error.column}: {error}{hint}"
+        raise ElementError(error.kind, message, error.line, error.column) from None

@@ -1,0 +1,69 @@
+"""The run and the definition that a request means, and the words for those that are not there."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import PurePath
+from typing import Any
+
+from narval.engines.registry import is_runnable
+from narval.errors import RequestError
+from narval.operations.text import article
+from narval.runtime.agent.replay import definition_of, state_of
+from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
+
+
+def find_run(daemon: Daemon, eid: int) -> Run:
+    """The run of that number. Raises RequestError."""
+    run = daemon.agent.runs.get(eid)
+    if run is not None:
+        return run
+    element = daemon.agent.memory.element(eid)
+    if element is not None:
+        raise RequestError(
+            f"{eid} is an element ({element.name}), not a run; narval memory '*[@eid={eid}]' shows it"
+        )
+    raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
+
+
+def active_run(daemon: Daemon, eid: int) -> Run:
+    """The run of that number, which is not over. Raises RequestError."""
+    run = find_run(daemon, eid)
+    if not run.active:
+        raise RequestError(f"run {eid} of {run.name} is over already: it is {run.status}")
+    return run
+
+
+def state_and_definition(daemon: Daemon, run: Run) -> tuple[Any, Any]:
+    """The state of a run, read from the store if it is over, and the definition it began with."""
+    store = daemon.store
+    return state_of(daemon.agent, store, run), definition_of(daemon.agent, store, run)
+
+
+def no_definition(daemon: Daemon, name: str) -> RequestError:
+    """The error for a name that cannot be started: the fault of its file, its kind, or the nearest name."""
+    return RequestError(_load_fault(daemon, name) or _unknown(daemon, name))
+
+
+def _load_fault(daemon: Daemon, name: str) -> str | None:
+    """The fault of a file named like the definition or its group; None without one."""
+    home, words = daemon.home, name.split(".")
+    if home is None:
+        return None
+    for fault in sorted(daemon.files.faults):
+        path = PurePath(fault.path)
+        if path.parts[0] == home.recipes.name and path.stem in words:
+            return f"{path} did not load: line {fault.line}: {fault.message}"
+    return None
+
+
+def _unknown(daemon: Daemon, name: str) -> str:
+    library = daemon.agent.library
+    other = library.find(name)
+    if other is not None:
+        return f"{name} is {article(other.kind)} {other.kind}: it is called by a step, not started"
+    names = [definition.full_name for definition in library if is_runnable(definition.kind)]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"
+    return f"there is no definition {name}{hint}"

@@ -1,0 +1,92 @@
+"""Operations on memory: add elements, look at those that match, count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from narval.errors import PatternError
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound, condition
+from narval.operations import json_forms
+from narval.operations.documents import add_all, elements_in_long, raise_if_refused
+from narval.operations.lookup import find_run
+from narval.operations.registry import operation
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.system.time_slice import TimeSlice
+
+
+@operation
+async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
+    """Add elements: of each document the root, or each child of a root `memory`."""
+    found = await elements_in_long(elements)
+    schemas, breath = daemon.files.schemas, TimeSlice()
+    for element in found:
+        raise_if_refused(schemas.refusal(element))
+        await breath.take()
+
+    def work(turn: Turn) -> list[int]:
+        if turn.schemas is schemas:
+            return [turn.add(element) for element in found]
+        return add_all(turn, found)
+
+    return {"eids": await daemon.host.submit(work)}
+
+
+@operation
+async def memory(
+    daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
+) -> list[dict[str, Any]]:
+    """The elements that match a pattern (N9): all of memory, or the context of a run."""
+    breath, found = TimeSlice(), []
+    for element in _matching(daemon, xpath, context, current):
+        await breath.take()
+        if element is not None:
+            found.append(json_forms.element(daemon.agent, element))
+    await daemon.host.recorded()  # what changed meanwhile is recorded as well
+    return found
+
+
+@operation
+async def count(
+    daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
+) -> dict[str, Any]:
+    """The number of elements that match a pattern."""
+    breath, count = TimeSlice(), 0
+    for element in _matching(daemon, xpath, context, current):
+        await breath.take()
+        count += element is not None
+    return {"count": count}
+
+
+def elements(
+    daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
+) -> list[Element]:
+    """The elements themselves; `current` leaves out those that have been replaced."""
+    found = _matching(daemon, xpath, context, current)
+    return [element for element in found if element is not None]
+
+
+def _matching(
+    daemon: Daemon, xpath: str | None, context: int | None, current: bool
+) -> Iterator[Element | None]:
+    """Each candidate: the element if it matches, else None. Memory may change between two of them."""
+    memory = daemon.agent.memory
+    bound = _bound(xpath) if xpath is not None else None
+    if context is not None:
+        eids = list(memory.contexts.of(find_run(daemon, context).eid))
+    else:
+        eids = list(memory.candidates(bound) if bound is not None else memory)
+    for eid in eids:
+        element = memory.element(eid)
+        fits = element is not None and (bound is None or memory.fits(element, bound))
+        yield element if fits and not (current and eid in memory.outdated) else None
+
+
+def _bound(xpath: str) -> Bound:
+    """A pattern to look for in memory. Raises PatternError for one with variables: they are a recipe's."""
+    found = condition(xpath)
+    if found.variables:
+        raise PatternError(xpath, f"${min(found.variables)} is known only in a recipe")
+    return found.bind({})

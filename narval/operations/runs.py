@@ -1,0 +1,175 @@
+"""Operations on runs of any kind: start, list, show, cancel, begin again, wait for the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from narval.definitions.library import Definition
+from narval.engines.events import Cancelled
+from narval.engines.registry import engine_of, runnable, runnable_kinds
+from narval.errors import RequestError
+from narval.memory.elements.element import Element
+from narval.operations import dot, json_forms
+from narval.operations.daemon import turn as next_turn
+from narval.operations.documents import add_all, elements_in
+from narval.operations.lookup import active_run, find_run, no_definition, state_and_definition
+from narval.operations.registry import operation
+from narval.operations.text import article
+from narval.runtime.agent.history import given, past
+from narval.runtime.agent.loop import Delivery
+from narval.runtime.agent.replay import state_of
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+
+
+@operation
+async def start(
+    daemon: Daemon,
+    name: str,
+    elements: list[bytes] | None = None,
+    wait: bool = False,
+    timeout: float | None = None,
+    each: bool = False,
+    environment: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Start a run of `group.name`; the elements become its first context, or that of a run for each.
+
+    A process may be given attributes: its first `environment`.
+    """
+    found = elements_in(elements)
+    if each:
+        runs = await _start(daemon, name, [[element] for element in found], environment)
+        return {"runs": [run.eid for run in runs]}
+    [run] = await _start(daemon, name, [found], environment)
+    if wait:
+        await daemon.host.ended(run, timeout)
+    return json_forms.run(daemon.agent, run)
+
+
+async def _start(
+    daemon: Daemon, name: str, contexts: list[list[bytes]], environment: dict[str, Any] | None
+) -> list[Run]:
+    """A run for each context, in one turn."""
+    if runnable(daemon.agent.library, name) is None and daemon.follows_files:
+        await daemon.files.reload()  # its file may have been saved a moment ago
+
+    def work(turn: Turn) -> list[Run]:
+        definition = runnable(turn.agent.library, name)
+        if definition is None:
+            raise no_definition(daemon, name)
+        attributes = _attributes(definition, environment) if environment else {}
+        admitted = [tuple(add_all(turn, context)) for context in contexts]
+        started = (turn.start(name, context, environment=attributes) for context in admitted)
+        return [run for run in started if run is not None]
+
+    runs: list[Run] = await daemon.host.submit(work)
+    return runs
+
+
+def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:
+    """A first environment as its engine keeps it. Raises RequestError where the kind has none."""
+    read = getattr(engine_of(definition.kind), "read_environment", None)
+    if read is None:
+        having = [kind for kind in runnable_kinds() if hasattr(engine_of(kind), "read_environment")]
+        wanted = " or ".join(f"{article(kind)} {kind}" for kind in having)
+        is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
+        raise RequestError(f"{is_a}: only {wanted} has an environment")
+    try:
+        attributes: dict[str, str] = read(environment)
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error)) from None
+    return attributes
+
+
+@operation
+async def runs(
+    daemon: Daemon, state: str | None = None, kind: str | None = None, name: str | None = None
+) -> list[dict[str, Any]]:
+    """The runs there are, newest last; by the kind's own state or by phase."""
+    return [
+        json_forms.run(daemon.agent, run)
+        for _, run in sorted(daemon.agent.runs.items())
+        if state in (None, run.status, run.phase) and kind in (None, run.kind) and name in (None, run.name)
+    ]
+
+
+@operation
+async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+    """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
+    found, agent = find_run(daemon, run), daemon.agent
+    if at is not None:
+        return json_forms.past(agent, found, past(agent, daemon.store, found, at))
+    state, definition = state_and_definition(daemon, found)
+    return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
+
+
+@operation
+async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+    """One run as the element that memory shows, or would have shown after line `at` of its history."""
+    found = find_run(daemon, run)
+    if at is not None:
+        before = past(daemon.agent, daemon.store, found, at)
+        rendered = found.engine.render(before.definition, before.state, before.context)
+        return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
+    element = daemon.agent.memory.element(found.eid)
+    return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
+
+
+@operation
+async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+    """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
+    found = find_run(daemon, run)
+    if at is not None:
+        before = past(daemon.agent, daemon.store, found, at)
+        return {"dot": dot.dot(before.definition, before.state)}
+    state, definition = state_and_definition(daemon, found)
+    return {"dot": dot.dot(definition, state)}
+
+
+@operation
+async def cancel(daemon: Daemon, run: int, reason: str = "") -> dict[str, Any]:
+    """End a run: its calls are given up."""
+    found = active_run(daemon, run)
+    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
+    await next_turn(daemon)
+    return json_forms.run(daemon.agent, found)
+
+
+@operation
+async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
+    """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
+
+    Without a step, from that which failed.
+    """
+    found = find_run(daemon, run)
+    if found.active:
+        raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.status}")
+    engine = found.engine
+    kind, plan_resume = engine.definition_kind, getattr(engine, "plan_resume", None)
+    if plan_resume is None:
+        raise RequestError(f"run {run} of {found.name} is {article(kind)} {kind}, which cannot be retried")
+    before = state_of(daemon.agent, daemon.store, found)
+    used = list(given(daemon.store, found))
+
+    def work(turn: Turn) -> Run:
+        definition = turn.agent.library.get(kind, found.name)
+        if definition is None:
+            raise no_definition(daemon, found.name)
+        resume = plan_resume(definition, before, step, used, turn.element)
+        resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
+        started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
+        assert started is not None, found.name
+        return started
+
+    return json_forms.run(daemon.agent, await daemon.host.submit(work))
+
+
+@operation
+async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
+    """Wait until a run is over."""
+    found = find_run(daemon, run)
+    await daemon.host.ended(found, timeout)
+    return json_forms.run(daemon.agent, found)

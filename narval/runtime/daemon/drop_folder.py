@@ -1,0 +1,232 @@
+"""The drop folder on the disk: files are claimed under numbers, read, removed or set aside (N8, N35).
+
+    inbox/NAME -> inbox/.taken/NUMBER-NAME -> read -> removed, or inbox/refused/NAME and its reason
+
+All of this may block, and is called in threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from narval.errors import ElementError, SurroundingsError
+from narval.memory.elements.canonical import MAX_BYTES, elements_of
+from narval.runtime.home.loader import BACKUPS
+
+log = logging.getLogger("narval.inbox")
+
+FOLDER, TAKEN, REFUSED = "inbox", ".taken", "refused"
+
+UNFINISHED = (*BACKUPS, ".part", ".partial", ".crdownload")
+"""Names under which programs write what they will rename."""
+
+LONGEST = 200
+"""Bytes of a name: there is room for a number before it and an ending behind it."""
+
+_CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
+
+
+class RefusedFile(Exception):  # noqa: N818 - it carries a reason to where the file is set aside, and no further
+    """A file is to be set aside; carries the reason, and the place in the file."""
+
+    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+        self.message, self.line, self.column = message, line, column
+        super().__init__(message)
+
+
+class Claim(NamedTuple):
+    """A file that is out of the reach of other programs, under its number."""
+
+    number: int
+    name: str
+    path: Path
+
+    @property
+    def shown(self) -> str:
+        """The path at which it was dropped, in characters that can be written down."""
+        return os.fsencode(f"{FOLDER}/{self.name}").decode("utf-8", "replace")
+
+
+class DropFolder:
+    """The folder of a home in which files are dropped; `recorded` is the number of the last one added.
+
+    `durable`: what is done to the folder survives a loss of power, too.
+    """
+
+    def __init__(self, home: Path, recorded: int, *, durable: bool = False) -> None:
+        self._folder, self._durable = home / FOLDER, durable
+        self._recorded = self._last = recorded
+        self._warned: set[tuple[str, int]] = set()
+
+    def unclaimed(self) -> list[str]:
+        """Names of the files in the folder, in order; not hidden ones, nor those still being written."""
+        try:
+            names = sorted(os.listdir(self._folder))
+        except OSError:
+            return []
+        return [name for name in names if name != REFUSED and _is_finished(name)]
+
+    def left_over(self) -> list[Claim]:
+        """Files claimed and not added when the last daemon ended; those that were added are removed."""
+        claims = []
+        try:
+            names = sorted(os.listdir(self._folder / TAKEN))
+        except OSError:
+            return []
+        for found in filter(None, map(_CLAIM.fullmatch, names)):
+            claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0])
+            if claim.number <= self._recorded:
+                _remove(claim.path)
+            else:
+                claims.append(claim)
+                self._last = max(self._last, claim.number)
+        return claims
+
+    def claim(self, name: str) -> Claim | None:
+        """Put a file out of the reach of others; None when it is gone, or still being written."""
+        path, taken = self._folder / name, self._folder / TAKEN
+        try:
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and _is_being_written(path):
+                return None
+            taken.mkdir(mode=0o700, exist_ok=True)
+            number = self._last + 1
+            claim = Claim(number, name, taken / f"{number:012}-{next(_paths(taken, name)).name}")
+            path.rename(claim.path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            shown = os.fsencode(name).decode("utf-8", "replace")
+            self._warn_once(name, f"{FOLDER}/{shown} cannot be taken: {error.strerror}; move it away")
+            return None
+        self._last = claim.number
+        if self._durable:
+            _flush(self._folder, taken)
+        return claim
+
+    def remove(self, claim: Claim) -> None:
+        """Remove a file that has been added; where that fails, its number says that it was."""
+        self._recorded = claim.number
+        _remove(claim.path)
+
+    def set_aside(self, claim: Claim, refusal: RefusedFile) -> None:
+        """Put a file where people find it, its reason beside it: that first, so that it is never missing.
+
+        Raises SurroundingsError.
+        """
+        reason = f"{claim.shown}:{refusal.line}:{refusal.column}: {refusal.message}"
+        folder = self._folder / REFUSED
+        try:
+            folder.mkdir(exist_ok=True)
+            target = _free(folder, claim.name)
+            folder.joinpath(f"{target.name}.reason.txt").write_text(reason + "\n", "utf-8", "replace")
+            claim.path.rename(target)
+        except OSError as error:
+            raise SurroundingsError(f"{reason}; and it cannot be set aside: {error}") from error
+        log.warning("%s; it is in %s/%s", reason, FOLDER, REFUSED)
+
+    def _warn_once(self, name: str, message: str) -> None:
+        with contextlib.suppress(OSError):
+            key = (name, (self._folder / name).lstat().st_ino)
+            if key not in self._warned:
+                self._warned.add(key)
+                log.warning("%s", message)
+
+
+def read(claim: Claim) -> list[bytes]:
+    """The elements of a file; none when it has been removed meanwhile. Raises RefusedFile."""
+    try:
+        found = claim.path.lstat()
+    except FileNotFoundError:
+        return []
+    if not stat.S_ISREG(found.st_mode):
+        raise RefusedFile(f"expected a file, found {_kind_of(found.st_mode)}")
+    if found.st_size > MAX_BYTES:
+        raise RefusedFile(f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it")
+    try:
+        handle = os.open(claim.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            return elements_of(file.read(MAX_BYTES + 1))
+    except OSError as error:
+        raise RefusedFile(f"cannot be read: {error.strerror}") from None
+    except ElementError as error:
+        raise RefusedFile(str(error), error.line, error.column) from None
+
+
+def _kind_of(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a link; put the file itself here"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+
+
+def _is_finished(name: str) -> bool:
+    return not name.startswith((".", "#")) and not name.endswith(UNFINISHED)
+
+
+def _is_being_written(path: Path) -> bool:
+    """True if some program has the file open for writing, as far as the system tells.
+
+    Linux grants a read lease on a file that no program writes. One that opens it for writing meanwhile waits
+    until the lease is given up, at once; the signal sent for that is SIGURG, which is ignored.
+    """
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False  # reading it will say why
+    try:
+        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file of another user, or a file system without leases
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A path in the folder at which there is nothing yet."""
+    return next(path for path in _paths(folder, name) if not os.path.lexists(path))
+
+
+def _paths(folder: Path, name: str) -> Iterator[Path]:
+    while len(os.fsencode(name)) > LONGEST:
+        name = name[1:]
+    yield folder / name
+    number = 1
+    while True:
+        number += 1
+        yield folder / f"{number}-{name}"
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # it is recorded that it was added: it will not be added again
+        log.warning("%s cannot be removed: %s", path, error.strerror)
+
+
+def _flush(*folders: Path) -> None:
+    for folder in folders:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

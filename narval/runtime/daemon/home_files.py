@@ -1,0 +1,59 @@
+"""The files of a home as they are at one moment, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from narval.errors import Fault
+from narval.runtime.home.home import Home
+from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings, read_settings
+
+
+class HomeFiles(NamedTuple):
+    """All that takes effect while a home is at work; `settings` are None when they have faults."""
+
+    loaded: Loaded
+    schemas: Schemas
+    settings: Settings | None
+    faults: tuple[Fault, ...]
+
+    @classmethod
+    def of(
+        cls, loaded: Loaded, schemas: Schemas, settings: Settings | None, faults: list[Fault] | None = None
+    ) -> HomeFiles:
+        """Parts read before, with the faults of all of them; `faults` are those of the settings."""
+        found = sorted({*loaded.faults, *schemas.faults(), *(faults or ())})
+        return cls(loaded, schemas, settings, tuple(found))
+
+    @classmethod
+    def read(cls, home: Home, loader: Loader, before: Schemas) -> HomeFiles:
+        """Read and check the files of `home`; `before` has the last good versions of its schemas."""
+        loaded = loader.load()
+        schemas = Schemas(home.schemas, before)
+        settings, faults = read_settings(home.path)
+        return cls.of(loaded, schemas, settings, faults)
+
+    def same(self, other: HomeFiles) -> bool:
+        """True if nothing of it has changed."""
+        return (
+            self.loaded.files == other.loaded.files
+            and self.schemas.digest == other.schemas.digest
+            and self.settings == other.settings
+            and self.faults == other.faults
+        )
+
+
+def differences(before: Loaded, after: Loaded) -> Iterator[str]:
+    """Describe for people what has changed between two libraries, a line for each file."""
+    old, new = ({file.path: file for file in loaded.files} for loaded in (before, after))
+    for path, state in new.items():
+        if old.get(path) == state or state.error is not None:
+            continue
+        names = [f"{found.kind} {found.full_name}" for found in after.library if found.path == path]
+        yield f"loaded {path}: {', '.join(names) or 'no definitions'}"
+    for path in old:
+        if path not in new:
+            yield f"{path} is gone, and so are its definitions; runs that began with them keep them"

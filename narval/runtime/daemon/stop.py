@@ -1,0 +1,67 @@
+"""Stop: an agent comes to rest in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.executor import Executor
+
+LAST_TURNS = 1.0
+"""Seconds for recording what came of the calls that a stop has waited for."""
+
+
+class Stop:
+    """The stop of an agent: calls under way have `grace` seconds, then recovery has them (N34).
+
+    Sources are let go at once, and no further call is begun. `ring` is called when the calls are over.
+    """
+
+    __slots__ = ("_dispatcher", "_executor", "_grace", "_latest", "_listener", "_ring", "_task")
+
+    def __init__(
+        self, dispatcher: Dispatcher, executor: Executor, grace: float, ring: Callable[[], None]
+    ) -> None:
+        self._dispatcher, self._executor, self._grace, self._ring = dispatcher, executor, grace, ring
+        self._listener: Callable[[], None] = lambda: None
+        self._task: asyncio.Task[None] | None = None
+        self._latest = 0.0
+
+    def set_grace(self, seconds: float) -> None:
+        """Give calls so long when a stop is requested from now on."""
+        self._grace = seconds
+
+    def announce_to(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the stop begins."""
+        self._listener = listener
+
+    def request(self) -> None:
+        """Begin to stop, unless that has begun."""
+        if self._task is None:
+            self._listener()
+            self._dispatcher.stop()
+            self._latest = time.monotonic() + self._grace + LAST_TURNS
+            self._task = asyncio.get_running_loop().create_task(self._executor.close(self._grace))
+            self._task.add_done_callback(lambda _: self._ring())
+
+    def cancel(self) -> None:
+        """Wait no longer for calls under way."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def requested(self) -> bool:
+        """True once the agent is to stop."""
+        return self._task is not None
+
+    @property
+    def calls_are_over(self) -> bool:
+        """True once no call is under way any more."""
+        return self._task is not None and self._task.done()
+
+    @property
+    def is_overdue(self) -> bool:
+        """True once what came of the calls has had its time to be recorded."""
+        return time.monotonic() >= self._latest

@@ -1,0 +1,43 @@
+"""The methods of an agent that only processes know (sections 2, 8 and 11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.operations import processes
+from narval.runtime.daemon.daemon import Daemon
+from narval.surfaces.python.forward import forward
+from narval.surfaces.python.runner import Runner
+
+
+class OfProcesses:
+    """Tokens, environments and listeners of a process. What a process refuses raises TokenError."""
+
+    daemon: Daemon
+    runner: Runner
+
+    complete = forward(processes.complete)
+    backtrack = forward(processes.backtrack)
+    tokens = forward(processes.tokens)
+    execute_queued = forward(processes.execute_queued)
+
+    def environment(
+        self,
+        run: int,
+        token: int | None = None,
+        values: dict[str, Any] | None = None,
+        *,
+        of_set: str | None = None,
+        index: int | None = None,
+    ) -> dict[str, str]:
+        """The attributes of a process, or of a token over them; `values` are set first, None removes one."""
+        asked = processes.environment(self.daemon, run, token, values, of_set, index)
+        return dict(self.runner.run(asked)["environment"])
+
+    def listen(self, run: int, listener: str, *events: str) -> dict[str, Any]:
+        """Tell a listener of these events of a process from now on, or of all."""
+        return self.runner.run(processes.listen(self.daemon, run, listener, list(events)))
+
+    def unlisten(self, run: int, listener: str, *events: str) -> dict[str, Any]:
+        """Tell a listener of these events of a process no more, or of none at all."""
+        return self.runner.run(processes.unlisten(self.daemon, run, listener, list(events)))
