@@ -308,7 +308,7 @@ class _Simulation:
         """What is due next: in the scenario, to be judged, of answers, of runs."""
         queues = (self._schedule, self._judged)
         yield from (queue[0][0] for queue in queues if queue)
-        due = self._understudy.next(), self._daemon.agent.next_moment()
+        due = self._understudy.next(), self._daemon.agent.clockwork.next_moment()
         yield from (each for each in due if each is not None)
 
     def _come_due(self) -> None:
@@ -372,7 +372,7 @@ def _add(elements: tuple[bytes, ...], turn: Turn) -> None:
 def _refuse(turn: Turn, elements: tuple[bytes, ...]) -> None:
     """All or none of them are in memory (N7)."""
     for xml in elements:
-        refusal = turn.schema_fault(xml)
+        refusal = turn.view.schema_fault(xml)
         if refusal is not None:
             raise ElementError("invalid", f"refused by its schema: {refusal}")
 

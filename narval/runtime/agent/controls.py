@@ -30,7 +30,9 @@ class Controls:
 
     def execute_all(self) -> None:
         """Execute those that have entered memory."""
-        for element in self._transaction.controls():
+        controls = list(self._transaction.pending.controls)
+        self._transaction.pending.controls.clear()
+        for element in controls:
             self.execute(element)
 
     def execute(self, element: Element) -> None:

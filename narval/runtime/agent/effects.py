@@ -100,8 +100,7 @@ def _let_go(transaction: Transaction, run: Run, eids: tuple[int, ...]) -> None:
 
 
 def _outdated(transaction: Transaction, run: Run, command: commands.Outdate) -> None:
-    """Declare what replaces a declared element; tell runs that wait for a reserved one that it is gone (N18).
-    """
+    """Declare what replaces a declared element; tell runs that wait for a reserved one of it (N18)."""
     agent = transaction.agent
     for eid in command.eids:
         if eid in agent.memory.declared:

@@ -52,6 +52,6 @@ class Lookup:
         return self.library if nests else parent.library
 
     def listeners(self, run: Run | None) -> Mapping[str, int]:
-        """The listeners to every run, in the versions that count for one: the bits of their events by name."""
+        """The listeners to every run, in the versions that count for this one: the bits of events by name."""
         library = run.library if run is not None else None
         return (library or self.library).listeners

@@ -65,9 +65,6 @@ class Intake:
         self._waiting: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
         if self.gone is not None:
@@ -75,16 +72,29 @@ class Intake:
         else:
             self._waiting.append(item)
 
-    def handle_next(self, turn: Turn) -> None:
-        """Do what came first within a turn."""
-        item = self._waiting[0]  # until it is done, so that it is told if the turn breaks down
-        if isinstance(item, Request):
-            self._answers.append(_done(item, turn))
-        else:
-            turn.tell(item.run, item.event)
-            if item.recorded is not None:
-                self._answers.append(item.recorded)
-        self._waiting.popleft()
+    def is_empty(self) -> bool:
+        """True if nothing has come."""
+        return not self._waiting
+
+    def handle(self, turn: Turn, room: Room) -> None:
+        """Do what has come within a turn, while there is room."""
+        waiting = self._waiting
+        while waiting and room.spend():
+            item = waiting[0]  # until it is done, so that it is told if the turn breaks down
+            if type(item) is Delivery:
+                turn.tell(item.run, item.event)
+                if item.recorded is not None:
+                    self._answers.append(item.recorded)
+            elif type(item) is Request:
+                self._answers.append(_done(item, turn))
+            waiting.popleft()
+
+    def post_returns(self, turn: Turn, perform: Perform) -> None:
+        """Have performed what a turn asked for, and leave what comes of it at once for the next."""
+        for run, command in turn.transaction.outer:
+            event = perform(run, command)
+            if event is not None:
+                self._waiting.append(Delivery(run.eid, event))
 
     def answer(self, failure: NarvalError | None) -> None:
         """Tell those who wait for the turn that it is recorded, or why it was not."""
@@ -168,7 +178,7 @@ class Loop:
 
     def has_work(self) -> bool:
         """True if a turn would do anything now."""
-        if self._intake:
+        if not self._intake.is_empty():
             return True
         if self.record_only:
             return False
@@ -218,10 +228,7 @@ class Loop:
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer those who waited for it."""
         if not self.record_only:
-            for run, command in turn.transaction.outer:
-                event = self._perform(run, command)
-                if event is not None:
-                    self._intake.post(Delivery(run.eid, event))
+            self._intake.post_returns(turn, self._perform)
         self._intake.answer(None)
 
     def give_up(self, error: NarvalError) -> None:
@@ -237,8 +244,7 @@ class Loop:
 
     def _take_in(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
-        while self._intake and room.spend():
-            self._intake.handle_next(turn)
+        self._intake.handle(turn, room)
         if self._waves:
             perform_in_waves(turn, room, self._perform)
 

@@ -69,7 +69,7 @@ class TimerQueue(Generic[Key, Value]):
         return heap[0] if heap else None
 
     def pop_due(self, now: float) -> tuple[float, Key, Value] | None:
-        """Remove the next timer due by `now`, in order of time and then of arrival; None while there is none."""
+        """Remove the next timer due by `now`, by time and then arrival; None while there is none."""
         at = self.next()
         if at is None or at > now:
             return None

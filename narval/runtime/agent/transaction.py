@@ -22,7 +22,7 @@ from narval.runtime.agent.run import Run, RunTable
 from narval.runtime.store.batch import Batch, MomentRow, Offer, RunRow
 
 
-class _Pending(msgspec.Struct, eq=False):
+class Pending(msgspec.Struct, eq=False):
     """What may still be undone: facts, elements to be offered, control elements."""
 
     facts: list[Change] = []
@@ -63,7 +63,7 @@ class Transaction:
         self.ended: list[Run] = []
         self.quit = False
         self.unsettled = False
-        self._pending = _Pending()
+        self.pending = Pending()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
         self.in_use = InUse(agent.runs)
@@ -73,7 +73,7 @@ class Transaction:
     def fact(self, fact: Change) -> None:
         """Change memory; it can be undone until it is settled."""
         self.agent.memory.apply(fact)
-        self._pending.facts.append(fact)
+        self.pending.facts.append(fact)
         self.unsettled = True
 
     def enter(self, element: Element, declared: str = "", held: Run | None = None) -> None:
@@ -81,20 +81,20 @@ class Transaction:
         self.fact(changes.Added(element, declared, held.eid if held is not None else 0))
         name = element.name
         if self.agent.watches.index.interested(name):
-            self._pending.offered.append(element.eid)
+            self.pending.offered.append(element.eid)
         if name in CONTROLS:
-            self._pending.controls.append(element)
+            self.pending.controls.append(element)
 
     def offer(self, element: Element) -> None:
         """Offer an element of memory to those who watch for such."""
         if self.agent.watches.index.interested(element.name):
-            self._pending.offered.append(element.eid)
+            self.pending.offered.append(element.eid)
             self.unsettled = True
 
     def settle(self) -> None:
         """Let the facts stand: they become rows, and what was to be offered is queued."""
         self.unsettled = False
-        pending, idle = self._pending, self.agent.clockwork.idle
+        pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
             for fact in pending.facts:
                 self.batch.record(fact)
@@ -107,16 +107,9 @@ class Transaction:
 
     def undo(self) -> None:
         """Take back what is not settled."""
-        for fact in reversed(self._pending.facts):
+        for fact in reversed(self.pending.facts):
             self.agent.memory.revert(fact)
-        self._pending = _Pending()
-
-    def controls(self) -> list[Element]:
-        """The control elements that have entered, each given back once."""
-        found = self._pending.controls
-        if found:
-            self._pending.controls = []
-        return found
+        self.pending = Pending()
 
     # --- what no engine asked for -----------------------------------------------------------------------
 
@@ -139,16 +132,6 @@ class Transaction:
     def alter(self, run: Run) -> None:
         """Record the row of a run anew."""
         self._altered[run.eid] = run
-
-    def restate(self, run: Run) -> None:
-        """Show what has become of a run: those who watch for such an element see it (N2)."""
-        if run.restate():
-            self._altered[run.eid] = run
-        agent = self.agent
-        if agent.watches.index.interested(run.kind):
-            element = agent.memory.element(run.eid)
-            if element is not None:
-                self.offer(element)
 
     def rows(self) -> Batch:
         """The whole batch: nothing more happens in this turn."""

@@ -100,7 +100,12 @@ class Turn:
         Raises StoreError.
         """
         run = self.agent.runs.active.get(run_eid)
-        if run is None or not self._still_counts(run, event):
+        if run is None:
+            return False
+        if type(event) is Returned or type(event) is Produced or type(event) is CallStarting:
+            if event.call not in run.calls:
+                return False
+        elif type(event) is Matched and not self._may_take(run, event):
             return False
         if run.state is None:
             self.fail_unreadable(run)
@@ -128,13 +133,8 @@ class Turn:
         if run is not None and run.wakes.pop(wake, None) is not None:
             self.tell(run_eid, TimerFired(0, 0.0, wake))
 
-    def _still_counts(self, run: Run, event: Event) -> bool:
-        """False once the element was taken by another, or the call is back."""
-        kind = type(event)
-        if kind is Returned or kind is Produced or kind is CallStarting:
-            return event.call in run.calls
-        if not isinstance(event, Matched):
-            return True
+    def _may_take(self, run: Run, event: Matched) -> bool:
+        """False if the watch was given up meanwhile, or the element was taken by another."""
         watch = run.watches.get(event.watch)
         if watch is None:
             return False
@@ -147,7 +147,9 @@ class Turn:
         """Record what one advance decided, and let its deferred commands take effect."""
         transaction = self.transaction
         if transaction.unsettled:
-            self._settle()
+            transaction.settle()
+            if transaction.pending.controls:
+                self._controls.execute_all()
         self.agent.numbers.draw(1 + len(decided) + len(wished))
         transaction.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
         run.told(event)
@@ -156,15 +158,22 @@ class Turn:
             if effect is not None:
                 effect(transaction, run, command)
         if decided or wished:  # its context may have grown though its state is as before
-            transaction.restate(run)
+            if run.restate():
+                transaction.alter(run)
+            if self.agent.watches.index.interested(run.kind):
+                self._show(run)
         if transaction.unsettled:
-            self._settle()
+            transaction.settle()
+            if transaction.pending.controls:
+                self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
             self._save(run)
 
-    def _settle(self) -> None:
-        self.transaction.settle()
-        self._controls.execute_all()
+    def _show(self, run: Run) -> None:
+        """Offer the element of a run: those that watch for such see what has become of it (N2)."""
+        element = self.agent.memory.element(run.eid)
+        if element is not None:
+            self.transaction.offer(element)
 
     def _save(self, run: Run) -> None:
         """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
@@ -206,7 +215,7 @@ class Turn:
     def _break(self, run: Run, event: Event, kind: str, message: str) -> None:
         """Fail a run where it stands; the others go on."""
         eid = self._add_error(run, kind, message)
-        decided, wished = run.engine.on_engine_error(run.definition, run.state, event, self.view, eid)
+        decided, wished = self.view.fail(run, event, eid)
         given_up: list[Command] = [CancelCall(call) for call in run.calls]
         self._record(run, event, decided, [*given_up, *wished])
 

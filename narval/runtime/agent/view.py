@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from narval.engines.commands import Call, Command, Watch
@@ -22,26 +23,26 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 """True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
 
 
-def _never(directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-    return False
-
-
 class Surroundings:
     """What a decision may depend on beside memory: schemas, the files of programs, the user's code."""
 
     def __init__(
-        self, schemas: Schemas, *, ask: Ask | None = None, is_up_to_date: IsUpToDate = _never
+        self, schemas: Schemas, *, ask: Ask | None = None, is_up_to_date: IsUpToDate | None = None
     ) -> None:
         self.schemas = schemas
         self.ask = ask
-        self.is_up_to_date = is_up_to_date
+        self._is_up_to_date = is_up_to_date
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""
         self.schemas = schemas
 
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9)."""
+        return self._is_up_to_date is not None and self._is_up_to_date(directory, creates, needs)
+
     def schema_fault(self, xml: bytes) -> str | None:
-        """Why the schema of the element's name refuses it, or None (N7)."""
+        """The reason why the schema of the element's name refuses it, or None (N7)."""
         return self.schemas.refusal(xml)
 
 
@@ -50,20 +51,26 @@ class TurnView:
 
     def __init__(self, transaction: Transaction, surroundings: Surroundings) -> None:
         self._transaction, self._agent = transaction, transaction.agent
-        memory = self._memory = self._agent.memory
+        memory = self._agent.memory
         # Bound here, for engines call them often: a query costs no call but its own.
         self.element, self.fits = memory.element, memory.fits
         self.matching, self.among = memory.matching, memory.among
-        self._surroundings = surroundings
+        self._surroundings, self.schema_fault = surroundings, surroundings.schema_fault
         self._run: Run | None = None
+        self.definition = partial(self._agent.lookup.definition, self._run)
+        """The definition of a kind and name, in the version that counts for the run that asks."""
 
     def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
         """What follows from an event: changes and commands. Raises what the engine raises."""
-        self._run = run
-        try:
-            return run.engine.advance(run.definition, run.state, event, self)
-        finally:
-            self._run = None
+        self._run, self.definition = run, partial(self._agent.lookup.definition, run)
+        decision = run.engine.advance(run.definition, run.state, event, self)
+        self._run = None
+        return decision
+
+    def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
+        """What ends a run whose engine raised; `error` is the eid of the error element."""
+        self._run, self.definition = None, partial(self._agent.lookup.definition, None)
+        return run.engine.on_engine_error(run.definition, run.state, event, self, error)
 
     def apply(self, command: Command) -> None:
         """Let an inner command take effect; one that no decision of this advance reads has to wait."""
@@ -76,19 +83,19 @@ class TurnView:
     @property
     def next_eid(self) -> int:
         """The eid the next element will have."""
-        return self._memory.next_eid
+        return self._agent.memory.next_eid
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds."""
-        return self._memory.contexts.of(run)
+        return self._agent.memory.contexts.of(run)
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
         """True if some element would fit if it were not reserved."""
-        return self._memory.reserved_for(bound, scope)
+        return self._agent.memory.reserved_for(bound, scope)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """True if a unique output gave this value before."""
-        return (name, expression, value) in self._memory.keys
+        return (name, expression, value) in self._agent.memory.keys
 
     # --- runs and definitions ---------------------------------------------------------------------------
 
@@ -96,10 +103,6 @@ class TurnView:
         """The caller of a run."""
         known = self._agent.runs.get(run)
         return known.caller if known is not None else None
-
-    def definition(self, kind: str, name: str) -> Any:
-        """The definition of that kind and name, in the version that counts for the run that asks."""
-        return self._agent.lookup.definition(self._run, kind, name)
 
     @property
     def listeners(self) -> Mapping[str, int]:
@@ -125,10 +128,6 @@ class TurnView:
     def since(self) -> float:
         """The moment from which the agent has been at work without a break."""
         return self._agent.clockwork.since
-
-    def schema_fault(self, xml: bytes) -> str | None:
-        """Why the schema of the element's name refuses it, or None (N7)."""
-        return self._surroundings.schema_fault(xml)
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if these files are there now, and none that is needed is newer (A9)."""

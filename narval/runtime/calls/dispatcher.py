@@ -141,15 +141,15 @@ class Dispatcher:
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29)."""
         answered = {event.call for _, _, event in self.agent.queue if isinstance(event, Returned)}
-        for run in list(self.agent.active.values()):
-            if not self.agent.awaited(run):
+        for run in list(self.agent.runs.active.values()):
+            if not self.agent.runs.is_awaited(run):
                 self._cancel(run.eid, "its caller is over")
             for call in list(run.calls.values()):
                 if call.call not in answered:
                     self._resume_call(run, call)
 
     def _resume_call(self, run: Run, call: Call) -> None:
-        child = self.agent.by_call.get(call.call)
+        child = self.agent.runs.by_call.get(call.call)
         if call.call in run.abandoned:
             if child is not None:
                 self._cancel(child, f"run {run.eid} gave it up")
@@ -229,7 +229,7 @@ class Dispatcher:
         if call.name == SCRIPT:
             timeout = call.timeout if call.timeout is not None else self._timeout
             return self._begin_node(run, call, script_task(run, call, timeout))
-        definition = self.agent.definition(run, "node-type", call.name)
+        definition = self.agent.lookup.definition(run, "node-type", call.name)
         code = self.function_of(run, definition) if definition is not None else None
         if not isinstance(definition, Code) or code is None:
             return _refused(
@@ -261,7 +261,7 @@ class Dispatcher:
             run=run.eid,
             step=call.step,
             attempt=call.attempt,
-            family=self.agent.top(run),
+            family=self.agent.runs.top(run),
             action=f"the script of node {call.step}" if call.name == SCRIPT else call.name,
             where=node.where,
             function=node.function,
@@ -307,7 +307,7 @@ class Dispatcher:
             self._prepared_last, self._targets = library, self._prepared.setdefault(library, {})
         found = self._targets.get((call.kind, call.name))
         if found is None:
-            definition = self.agent.definition(run, call.kind, call.name)
+            definition = self.agent.lookup.definition(run, call.kind, call.name)
             if not isinstance(definition, Action | Transform):
                 return None
             found = self._targets[call.kind, call.name] = self._prepared_for(run, definition)
@@ -352,7 +352,7 @@ class Dispatcher:
             run=run.eid,
             step=call.step,
             attempt=call.attempt,
-            family=run.eid if run.caller is None else self.agent.top(run),
+            family=run.eid if run.caller is None else self.agent.runs.top(run),
             inputs=inputs,
             timeout=None if prepared.task.where in _UNLIMITED and call.timeout is None else timeout,
             action=prepared.task.action or call.name,
@@ -404,7 +404,7 @@ class Dispatcher:
     # --- the others -----------------------------------------------------------------------------------
 
     def _abandon(self, run: Run, command: CancelCall) -> None:
-        child = self.agent.by_call.get(command.call)
+        child = self.agent.runs.by_call.get(command.call)
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
         else:
@@ -416,7 +416,7 @@ class Dispatcher:
 
 def _begin(run: Run, call: Call, turn: Turn) -> None:
     """The run that answers a call begins, unless it has begun already, or nobody waits for it any more."""
-    if call.call in turn.agent.by_call or call.call not in run.calls:
+    if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
     if call.call in run.abandoned:
         turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))

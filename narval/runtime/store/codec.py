@@ -97,7 +97,11 @@ _Read = TypeVar("_Read")
 
 def encode_entry(event: Event, changes: Sequence[Any], commands: Sequence[Command]) -> bytes:
     """An event and all that followed from it, for the journal."""
-    return _encode((_slim(event), changes, [_slim(command) for command in commands]))
+    slim = _SLIM.get(type(event))  # for each step that is recorded: no call that can be saved
+    slimmed = [
+        command if (shorten := _SLIM.get(type(command))) is None else shorten(command) for command in commands
+    ]
+    return _encode((event if slim is None else slim(event), changes, slimmed))
 
 
 def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> JournalEntry:

@@ -85,7 +85,7 @@ class Questions:
         kind = _KINDS.get(word, word)
         if kind == "node-type" and name == SCRIPT:
             return _ask_script(run, arguments)
-        definition = agent.definition(run, kind, name)
+        definition = agent.lookup.definition(run, kind, name)
         manner = _MANNERS.get(kind)
         if manner is None or not isinstance(definition, Code):
             raise ActionError(
