@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from narval.surfaces.cli.startup_gc import lasting
+from narval.surfaces.cli.startup_gc import suspended
 
 
 def main() -> None:
     """Do what the command line says."""
     try:
         _have_streams()
-        with lasting():
+        with suspended():
             from narval.surfaces.cli import main as command_line
 
         command_line(prog_name="narval")

@@ -1,17 +1,19 @@
-"""The table of kinds: which files hold definitions of a kind, and which packages read and run them.
+"""The table of kinds: the files that hold definitions of a kind, and the packages that read and run them.
 
 A new kind is a package in `narval.definitions` with a module `parser`, a package in `narval.engines` with a
-module `engine`, and a row here. A parser is given a source, and the root of its XML if it has one; it returns
-the definitions it could make and all the faults (`library.Parsed`).
+module `engine`, and a row here. `parser.parse` is given a source and the root of its XML; it returns the
+definitions it could make and all the faults (`library.Parsed`).
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
 from typing import NamedTuple
 
-from narval.definitions.library import Definition, Parsed
-from narval.errors import DefinitionError
+from narval.definitions.library import Definition, Library, ModuleDefinition, Parsed
+from narval.errors import DefinitionError, Fault
 from narval.memory.elements.element import local_name
 from narval.source.text import Source
 from narval.source.xml import read_xml
@@ -21,12 +23,14 @@ PROCESS = "http://sarasvati.googlecode.com/ProcessDefinition"
 
 
 class Kind(NamedTuple):
-    """A kind of definitions: the packages that read and run them, and how their files are known.
+    """A kind of definitions: the packages that read and run them, and the marks of their files.
 
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
     itself. `suffixes` and `roots` are those of its files; a kind without suffixes is found in modules (N30).
     With `nests_current` its runs nest the current version of one another, named without its group if need be
     (section 9).
+    One that `composes` has a module `composition`, whose `compose_all` makes definitions whole of others in a
+    library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library.
     """
 
     definitions: str
@@ -35,6 +39,8 @@ class Kind(NamedTuple):
     suffixes: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     nests_current: bool = False
+    composes: bool = False
+    warns: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -57,6 +63,7 @@ KINDS: dict[str, Kind] = {
         run="automaton",
         suffixes=(".xml",),
         roots=("automaton", "AUTOMATON", "Automaton"),
+        warns=True,
     ),
     "process": Kind(
         "narval.definitions.process",
@@ -65,6 +72,8 @@ KINDS: dict[str, Kind] = {
         suffixes=(".xml",),
         roots=("process-definition", f"{{{PROCESS}}}process-definition"),
         nests_current=True,
+        composes=True,
+        warns=True,
     ),
 }
 """The kinds by name."""
@@ -78,12 +87,27 @@ EDITOR_FILES = ".editor.xml"
 IN_MODULES = frozenset(
     ("action", "node-type", "predicate", "date-function", "string-function", "join", "listener")
 )
-"""The kinds of what modules declare: the store keeps modules whole."""
+"""The kinds of the declarations in modules: the store keeps modules whole."""
+
+DECLARATIONS: Mapping[str, str] = {
+    "__narval_action__": "narval.definitions.action.parser",
+    "MODULE_XML": "narval.definitions.action.parser",
+    "__narval_code__": "narval.definitions.process.code_parser",
+}
+"""The names by which a module, or a value in it, shows that it declares something, and the packages that read
+it: their `declared` is given the imported module and its source.
+"""
 
 
 def suffixes() -> frozenset[str]:
     """The suffixes of all files that hold definitions."""
     return frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
+
+
+def suffix_of(root: str) -> str:
+    """The suffix of files with that root; the commonest where no kind has it."""
+    found = (kind.suffixes[0] for kind in KINDS.values() if (local_name(root) or root) in kind.roots)
+    return next(found, ".xml")
 
 
 def parse(source: Source) -> Parsed:
@@ -97,7 +121,7 @@ def parse(source: Source) -> Parsed:
     name = local_name(root.tag) or root.tag
     for kind in kinds:
         if name in kind.roots:
-            parsed: Parsed = importlib.import_module(f"{kind.definitions}.parser").parse(source, root)
+            parsed: Parsed = import_module(f"{kind.definitions}.parser").parse(source, root)
             return parsed
     wanted = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
     message = f"expected the root {wanted}, found {_shown(name)}"
@@ -109,11 +133,48 @@ def _shown(tag: str) -> str:
 
 
 def read_definition(kind: str, path: str, data: bytes) -> Definition:
-    """A definition from the bytes that the store kept of it (its `xml`). Raises DefinitionError.
+    """The definition of the bytes that the store kept of it (its `xml`). Raises DefinitionError.
 
-    It was good when it was kept: what a later narval finds wrong with it is no reason not to end what began.
+    It was good when it was kept: a fault that only a later narval finds does not keep its runs from ending.
     """
     source = Source(path, data)
     root = read_xml(source) if KINDS[kind].roots else None
-    parsed: Parsed = importlib.import_module(f"{KINDS[kind].definitions}.parser").parse(source, root)
+    parsed: Parsed = import_module(f"{KINDS[kind].definitions}.parser").parse(source, root)
     return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]
+
+
+def parse_module(module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:
+    """The definitions that an imported module declares, and all that is wrong with them (N30)."""
+    values = vars(module)
+    names = {*values, *(name for value in values.values() for name in getattr(value, "__dict__", ()))}
+    found: list[ModuleDefinition] = []
+    faults: set[Fault] = set()
+    # Most modules have actions alone, or nothing: the other parsers are not imported for them.
+    for parser in dict.fromkeys(parser for name, parser in DECLARATIONS.items() if name in names):
+        definitions, wrong = import_module(parser).declared(module, source)
+        found += definitions
+        faults.update(wrong)
+    return found, sorted(faults)
+
+
+def compose(library: Library) -> tuple[Library, list[Fault]]:
+    """A library whose definitions are whole, as far as they can be, and the faults of the others."""
+    faults: list[Fault] = []
+    for name, kind in KINDS.items():
+        if kind.composes and library.of(name):
+            library, wrong = import_module(f"{kind.definitions}.composition").compose_all(library)
+            faults += wrong
+    return library, faults
+
+
+def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
+    """Warnings about definitions of a library: what is allowed and may not be meant."""
+    by_kind: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        by_kind.setdefault(definition.kind, []).append(definition)
+    return [
+        fault
+        for name, doubtful in by_kind.items()
+        if name in KINDS and KINDS[name].warns
+        for fault in import_module(f"{KINDS[name].definitions}.checks").warnings(doubtful, library)
+    ]

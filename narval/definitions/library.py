@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
@@ -15,9 +15,9 @@ from narval.errors import DefinitionError, Fault
 class Reference(msgspec.Struct, frozen=True):
     """A place in a definition that names another one, to be checked once all files are read (N13).
 
-    `what` says for people what names it; `check` finds further faults once the other one is there. With a
-    `group` the target may be named without one: that group is looked in first. That an
-    `optional` one is not there is no fault.
+    `what` is the part that names it, for people; `check` finds further faults once the target is there. With
+    a `group` the target may be named without one: that group is looked in first. It is no fault that an
+    `optional` target is not there.
     """
 
     kind: str
@@ -31,16 +31,16 @@ class Reference(msgspec.Struct, frozen=True):
     optional: bool = False
 
     def fault(self, message: str) -> Fault:
-        """That it names something wrong."""
+        """A fault at the place of the reference."""
         return Fault(self.path, self.line, self.column, message)
 
 
 class Definition(Protocol):
-    """What every kind of definition has, whatever else it has."""
+    """The attributes that definitions of every kind have."""
 
     @property
     def kind(self) -> str:
-        """The word of its kind: action, transform, recipe."""
+        """The name of its kind."""
 
     @property
     def group(self) -> str:
@@ -56,7 +56,7 @@ class Definition(Protocol):
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """What it does, by language."""
+        """Its description, by language."""
 
     @property
     def digest(self) -> str:
@@ -68,7 +68,7 @@ class Definition(Protocol):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """Where it names other definitions."""
+        """The places where it names other definitions."""
 
     @property
     def path(self) -> str:
@@ -79,12 +79,44 @@ class Definition(Protocol):
         """The line it begins on."""
 
 
+class ModuleDefinition(Definition, Protocol):
+    """A definition that a module declares: a Python function or class."""
+
+    @property
+    def function(self) -> str:
+        """The name of the function or class in the module."""
+
+    @property
+    def key(self) -> str:
+        """Its name among all functions and classes of modules: `mail.send`, `predicate:isPaid`."""
+
+    @property
+    def pure(self) -> bool:
+        """True if it touches nothing outside, so that a simulation may call it."""
+
+
+class CompositeDefinition(Definition, Protocol):
+    """A definition that is made whole of others of its library, anew whenever one of them changes."""
+
+    @property
+    def draft(self) -> object:
+        """The definition before the others are part of it."""
+
+    def pinned(self) -> Definition:
+        """The same definition for good."""
+
+
+def is_composite(definition: Definition | None) -> TypeGuard[CompositeDefinition]:
+    """True if a definition is made anew when others change."""
+    return getattr(definition, "draft", None) is not None
+
+
 Check = Callable[[Definition], Iterable[Fault]]
 """Finds the faults that a reference has once its target is there."""
 
 
 class Parsed(NamedTuple):
-    """What a file gave: its definitions, as far as they could be made, and all its faults.
+    """The outcome of reading a file: its definitions, as far as they could be made, and all its faults.
 
     `references` are those of the whole file, those of definitions with faults too; `names` the kinds and full
     names of all the definitions that it is meant to have.
@@ -103,18 +135,18 @@ class Parsed(NamedTuple):
 
 
 class Library:
-    """All definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
+    """The definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
     __slots__ = ("__weakref__", "_all", "_by_kind", "_by_name", "_called", "_listeners")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}
         by_name: dict[str, Definition] = {}
-        for each in definitions:
-            by_kind.setdefault(each.kind, {})[each.full_name] = each
-            by_name.setdefault(each.full_name, each)
+        for definition in definitions:
+            by_kind.setdefault(definition.kind, {})[definition.full_name] = definition
+            by_name.setdefault(definition.full_name, definition)
         self._by_kind = {kind: MappingProxyType(named) for kind, named in by_kind.items()}
-        self._all = {(kind, name): each for kind, named in by_kind.items() for name, each in named.items()}
+        self._all = {(kind, name): named[name] for kind, named in by_kind.items() for name in named}
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
         self._listeners: Mapping[str, int] | None = None
@@ -124,7 +156,7 @@ class Library:
         return self._all.get((kind, full_name))
 
     def find(self, full_name: str) -> Definition | None:
-        """The definition of that name, of whatever kind; the first read where several kinds share it."""
+        """The definition of that name, of any kind; the first read where several kinds share it."""
         return self._by_name.get(full_name)
 
     def called(self, kind: str, name: str, group: str = "") -> tuple[Definition, ...]:
@@ -137,13 +169,13 @@ class Library:
             return (exact,)
         if kind not in self._called:
             called: dict[str, list[Definition]] = {}
-            for each in sorted(self.of(kind).values(), key=lambda each: each.full_name):
-                called.setdefault(each.name, []).append(each)
+            for definition in sorted(self.of(kind).values(), key=lambda definition: definition.full_name):
+                called.setdefault(definition.name, []).append(definition)
             self._called[kind] = called
         return tuple(self._called[kind].get(name, ()))
 
     def of(self, kind: str) -> Mapping[str, Definition]:
-        """All definitions of a kind, by name."""
+        """The definitions of a kind, by name."""
         return self._by_kind.get(kind, MappingProxyType({}))
 
     @property
@@ -157,7 +189,7 @@ class Library:
     @property
     def files(self) -> tuple[str, ...]:
         """The files the definitions were read from, sorted."""
-        return tuple(sorted({each.path for each in self}))
+        return tuple(sorted({definition.path for definition in self}))
 
     def replace(self, definitions: Iterable[Definition], *, without: Iterable[str] = ()) -> Library:
         """A library with these definitions in place of those of the same kind and name.
@@ -165,9 +197,9 @@ class Library:
         What was read from the files `without` is left out first.
         """
         dropped = frozenset(without)
-        kept = {(each.kind, each.full_name): each for each in self if each.path not in dropped}
-        kept.update({(each.kind, each.full_name): each for each in definitions})
-        return Library(kept.values())
+        kept = (definition for definition in self if definition.path not in dropped)
+        named = {(definition.kind, definition.full_name): definition for definition in (*kept, *definitions)}
+        return Library(named.values())
 
     def __iter__(self) -> Iterator[Definition]:
         for named in self._by_kind.values():
@@ -182,16 +214,16 @@ def check_targets(
     library: Library,
     broken_files: Mapping[tuple[str, str], str] | None = None,
 ) -> list[Fault]:
-    """What the references of definitions say that is not so: targets that are not there, or do not fit.
+    """The faults of references whose targets are not there, or do not fit.
 
-    `broken_files` are files that did not load, by the kind and name of what they are meant to have, or by its
-    kind and group where no name is known; so that what is wrong there is not looked for here.
+    `broken_files` are files that did not load, by the kind and name of the definitions that they are meant to
+    have, or by kind and group where no name is known: their faults explain missing targets.
     """
     faults: list[Fault] = []
     for reference in references:
         found, several = _found(reference, library)
         if several:
-            names = " and ".join(each.full_name for each in several)
+            names = " and ".join(definition.full_name for definition in several)
             faults.append(
                 reference.fault(f"{reference.what}: {names} are of this name; write which is meant in full")
             )
@@ -203,7 +235,7 @@ def check_targets(
 
 
 def _found(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
-    """What a reference names; or all that it may mean, if they are several."""
+    """The definition that a reference names; or all that it may mean, if they are several."""
     if reference.group is None:
         return library.get(reference.kind, reference.target), ()
     called = library.called(reference.kind, reference.target, reference.group)
@@ -216,7 +248,7 @@ def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple
     names, group = library.of(kind), target.partition(".")[0]
     broken = broken_files.get((kind, target))
     if reference.group is not None and "." not in target:
-        names = {each.name: each for each in names.values()}
+        names = {definition.name: definition for definition in names.values()}
         bare = {name.partition(".")[2]: path for (of, name), path in broken_files.items() if of == kind}
         broken = broken or bare.get(target)
     if broken is None and not (nearest(target, names) or "").startswith(f"{group}."):

@@ -55,7 +55,7 @@ class Input:
 
     @cached_property
     def condition(self) -> Condition:
-        """What an element must satisfy to be given here. Raises PatternError."""
+        """The condition on an element that is given here. Raises PatternError."""
         return _condition(self.match, self.namespaces, self.tightens)
 
     @cached_property
@@ -95,13 +95,13 @@ class Output:
 
     @cached_property
     def condition(self) -> Condition:
-        """What an element must satisfy to be this output. Raises PatternError."""
+        """The condition on an element that is this output. Raises PatternError."""
         return _condition(self.match, self.namespaces, self.tightens)
 
 
 @dataclass(frozen=True)
 class Prototype:
-    """What a call is given and what it gives back, in the order of declaration."""
+    """The inputs and outputs of a call, in the order of declaration."""
 
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -109,35 +109,35 @@ class Prototype:
     @cached_property
     def lists(self) -> tuple[str, ...]:
         """The ids of the inputs that take a list."""
-        return tuple(each.id for each in self.inputs if each.list)
+        return tuple(input.id for input in self.inputs if input.list)
 
     @cached_property
     def outdating(self) -> frozenset[str]:
         """The ids of the inputs that outdate what they take."""
-        return frozenset(each.id for each in self.inputs if each.outdates)
+        return frozenset(input.id for input in self.inputs if input.outdates)
 
     @cached_property
     def output_variables(self) -> frozenset[str]:
         """The variables that the patterns of outputs use (N10). Raises PatternError."""
-        return frozenset[str]().union(*(each.condition.variables for each in self.outputs))
+        return frozenset[str]().union(*(output.condition.variables for output in self.outputs))
 
     @cached_property
     def bound_outputs(self) -> tuple[tuple[Output, Bound], ...]:
         """The outputs, and what must hold of each if its patterns use no variables. Raises PatternError."""
-        return tuple((each, each.condition.bind()) for each in self.outputs)
+        return tuple((output, output.condition.bind()) for output in self.outputs)
 
     @cached_property
     def each_output_once(self) -> dict[str, int]:
-        """How often each output is given where all are given once, by id."""
-        return {each.id: 1 for each in self.outputs}
+        """The number of elements of each output where all are given once, by id."""
+        return {output.id: 1 for output in self.outputs}
 
     def input(self, id: str) -> Input | None:
         """The input of that id."""
-        return next((each for each in self.inputs if each.id == id), None)
+        return next((input for input in self.inputs if input.id == id), None)
 
     def output(self, id: str) -> Output | None:
         """The output of that id."""
-        return next((each for each in self.outputs if each.id == id), None)
+        return next((output for output in self.outputs if output.id == id), None)
 
 
 EMPTY = Prototype()
@@ -160,7 +160,7 @@ class Narrowing:
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False, repr=False)
 
     def fault(self, message: str, attribute: str | None = None) -> Fault:
-        """That this node, or one of its attributes, is wrong."""
+        """A fault of this node, or of one of its attributes."""
         line, column = self.places.get(attribute or "", (self.line, self.column))
         return Fault(self.path, line, column, message)
 
@@ -210,7 +210,7 @@ def _narrowed(
     faults: list[Fault],
 ) -> Iterator[Any]:
     by_id: dict[str, Narrowing] = {}
-    ids = [each.id for each in declared]
+    ids = [slot.id for slot in declared]
     for narrowing in narrowings:
         if narrowing.id in by_id:
             faults.append(narrowing.fault(f"expected one {what} node for {narrowing.id!r}, found two", "id"))
@@ -222,9 +222,9 @@ def _narrowed(
                 )
             )
         by_id[narrowing.id] = narrowing
-    for each in declared:
-        wish = by_id.get(each.id)
-        yield each if wish is None else _tightened(each, wish, what, overrides, faults)
+    for slot in declared:
+        wish = by_id.get(slot.id)
+        yield slot if wish is None else _tightened(slot, wish, what, overrides, faults)
 
 
 def _tightened(

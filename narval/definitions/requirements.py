@@ -1,4 +1,4 @@
-"""What a step or a transition requires of memory, whatever kind it is of."""
+"""Requirements of memory that steps and transitions have, of whatever kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval.memory.patterns.pattern import Condition
 
 
 class Context(msgspec.Struct, frozen=True):
-    """Where to look first for elements (table 2.7): what fits one of `alternatives` is nearer (N15)."""
+    """The elements to look at first (table 2.7): those that fit one of `alternatives` are nearer (N15)."""
 
     origin: Literal["memory", "plan"]
     alternatives: tuple[Condition, ...]

@@ -24,7 +24,7 @@ A whole day may be skipped (Samoa, 30 December 2011) or half an hour doubled (Lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
@@ -47,7 +47,7 @@ _FIRST_YEAR, _LAST_YEAR = 2, 9999
 _FIRST_MOMENT = -62135510400
 """2 January of year 1: nothing can come before it."""
 _DISTINCT = 4096
-"""How many distinct texts are kept compiled."""
+"""The number of distinct texts that are kept compiled."""
 
 
 # --- the calendar, as bits ------------------------------------------------------------------------------
@@ -60,8 +60,8 @@ def _span(first: int, last: int) -> int:
 
 def _union(bits: Iterable[int]) -> int:
     found = 0
-    for each in bits:
-        found |= each
+    for part in bits:
+        found |= part
     return found
 
 
@@ -79,8 +79,8 @@ def _from(bits: int, least: int) -> int:
 
 
 def _chosen(bits: int, of: Sequence[int]) -> int:
-    """What belongs to any of the values: the days of some months, say."""
-    return _union(each for value, each in enumerate(of) if bits >> value & 1)
+    """The union of all that belongs to the values: the days of some months, say."""
+    return _union(part for value, part in enumerate(of) if bits >> value & 1)
 
 
 def _months(lengths: Sequence[int]) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def _ordinal(year: int) -> int:
 
 
 def _kind(year: int) -> int:
-    """Where in `_KINDS` a year is; ordinal 1 was a Monday."""
+    """The index of a year in `_KINDS`; ordinal 1 was a Monday."""
     return (_ordinal(year + 1) - _ordinal(year) - 365) * 7 + _ordinal(year) % 7
 
 
@@ -137,9 +137,7 @@ def _days(monthdays: Ranges, months: Ranges, yeardays: Ranges, weekdays: Ranges)
         _chosen(month, _MONTHS[leap]) & _chosen(monthday, _MONTHDAYS[leap]) & yearday for leap in (0, 1)
     ]
     # Day n of a year that begins on weekday f has weekday (f + n - 1) % 7.
-    in_week = [
-        _chosen(weekday, [_SEVENTHS[(each - first + 1) % 7] for each in range(7)]) for first in range(7)
-    ]
+    in_week = [_chosen(weekday, [_SEVENTHS[(day - first + 1) % 7] for day in range(7)]) for first in range(7)]
     return tuple(in_year[leap] & in_week[first] for leap, first in _KINDS)
 
 
@@ -154,7 +152,7 @@ def _years(years: Ranges, days: Days) -> int:
 
 
 class _Date:
-    """One `time` node as bits: finds readings of the clock on the wall, and asks no zone."""
+    """A `time` node as bits: finds readings of the clock on the wall, and asks no zone."""
 
     __slots__ = ("_days", "_hours", "_midnight", "_minutes", "_seconds", "_years")
 
@@ -164,11 +162,11 @@ class _Date:
         self._hours = _values(time.hours, 0, 23)
         self._days = _days(time.monthdays, time.months, time.yeardays, time.weekdays)
         self._years = _years(time.years, self._days)
-        hour, minute, second = (_from(each, 0) for each in (self._hours, self._minutes, self._seconds))
+        hour, minute, second = (_from(field, 0) for field in (self._hours, self._minutes, self._seconds))
         self._midnight = hour * 3600 + minute * 60 + second
 
     def after(self, wall: datetime) -> int | None:
-        """How many seconds of the wall's own clock lie between `wall` and the next reading that fits."""
+        """The seconds of the wall's own clock between `wall` and the next reading that fits."""
         year, hour, minute, second = wall.year, wall.hour, wall.minute, wall.second
         today, now = wall.toordinal(), hour * 3600 + minute * 60 + second
         day = today - _ordinal(year)
@@ -197,9 +195,9 @@ class _Date:
 
 
 class Schedule:
-    """When dates come, in a zone; several mean the earliest. Equal if of equal dates and zone.
+    """The moments of dates in a zone; several dates mean the earliest. Equal if of equal dates and zone.
 
-    The date found last is kept: until it comes it is the next one for all who ask.
+    The date found last is kept: until it comes it is the next one.
     """
 
     __slots__ = ("_dates", "_fixed", "_kept", "_owed", "times", "zone")
@@ -225,7 +223,7 @@ class Schedule:
         return found
 
     def missed(self, since: float, now: float) -> bool:
-        """Whether a date lay in (since, now]; those with `missed="skip"` are nobody's loss."""
+        """True if a date lay in (since, now]; those with `missed="skip"` do not count."""
         found = self._next(self._owed, since)
         return found is not None and found <= now
 
@@ -243,7 +241,9 @@ class Schedule:
             return None
 
     def _moment(self, start: int, wall: datetime, ahead: int) -> float:
-        """When the wall, showing `wall` at `start`, shows what is `ahead`: first, or else after the gap."""
+        """The moment when the wall, showing `wall` at `start`, shows `ahead` seconds more: first, or after a
+        gap.
+        """
         if self._fixed:
             return float(start + ahead)
         there = datetime.fromtimestamp(start + ahead, self.zone)
@@ -291,12 +291,12 @@ def schedule_of(times: tuple[Time, ...], zone_name: str) -> Schedule:
 
 
 def never(times: Iterable[Time]) -> bool:
-    """Whether none of the dates can come in any year or zone: 30 February, a year before the calendar.
+    """True if none of the dates can come in any year or zone: 30 February, a year before the calendar.
 
     No dates at all never come either. A year gone by is for `Schedule.next` to tell: there is no clock here.
     """
     return not any(
-        _years(each.years, _days(each.monthdays, each.months, each.yeardays, each.weekdays)) for each in times
+        _years(time.years, _days(time.monthdays, time.months, time.yeardays, time.weekdays)) for time in times
     )
 
 
@@ -308,20 +308,39 @@ _FINEST_FIRST = (
     ("months",),
     ("years",),
 )
-"""The fields by how fine they are; any field of a row says what the others of it could."""
+"""The fields, finest first; the fields of a row stand for each other."""
 
 
 def finer_omitted(times: Iterable[Time]) -> list[str]:
     """The fields left out that are finer than the finest given, finest first; each of them is `*` (N25).
 
     `hours="7"` alone gives seconds and minutes: it is every second from 7 to 8. A date that gives nothing is
-    every second on purpose. A `*` that is written out is not told from one that is left out.
+    every second on purpose. A `*` that is written out counts as left out.
     """
     omitted = 0
     for time in times:
         given = (any(getattr(time, name) for name in names) for names in _FINEST_FIRST)
         omitted = max(omitted, next((row for row, is_given in enumerate(given) if is_given), 0))
     return [names[0] for names in _FINEST_FIRST[:omitted]]
+
+
+A_DAY = 86_400.0
+"""Zones differ by no more than about that."""
+
+
+def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]]:
+    """What may not be meant about dates at a moment, each with its line: gone by, or left open (N25)."""
+    for time in times:
+        if schedule_of((time,), "UTC").next(now - A_DAY) is None:
+            yield time.line, "this date has gone by and does not come again; correct years"
+        elif finer := finer_omitted([time]):
+            least = " ".join(f'{name}="{FIELDS[name][0]}"' for name in finer)
+            most = "{}-{}".format(*FIELDS[finer[0]])
+            yield (
+                time.line,
+                f"this date comes again and again, for it leaves {' and '.join(finer)} open; "
+                f'write {least} for once, or {finer[0]}="{most}" if that is meant',
+            )
 
 
 def _anywhere(time: Time) -> Time:

@@ -1,4 +1,4 @@
-"""Hint: the word that somebody who wrote another one probably meant."""
+"""Suggestions: the known word that was probably meant by an unknown one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
 
 
 def closest(word: str, words: Iterable[str]) -> str:
-    """What to put after a message: the word that was probably meant, or all there are if they are few."""
+    """The end of a message: the word that was probably meant, or all there are if they are few."""
     known = sorted(set(words))
     near = nearest(word, known)
     if near is not None:

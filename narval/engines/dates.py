@@ -20,14 +20,14 @@ def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:
 def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bool:
     """Whether the date that was set is there, or was missed and is not to be dropped for that.
 
-    What lies before `view.since` was missed: nobody was at work then.
+    What lies before `view.up_since` was missed: nobody was at work then.
     """
     if now < date:
         return False
-    if date >= view.since:
+    if date >= view.up_since:
         return True
     schedule = schedule_of(times, view.zone)
     if schedule.missed(date - 1, now):
         return True
-    first = schedule.next(ceil(view.since) - 1)
+    first = schedule.next(ceil(view.up_since) - 1)
     return first is not None and first <= now

@@ -11,14 +11,16 @@ no clock, draws no random number and opens no file; moments and identifiers arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from narval.engines.commands import Command, Watch
 from narval.engines.events import Event, Resume, Reusable
+from narval.engines.run_state import RunState
 from narval.engines.view import View
+from narval.errors import RequestError
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound
@@ -48,7 +50,12 @@ Find = Callable[[str, str], Any]
 
 
 class Engine(Protocol):
-    """What a module of `engines/` offers; definitions, states and changes are the kind's own."""
+    """The contract that the module `engine` of each kind keeps.
+
+    Definitions and changes are the kind's own; its states derive from `RunState`. `Retryable`,
+    `HasEnvironment` and `HasTokens` are for the kinds that can do that; one that is not retryable may say in
+    `instead_of_retry` what to do instead.
+    """
 
     @property
     def kind(self) -> str:
@@ -66,8 +73,8 @@ class Engine(Protocol):
     def state_type(self) -> Any:
         """The type of its states, for a snapshot to be read back."""
 
-    def begin(self, run: int, definition: Any, /) -> Any:
-        """A blank state."""
+    def begin(self, run: int, definition: Any, /) -> RunState:
+        """The state of a run that has not started."""
 
     def advance(
         self, definition: Any, state: Any, event: Event, view: View, /
@@ -105,6 +112,11 @@ class Engine(Protocol):
         With no identifier, what kept a failed run from going on. `find` knows what steps call.
         """
 
+
+@runtime_checkable
+class Retryable(Protocol):
+    """An engine whose runs can be begun again from a part of an earlier one."""
+
     def plan_resume(
         self, definition: Any, before: Any, part: str | None, given: Iterable[Reusable], element: Lookup, /
     ) -> Resume:
@@ -113,8 +125,42 @@ class Engine(Protocol):
         `given` is what the calls of the earlier run were given. Raises RequestError where it cannot be done.
         """
 
-    def resumed(self, state: Any, /) -> tuple[int, str] | None:
+    def resumed_from(self, state: Any, /) -> tuple[int, str] | None:
         """The run, and the part of it, from which this one was begun again."""
 
-    def status(self, state: Any, /) -> str:
-        """The kind's own word for the state of the run."""
+
+@runtime_checkable
+class HasTokens(Protocol):
+    """An engine whose runs move tokens, which the user's code is shown."""
+
+    def token_view(self, definition: Any, state: Any, token: int | None, /) -> dict[str, Any]:
+        """A token, or with None the run alone, as plain data."""
+
+
+@runtime_checkable
+class HasEnvironment(Protocol):
+    """An engine whose runs begin with attributes."""
+
+    def read_environment(self, values: Mapping[str, Any], /) -> dict[str, str]:
+        """The attributes as a run keeps them, without those that are None.
+
+        Raises ValueError or TypeError where one cannot be kept.
+        """
+
+
+def instead_of_retry(engine: Engine) -> str:
+    """What to do with a run that cannot be begun again, to follow a refusal; "" if the kind says nothing."""
+    instead: str = getattr(engine, "instead_of_retry", "")
+    return f": {instead}" if instead else ""
+
+
+def tokens_of(engine: Engine) -> HasTokens:
+    """The engine, if its runs move tokens. Raises RequestError."""
+    if isinstance(engine, HasTokens):
+        return engine
+    raise RequestError(f"runs of kind {engine.kind} have no tokens")
+
+
+def resumed_from(engine: Engine, state: Any) -> tuple[int, str] | None:
+    """The run, and the part of it, from which this one was begun again; None if it was not."""
+    return engine.resumed_from(state) if isinstance(engine, Retryable) else None

@@ -1,4 +1,4 @@
-"""What an engine may read: memory and library, live within the turn."""
+"""What an engine may read: memory, the run and the library, live within the turn."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound
 
 
-class View(Protocol):
-    """Memory and library as an engine may read them: live within the turn."""
+class MemoryView(Protocol):
+    """Memory as an engine may read it."""
 
     @property
     def next_eid(self) -> int:
         """The eid the next element will have."""
-
-    @property
-    def zone(self) -> str:
-        """The name of the zone whose calendar the home keeps (N25)."""
-
-    @property
-    def since(self) -> float:
-        """Since when somebody has been at work without a break: what was due before that was missed."""
 
     def element(self, eid: int) -> Element | None:
         """The element, or None when it was forgotten."""
@@ -37,45 +29,65 @@ class View(Protocol):
         """Those of `eids` that fit and may be taken, in their order."""
 
     def fits(self, element: Element, bound: Bound) -> bool:
-        """Whether an element, in memory or not yet, fits."""
+        """True if an element, in memory or not yet, fits."""
+
+    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
+        """True if some element would fit if it were not reserved by a call now under way."""
+
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
+        """True if a unique output gave this value before (N37)."""
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """Why the schema of the element's name refuses it, or None (N7)."""
+
+
+class RunView(Protocol):
+    """The run and its surroundings as its engine may read them."""
+
+    @property
+    def zone(self) -> str:
+        """The name of the zone whose calendar the home keeps (N25)."""
+
+    @property
+    def up_since(self) -> float:
+        """Since when the daemon has been at work without a break: dates before that were missed."""
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""
 
     def caller(self, run: int) -> Caller | None:
-        """Who called a run."""
-
-    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """Whether some element would fit if it were not reserved by a call now under way."""
-
-    def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        """Whether a unique output gave this value before (N37)."""
-
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-        """Whether these files are there now, and none that is needed is newer (A9)."""
+        """The run and step that called a run."""
 
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name, or None."""
 
-    def asked(self, call: str) -> Call | None:
+    def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""
 
     def active_watch(self, watch: str) -> Watch | None:
         """A watch that the run has set, as it was set."""
 
-    def schema_fault(self, xml: bytes) -> str | None:
-        """Why the schema of the element's name refuses it, or None (N7)."""
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9)."""
+
+    def apply(self, command: Command) -> None:
+        """Let an inner command take effect; for the recorder alone."""
+
+
+class Questions(Protocol):
+    """The user's code as an engine may ask it."""
 
     @property
     def listeners(self) -> Mapping[str, int]:
-        """Who hears of every process, and the bits of the events they hear of."""
+        """The listeners of every process, and the bits of the events they hear of."""
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
-        """What the user's code says now, for a decision to go by; bounded in time.
+        """The answer of the user's code, for a decision to go by; bounded in time.
 
-        `function` is KIND:NAME. Question and answer are to be recorded in a change, so that nobody is asked
+        `function` is KIND:NAME. Question and answer are to be recorded in a change: a replay does not ask
         again. Raises ActionError where there is no such function, where it raises, or takes too long.
         """
 
-    def apply(self, command: Command) -> None:
-        """For the recorder alone: let an inner command take effect."""
+
+class View(MemoryView, RunView, Questions, Protocol):
+    """All that an engine may read, live within the turn."""

@@ -1,4 +1,4 @@
-"""Every answer to what cannot be known: a decision is made again and again, until no answer is left."""
+"""Every answer to questions about the unknown: a decision is made anew until no answer is left."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Choices:
 
 
 def each_way(decide: Callable[[Choices], Decision]) -> Iterator[Decision]:
-    """What is decided, for each way through the questions that are asked. Raises TooManyWays."""
+    """The decision, for each way through the questions asked. Raises TooManyWays."""
     given: list[int] = []
     for _ in range(MOST_WAYS):
         choices = Choices(given)

@@ -1,4 +1,4 @@
-"""What can be proved of patterns without knowing memory: that nothing fits all of them."""
+"""Contradictions: patterns which no element can fit together, proved without knowing memory."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ Demand = tuple[Pattern, tuple[int, ...]]
 """A pattern, and the eids that its variables stand for."""
 
 Demands = frozenset[Demand]
-"""What must hold of one element."""
+"""The demands on one element."""
 
 
 def demands(bound: Bound) -> Demands:
-    """What a condition asks of an element, to be compared with what others ask."""
+    """The demands of a condition, to be compared with those of others."""
     named = dict(bound.variables)
     return frozenset(
-        (pattern, tuple(each.eid for name in sorted(pattern.variables) for each in named.get(name, ())))
+        (pattern, tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())))
         for pattern in bound.patterns
     )
 
 
 @lru_cache(maxsize=4096)
 def contradictory(asked: Demands) -> bool:
-    """Whether no element can be all that is asked: of what has variables nothing is known (N10)."""
-    known = tuple(sorted((each for each, _ in asked if not each.variables), key=lambda each: each.text))
+    """True if no element can meet all demands; of patterns with variables nothing is known (N10)."""
+    known = tuple(
+        sorted((pattern for pattern, _ in asked if not pattern.variables), key=lambda pattern: pattern.text)
+    )
     if not known:
         return False
     keys = Bound(known).keys
@@ -34,7 +36,7 @@ def contradictory(asked: Demands) -> bool:
 
 
 def _consistent(key: Key) -> bool:
-    """Whether no attribute is to have two values."""
+    """True if no attribute is to have two values."""
     values: dict[str, object] = {}
     return all(values.setdefault(attribute, value) == value for attribute, value in _equalities(key))
 

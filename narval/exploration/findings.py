@@ -1,4 +1,4 @@
-"""What is to be told of a definition that was explored.
+"""The findings of exploration: proofs and stories.
 
 An *error* is a proof: something that no run can ever do. It is told only when nothing was left out of the
 walk. A *note* is a story: something that a run may come to, as far as narval can know, and that its author
@@ -8,105 +8,118 @@ may not have meant. Errors that nobody handles are notes, for most recipes mean 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
+from narval.definitions.library import Definition, Library
 from narval.engines.commands import Watch
 from narval.engines.events import Returned
-from narval.engines.registry import engine_of
+from narval.engines.registry import engine_of, is_runnable
+from narval.engines.structure import Analysable, Finding, Part, PartKey, Structure, Walkable
 from narval.exploration.outcomes import ERRS, LATE, in_vain
-from narval.exploration.search import Explored, SearchNode
+from narval.exploration.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.exploration.state import RUN
-from narval.exploration.structure import ANATOMIES, Key, Part, Structure
 from narval.exploration.trace import tell
 
 STUCK = "stuck"
 """The type of the error of a run of which nothing could go on (N27)."""
 
 ERRORS = frozenset({ERRS, LATE})
-"""How a call comes back when it is in error; so are the types of the errors that exploration brings."""
+"""The outcomes of a call in error; also the types of the errors that exploration makes."""
 
 
 _NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
-"""An element of exploration, which says nothing to people."""
+"""The number of an element of exploration, which means nothing to people."""
 
 
-class Finding(msgspec.Struct, frozen=True, order=True):
-    """One thing that is told of a definition: where, what, and the shortest story that leads there.
+class Examined(NamedTuple):
+    """The findings of one definition; `complete` is true if nothing was left out of `states` states."""
 
-    `part` is the id of the part it is about, if it is about one.
-    """
+    findings: list[Finding]
+    states: int = 0
+    complete: bool = True
 
-    path: str
-    line: int
-    column: int
-    severity: Literal["error", "note"]
-    part: str
-    message: str
-    story: tuple[str, ...] = ()
+
+def is_explorable(definition: Definition) -> bool:
+    """Test whether a definition is of a kind that can be explored."""
+    return is_runnable(definition.kind) and isinstance(engine_of(definition.kind), Walkable | Analysable)
+
+
+def examine(
+    definition: Definition,
+    library: Library,
+    most: int = MOST_STATES,
+    enough: Callable[[int], bool] = lambda states: False,
+) -> Examined:
+    """Explore a definition in the way of its kind: by analysis, or by a walk within bounds."""
+    engine = engine_of(definition.kind)
+    if isinstance(engine, Analysable):
+        return Examined(engine.unreachable(definition, library))
+    explored = explore(definition, library, most, enough)
+    return Examined(findings(explored), explored.states, explored.complete)
 
 
 def findings(explored: Explored) -> list[Finding]:
     """All that is to be told of a definition, in the order of the file."""
-    told = _Telling(explored)
+    told = _Findings(explored)
     return sorted([*(told.proofs() if explored.complete else told.unproved()), *told.stories()])
 
 
-class _Telling:
+class _Findings:
     def __init__(self, explored: Explored) -> None:
         self.explored = explored
         self.definition = explored.definition
-        self.anatomy: Structure = ANATOMIES[self.definition.kind](self.definition)
-        parts = self.anatomy.parts.values()
+        self.structure: Structure = structure_of(self.definition)
+        parts = self.structure.parts.values()
         self.idle = {
-            each.key
-            for each in parts
-            if not any(explored.at(each.key, each.did, well) for well in (True, False))
+            part.key
+            for part in parts
+            if not any(explored.at(part.key, part.did, well) for well in (True, False))
         }
 
     # --- what cannot be -------------------------------------------------------------------------------
 
     def proofs(self) -> Iterator[Finding]:
-        """What no run can ever do."""
-        for part in self.anatomy.parts.values():
+        """The parts that no run can ever reach."""
+        for part in self.structure.parts.values():
             if part.key in self.idle:
                 yield self._cannot(part)
         ends = self.explored.ends.items()
         if not any(phase == "done" for (phase, _, _), _ in ends):
-            failed = _nearest(place for (phase, _, _), place in ends if phase == "failed")
-            end = self.anatomy.parts[self.anatomy.end]
-            message = f"no {self.anatomy.run} can ever be done: its end is {end.name}"
+            failed = _nearest(node for (phase, _, _), node in ends if phase == "failed")
+            end = self.structure.parts[self.structure.end]
+            message = f"no {self.structure.run} can ever be done: its end is {end.name}"
             yield self._error(end, message, self.explored.stuck or self._stuck() or failed)
 
     def _cannot(self, part: Part) -> Finding:
-        blocking = [self.anatomy.parts[each] for each in part.after if each in self.idle]
+        blocking = [self.structure.parts[key] for key in part.after if key in self.idle]
         if blocking and (part.needs_all or len(blocking) == len(part.after)):
-            names = " and ".join(each.name for each in blocking)
+            names = " and ".join(part.name for part in blocking)
             return self._error(
                 part, f"{part.cannot}, as {names} never {'does' if len(blocking) == 1 else 'do'}"
             )
-        place = self._not_doing(part)
-        return self._error(part, part.cannot + self._reason(part, place), place)
+        node = self._not_doing(part)
+        return self._error(part, part.cannot + self._reason(part, node), node)
 
     def _not_doing(self, part: Part) -> SearchNode | None:
-        """Where a part that never does anything comes nearest to it; best where nothing went wrong before."""
+        """The node where an idle part comes nearest to doing something; preferably after no error."""
         for well in (True, False):
             for words in (part.lost, part.ended, part.waits):
-                place = self.explored.at(part.key, words, well)
-                if place is not None:
-                    return place
+                node = self.explored.at(part.key, words, well)
+                if node is not None:
+                    return node
         return None
 
-    def _reason(self, part: Part, place: SearchNode | None) -> str:
-        """Why, in the words in which the engine tells it of such a run."""
-        if place is None:
+    def _reason(self, part: Part, node: SearchNode | None) -> str:
+        """The reason, in the words in which the engine explains such a run."""
+        if node is None:
             return ""
         engine = engine_of(self.definition.kind)
-        state = msgspec.msgpack.decode(place.situation.state, type=engine.state_type)
+        state = msgspec.msgpack.decode(node.reached.state, type=engine.state_type)
         told = engine.explain(self.definition, state, part.key[1])
-        vain = [_text(each) for each in place.situation.watches.values() if in_vain(each)]
+        vain = [_text(watch) for watch in node.reached.watches.values() if in_vain(watch)]
         reasons = [_NUMBER.sub("…", told)] if told else []
         reasons += [f"nothing can fit {text}" for text in vain]
         return f": {'; '.join(reasons)}" if reasons else ""
@@ -115,7 +128,7 @@ class _Telling:
 
     def unproved(self) -> Iterator[Finding]:
         """That the search was cut short, and what it did not see until then: none of that is proved."""
-        unseen = ", ".join(each.name for key, each in self.anatomy.parts.items() if key in self.idle)
+        unseen = ", ".join(part.name for key, part in self.structure.parts.items() if key in self.idle)
         never = f"; not seen to do anything by then: {unseen}" if unseen else ""
         message = f"{self.explored.cut}: what follows is not a proof{never}"
         yield Finding(self.definition.path, self.definition.line, 1, "note", "", message)
@@ -123,8 +136,8 @@ class _Telling:
     # --- what may be ----------------------------------------------------------------------------------
 
     def stories(self) -> Iterator[Finding]:
-        """What a run may come to."""
-        run = self.anatomy.run
+        """The states that a run may come to."""
+        run = self.structure.run
         stuck = self._stuck()
         if stuck is not None:
             yield self._note(f"a {run} can get stuck, though no error ends it: nothing can go on then", stuck)
@@ -134,58 +147,58 @@ class _Telling:
         yield from self._unhandled()
 
     def _stuck(self) -> SearchNode | None:
-        """Where a run fails since nothing of it could go on."""
-        return _nearest(place for (_, kind, _), place in self.explored.ends.items() if kind == STUCK)
+        """The nearest node where a run fails because nothing of it could go on."""
+        return _nearest(node for (_, kind, _), node in self.explored.ends.items() if kind == STUCK)
 
     def _unhandled(self) -> Iterator[Finding]:
         """Errors of calls that end a run, told together: what nothing handles, what is handled at times."""
         unhandled: dict[str, SearchNode] = {}
-        for (phase, kind, part), place in self.explored.ends.items():
+        for (phase, kind, part), node in self.explored.ends.items():
             if phase == "failed" and kind in ERRORS:
-                unhandled.setdefault(part, place)
+                unhandled.setdefault(part, node)
         handled = set(self._handled()) if self.explored.complete else set(unhandled)
-        then = f"the {self.anatomy.run} fails{', and starts again' if self.anatomy.restarts else ''}"
+        then = f"the {self.structure.run} fails{', and starts again' if self.structure.restarts else ''}"
         for text, parts in (
-            ("nobody handles errors of {}: {}", [each for each in unhandled if each not in handled]),
-            ("errors of {} are not always handled: {} then", [each for each in unhandled if each in handled]),
+            ("nobody handles errors of {}: {}", [part for part in unhandled if part not in handled]),
+            ("errors of {} are not always handled: {} then", [part for part in unhandled if part in handled]),
         ):
-            nearest = _nearest(unhandled[each] for each in parts)
+            nearest = _nearest(unhandled[part] for part in parts)
             if nearest is not None:
                 names = ", ".join(sorted(parts, key=self._rank))
                 yield self._note(text.format(names, then), nearest)
 
     def _handled(self) -> Iterator[str]:
         """The parts whose errors are taken up somewhere."""
-        for place in self.explored.places:
-            for part in _erring(place, self.anatomy):
-                if place.words[part] == self.anatomy.handled:
+        for node in self.explored.nodes:
+            for part in _erring(node, self.structure):
+                if node.words[part] == self.structure.handled:
                     yield part[1]
 
     def _rank(self, step: str) -> int:
-        return list(self.anatomy.parts).index((self.anatomy.calling, step))
+        return list(self.structure.parts).index((self.structure.calling, step))
 
-    def _note(self, message: str, place: SearchNode) -> Finding:
-        story = tuple(tell(place))
+    def _note(self, message: str, node: SearchNode) -> Finding:
+        story = tuple(tell(node))
         return Finding(self.definition.path, self.definition.line, 1, "note", "", message, story)
 
-    def _error(self, part: Part, message: str, place: SearchNode | None = None) -> Finding:
-        story = tuple(tell(place, part.key)) if place is not None else ()
+    def _error(self, part: Part, message: str, node: SearchNode | None = None) -> Finding:
+        story = tuple(tell(node, part.key)) if node is not None else ()
         return Finding(self.definition.path, part.line, 1, "error", part.key[1], message, story)
 
 
-def _nearest(places: Iterable[SearchNode]) -> SearchNode | None:
-    return min(places, key=lambda place: place.situation.depth, default=None)
+def _nearest(nodes: Iterable[SearchNode]) -> SearchNode | None:
+    return min(nodes, key=lambda node: node.reached.depth, default=None)
 
 
 def _text(watch: Watch) -> str:
-    return " or ".join(each.text for each in watch.conditions)
+    return " or ".join(bound.text for bound in watch.conditions)
 
 
-def _erring(place: SearchNode, anatomy: Structure) -> Iterator[Key]:
+def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
     """The parts that were in error until then, or whose call has just ended in an error."""
-    if place.before is None:
+    if node.before is None:
         return
-    yield from (part for part, word in place.before.words.items() if word == anatomy.in_error)
-    event = place.happening.event
-    if isinstance(event, Returned) and place.happening.outcome in ERRORS:
-        yield anatomy.calling, place.before.situation.calls[event.call].step
+    yield from (part for part, word in node.before.words.items() if word == structure.in_error)
+    event = node.happening.event
+    if isinstance(event, Returned) and node.happening.outcome in ERRORS:
+        yield structure.calling, node.before.reached.calls[event.call].step

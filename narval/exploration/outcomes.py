@@ -1,4 +1,4 @@
-"""What may happen next to a run: every event that the contract lets it be told."""
+"""The events that may come next to a run: all that the contract allows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from narval.exploration.state import FIRST_EVENT, LAST_MOMENT, ErrorSeen, Explor
 from narval.exploration.unknown_memory import MISFIT, Targets
 
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
-"""How a call comes back: with its outputs, with an error, out of time, with something else, abandoned."""
+"""The outcomes of a call: its outputs, an error, a timeout, something else, or given up."""
 
 _MESSAGES = {ERRS: "the call ended in an error", LATE: "the call was not back in time"}
 
@@ -35,7 +35,7 @@ class Happening(msgspec.Struct, frozen=True):
 
     event: Event
     outcome: str = ""
-    troubles: dict[int, ErrorSeen] = {}
+    errors: dict[int, ErrorSeen] = {}
     next_eid: int = 0
 
 
@@ -44,24 +44,24 @@ def beginning() -> Happening:
     return Happening(Started(FIRST_EVENT, ExplorationState(b"").now))
 
 
-def happenings(situation: ExplorationState, targets: Targets) -> Iterator[Happening]:
-    """All that may happen next; what goes well first."""
-    identifier, now = FIRST_EVENT + situation.depth, situation.now
-    for call in situation.calls.values():
-        yield from _returns(call, situation, identifier, targets)
-    for watch in situation.watches.values():
+def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happening]:
+    """The events that may come next; good outcomes first."""
+    identifier, now = FIRST_EVENT + reached.depth, reached.now
+    for call in reached.calls.values():
+        yield from _returns(call, reached, identifier, targets)
+    for watch in reached.watches.values():
         if not in_vain(watch):
-            event = Matched(identifier, now, watch.watch, situation.next_eid)
-            yield Happening(event, next_eid=situation.next_eid + 1)
-    for wake in sorted(situation.wakes.values(), key=lambda wake: wake.at):
+            event = Matched(identifier, now, watch.watch, reached.next_eid)
+            yield Happening(event, next_eid=reached.next_eid + 1)
+    for wake in sorted(reached.wakes.values(), key=lambda wake: wake.at):
         yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.dated and wake.at > now:
             yield Happening(TimerFired(identifier, now, wake.wake))
 
 
-def at_any_time(situation: ExplorationState) -> Iterator[Happening]:
-    """What anyone may do at any moment: say something to the run, or ask it to end."""
-    identifier, now = FIRST_EVENT + situation.depth, situation.now
+def at_any_time(reached: ExplorationState) -> Iterator[Happening]:
+    """The events that may come at any moment: a signal, a cancellation."""
+    identifier, now = FIRST_EVENT + reached.depth, reached.now
     yield Happening(Signalled(identifier, now, f"{identifier}.0", "any"))
     yield Happening(Cancelled(identifier, now, "someone asked"))
 
@@ -72,15 +72,13 @@ def much_later(happening: Happening) -> Happening:
 
 
 def in_vain(watch: Watch) -> bool:
-    """Whether nothing can ever satisfy a watch."""
+    """True if no element can ever satisfy a watch."""
     return all(contradictory(demands(bound)) for bound in watch.conditions)
 
 
-def _returns(
-    call: Call, situation: ExplorationState, identifier: int, targets: Targets
-) -> Iterator[Happening]:
+def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Targets) -> Iterator[Happening]:
     """The ways in which a call may come back."""
-    now, eid = situation.now, situation.next_eid
+    now, eid = reached.now, reached.next_eid
     if is_runnable(call.kind):
         yield Happening(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
     else:
@@ -89,29 +87,29 @@ def _returns(
         if targets.is_source(call.kind, call.name):
             yield from _yields(call, identifier, now, outputs)
         yield Happening(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
-    yield _erring(call, situation, identifier, ERRS)
-    yield _erring(call, situation, identifier, ERRS, final=True)
+    yield _erring(call, reached, identifier, ERRS)
+    yield _erring(call, reached, identifier, ERRS, final=True)
     if call.timeout is not None:
-        yield _erring(call, situation, identifier, LATE)
-    if call.call in situation.abandoned:
+        yield _erring(call, reached, identifier, LATE)
+    if call.call in reached.abandoned:
         yield Happening(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
 
 
 def _yields(
     call: Call, identifier: int, now: float, outputs: tuple[OutputElement, ...]
 ) -> Iterator[Happening]:
-    """What a source may give meanwhile (N36)."""
+    """The elements that a source may give meanwhile (N36)."""
     if outputs:
         yield Happening(Produced(identifier, now, call.call, outputs), WELL)
     yield Happening(Produced(identifier, now, call.call, (MISFIT,)), WRONG)
 
 
 def _erring(
-    call: Call, situation: ExplorationState, identifier: int, outcome: str, *, final: bool = False
+    call: Call, reached: ExplorationState, identifier: int, outcome: str, *, final: bool = False
 ) -> Happening:
     """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
-    problem, eid = Failure(outcome, _MESSAGES[outcome], final=final), situation.next_eid
+    problem, eid = Failure(outcome, _MESSAGES[outcome], final=final), reached.next_eid
     if not is_runnable(call.kind):
-        return Happening(Returned(identifier, situation.now, call.call, problem=problem), outcome)
-    event = Returned(identifier, situation.now, call.call, eids=(eid,), problem=problem)
+        return Happening(Returned(identifier, reached.now, call.call, problem=problem), outcome)
+    event = Returned(identifier, reached.now, call.call, eids=(eid,), problem=problem)
     return Happening(event, outcome, {eid: ErrorSeen(problem.kind, problem.message, call.step)}, eid + 1)

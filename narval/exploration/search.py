@@ -11,16 +11,16 @@ import msgspec
 from narval.definitions.library import Definition, Library
 from narval.engines.engine import Engine
 from narval.engines.registry import engine_of
+from narval.engines.structure import PartKey, Structure, Walkable
 from narval.exploration.choices import Choices, TooManyWays, each_way
 from narval.exploration.outcomes import WELL, Happening, at_any_time, beginning, happenings, much_later
 from narval.exploration.state import LAST_MOMENT, RUN, UNTROUBLED, ExplorationState
-from narval.exploration.structure import ANATOMIES
 from narval.exploration.unknown_memory import AnyMemory, Targets
 
 MOST_STATES = 20_000
 """So many states are looked at, unless one asks for more."""
 
-Words = dict[tuple[str, str], str]
+Words = dict[PartKey, str]
 """The state of each part of a run, by the list in which its engine shows it and its id there."""
 
 
@@ -30,7 +30,7 @@ class SearchNode(msgspec.Struct, frozen=True, eq=False):
     `well` says that no call has come back but well.
     """
 
-    situation: ExplorationState
+    reached: ExplorationState
     words: Words
     happening: Happening
     memory: Mapping[str, bool]
@@ -39,19 +39,19 @@ class SearchNode(msgspec.Struct, frozen=True, eq=False):
 
     def way(self) -> Iterator[SearchNode]:
         """From the beginning to here."""
-        places: list[SearchNode] = []
-        place: SearchNode | None = self
-        while place is not None:
-            places.append(place)
-            place = place.before
-        return reversed(places)
+        nodes: list[SearchNode] = []
+        node: SearchNode | None = self
+        while node is not None:
+            nodes.append(node)
+            node = node.before
+        return reversed(nodes)
 
 
 class Explored(msgspec.Struct):
-    """What the walk through one definition found.
+    """The results of the walk through one definition.
 
     `complete` says that nothing was left out, so that what is not here cannot be; otherwise `cut` says why.
-    `places` are all that a run can come to before its end. `seen` has, for a part and the word of a state,
+    `nodes` are all that a run can come to before its end. `seen` has, for a part and the word of a state,
     the nearest place where it is so, while all goes well (True) and otherwise. `ends` has the nearest place
     where a run ends in a phase, with the type and step of its error. From `stuck` nothing can happen.
     """
@@ -59,20 +59,28 @@ class Explored(msgspec.Struct):
     definition: Definition
     complete: bool = True
     cut: str = ""
-    seen: dict[tuple[tuple[str, str], str, bool], SearchNode] = {}
+    seen: dict[tuple[PartKey, str, bool], SearchNode] = {}
     ends: dict[tuple[str, str, str], SearchNode] = {}
-    places: list[SearchNode] = []
+    nodes: list[SearchNode] = []
     stuck: SearchNode | None = None
 
     @property
     def states(self) -> int:
-        """How many places were found."""
-        return len(self.places)
+        """The number of nodes found."""
+        return len(self.nodes)
 
-    def at(self, part: tuple[str, str], words: Iterable[str], well: bool) -> SearchNode | None:
+    def at(self, part: PartKey, words: Iterable[str], well: bool) -> SearchNode | None:
         """The nearest place where a part is in one of these states, while all goes well or not."""
-        found = [place for word in words if (place := self.seen.get((part, word, well))) is not None]
-        return min(found, key=lambda place: place.situation.depth, default=None)
+        found = [node for word in words if (node := self.seen.get((part, word, well))) is not None]
+        return min(found, key=lambda node: node.reached.depth, default=None)
+
+
+def structure_of(definition: Definition) -> Structure:
+    """The parts of a definition whose runs can be walked through. Raises TypeError for another."""
+    engine = engine_of(definition.kind)
+    if not isinstance(engine, Walkable):
+        raise TypeError(f"runs of kind {definition.kind} cannot be walked through")
+    return engine.structure(definition)
 
 
 def explore(
@@ -96,7 +104,7 @@ class _Walk:
         self._definition = definition
         self._engine: Engine = engine_of(definition.kind)
         self._targets = Targets(library)
-        self._outlived = ANATOMIES[definition.kind](definition).outlived
+        self._outlived = structure_of(definition).outlived
         self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
         self._known: set[bytes] = set()
         self._ahead: deque[SearchNode] = deque()
@@ -112,27 +120,27 @@ class _Walk:
                 return
             self._expand(self._ahead.popleft())
 
-    def _expand(self, place: SearchNode) -> None:
-        situation, moved = place.situation, False
-        for happening in happenings(situation, self._targets):
+    def _expand(self, node: SearchNode) -> None:
+        reached, moved = node.reached, False
+        for happening in happenings(reached, self._targets):
             moved = True
-            self._happens(situation, happening, place)
+            self._happens(reached, happening, node)
         if not moved and self.found.stuck is None:
-            self.found.stuck = place
-        for happening in at_any_time(situation):
-            self._follow(situation, happening, place)
+            self.found.stuck = node
+        for happening in at_any_time(reached):
+            self._follow(reached, happening, node)
 
-    def _happens(self, situation: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
+    def _happens(self, reached: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
         """Something happens, now, or after the last date that comes, if that makes a difference."""
-        self._follow(situation, happening, before)
-        if self._outlived and situation.now < LAST_MOMENT:
-            self._follow(situation, much_later(happening), before)
+        self._follow(reached, happening, before)
+        if self._outlived and reached.now < LAST_MOMENT:
+            self._follow(reached, much_later(happening), before)
 
-    def _follow(self, situation: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
+    def _follow(self, reached: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
         """Every consequence of what happens."""
 
         def decide(choices: Choices) -> tuple[ExplorationState, Mapping[str, bool]]:
-            return self._told(situation, happening, choices)
+            return self._told(reached, happening, choices)
 
         for after, memory in each_way(decide):
             if after.finish is None:
@@ -143,34 +151,34 @@ class _Walk:
             self._arrive(after, happening, memory, before)
 
     def _told(
-        self, situation: ExplorationState, happening: Happening, choices: Choices
+        self, reached: ExplorationState, happening: Happening, choices: Choices
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
-        state, event = self._decode(situation.state), happening.event
-        view = AnyMemory(self._targets, choices, situation.calls, max(situation.next_eid, happening.next_eid))
+        state, event = self._decode(reached.state), happening.event
+        view = AnyMemory(self._targets, choices, reached.calls, max(reached.next_eid, happening.next_eid))
         _, wished = self._engine.advance(self._definition, state, event, view)
-        return situation.after(event, state, wished, view.next_eid, happening.troubles), view.answers
+        return reached.after(event, state, wished, view.next_eid, happening.errors), view.answers
 
     def _arrive(
         self,
-        situation: ExplorationState,
+        reached: ExplorationState,
         happening: Happening,
         memory: Mapping[str, bool],
         before: SearchNode | None,
     ) -> None:
-        state = self._decode(situation.state)
+        state = self._decode(reached.state)
         well = happening.outcome in ("", WELL) and (before is None or before.well)
-        place = SearchNode(situation, self.words(state), happening, memory, before, well)
+        node = SearchNode(reached, self.words(state), happening, memory, before, well)
         found = self.found
-        for part, word in place.words.items():
-            found.seen.setdefault((part, word, well), place)
-        if situation.finish is None:
-            found.places.append(place)
-            self._ahead.append(place)
+        for part, word in node.words.items():
+            found.seen.setdefault((part, word, well), node)
+        if reached.finish is None:
+            found.nodes.append(node)
+            self._ahead.append(node)
             return
-        trouble = situation.troubles.get(situation.finish.error or 0, UNTROUBLED)
-        found.ends.setdefault((situation.finish.phase, trouble.kind, trouble.step), place)
+        error = reached.errors.get(reached.finish.error or 0, UNTROUBLED)
+        found.ends.setdefault((reached.finish.phase, error.kind, error.step), node)
 
     def words(self, state: Any) -> Words:
         """The state of each part."""
         parts = self._engine.parts(self._definition, state).items()
-        return {(name, each["id"]): each["state"] for name, listed in parts for each in listed}
+        return {(name, part["id"]): part["state"] for name, listed in parts for part in listed}

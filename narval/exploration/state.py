@@ -1,4 +1,4 @@
-"""How far a run has come, and when two runs have come equally far.
+"""The progress of a run in exploration, and when two runs have come equally far.
 
 What a run has asked for (calls, watches, moments) belongs to it as its state does. The numbers it meets are
 chosen so that they can be told from all others: eids, identifiers and moments lie where nothing else does,
@@ -23,7 +23,7 @@ RUN = 10**12
 FIRST_EID = RUN + 1
 FIRST_EVENT = 10**15
 FIRST_MOMENT = 1.0e9
-"""Where the numbers of exploration begin."""
+"""The first numbers of exploration."""
 
 LAST_MOMENT = 2.5e11
 """A moment that lies after any year that a date names, as people write them."""
@@ -43,9 +43,9 @@ UNTROUBLED = ErrorSeen("", "", "")
 
 
 class ExplorationState(msgspec.Struct, frozen=True):
-    """How far a run has come: its state, encoded, and what it has asked for.
+    """The progress of a run: its state, encoded, and the commands that are in force.
 
-    `now` is the moment it has reached, `depth` the number of events before; `troubles` are by the eid of the
+    `now` is the moment it has reached, `depth` the number of events before; `errors` are by the eid of the
     error element; `finish` is how it ended, when it has.
     """
 
@@ -54,7 +54,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
     abandoned: frozenset[str] = frozenset()
     watches: Mapping[str, Watch] = {}
     wakes: Mapping[str, commands.SetTimer] = {}
-    troubles: Mapping[int, ErrorSeen] = {}
+    errors: Mapping[int, ErrorSeen] = {}
     now: float = FIRST_MOMENT
     next_eid: int = FIRST_EID
     depth: int = 0
@@ -66,10 +66,10 @@ class ExplorationState(msgspec.Struct, frozen=True):
         state: Any,
         wished: Iterable[Command],
         next_eid: int,
-        troubles: dict[int, ErrorSeen],
+        errors: dict[int, ErrorSeen],
     ) -> ExplorationState:
-        """What follows when an event was told and this was asked for."""
-        asked = _Asked(self, event, troubles)
+        """The progress after an event and the commands that followed."""
+        asked = _Asked(self, event, errors)
         for command in wished:
             asked.take(command)
         return ExplorationState(
@@ -78,7 +78,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
             abandoned=frozenset(asked.abandoned),
             watches=asked.watches,
             wakes=asked.wakes,
-            troubles=asked.troubles,
+            errors=asked.errors,
             now=event.at,
             next_eid=next_eid,
             depth=self.depth + 1,
@@ -87,15 +87,15 @@ class ExplorationState(msgspec.Struct, frozen=True):
 
     def identity(self) -> bytes:
         """Equal for two situations from which the same can follow."""
-        calls = {call: (each.step, each.kind, each.name, each.timeout) for call, each in self.calls.items()}
-        watches = {watch: (each.or_outdated, *_texts(each)) for watch, each in self.watches.items()}
+        calls = {call: (made.step, made.kind, made.name, made.timeout) for call, made in self.calls.items()}
+        watches = {watch: (set_.or_outdated, *_texts(set_)) for watch, set_ in self.watches.items()}
         whole = {
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,
             "late": self.now >= LAST_MOMENT,
             "abandoned": dict.fromkeys(self.abandoned),
             "watches": watches,
-            "wakes": {wake: (each.at, each.dated) for wake, each in self.wakes.items()},
+            "wakes": {wake: (timer.at, timer.dated) for wake, timer in self.wakes.items()},
         }
         return msgspec.json.encode(_Naming(self.now).plain(whole))
 
@@ -105,12 +105,12 @@ def _texts(watch: Watch) -> Iterator[str]:
 
 
 class _Asked:
-    """What a run has asked for, while an event is followed."""
+    """The commands in force of a run, while an event is followed."""
 
-    def __init__(self, before: ExplorationState, event: Event, troubles: dict[int, ErrorSeen]) -> None:
+    def __init__(self, before: ExplorationState, event: Event, errors: dict[int, ErrorSeen]) -> None:
         self.calls, self.watches = dict(before.calls), dict(before.watches)
         self.wakes, self.abandoned = dict(before.wakes), set(before.abandoned)
-        self.troubles = {**before.troubles, **troubles}
+        self.errors = {**before.errors, **errors}
         self.finish: Finish | None = None
         if isinstance(event, Returned):
             self.calls.pop(event.call, None)
@@ -140,7 +140,7 @@ class _Asked:
     def _note(self, element: Element) -> None:
         if element.name == "error":
             kind, message, step = read_error(element)
-            self.troubles[element.eid] = ErrorSeen(kind, message, step)
+            self.errors[element.eid] = ErrorSeen(kind, message, step)
 
 
 class _Naming:
@@ -158,7 +158,7 @@ class _Naming:
         if isinstance(value, dict):
             return self._table(value)
         if isinstance(value, list | tuple):
-            return [self.plain(each) for each in value]
+            return [self.plain(item) for item in value]
         if isinstance(value, str):
             return self._name(value) if _IDENTIFIER.fullmatch(value) else value
         if isinstance(value, float) and value >= FIRST_MOMENT / 2:
@@ -171,11 +171,11 @@ class _Naming:
         return self._names.setdefault(identifier, f"#{len(self._names)}")
 
     def _table(self, table: Mapping[Any, Any]) -> dict[str, Any]:
-        named = {each: value for each, value in table.items() if not _is_identifier(each)}
-        others = {each: value for each, value in table.items() if _is_identifier(each)}
-        plain = {str(each): self.plain(named[each]) for each in sorted(named, key=str)}
-        for each in sorted(others, key=lambda each: _blank(others[each])):
-            plain[self._name(each)] = self.plain(others[each])
+        named = {key: value for key, value in table.items() if not _is_identifier(key)}
+        others = {key: value for key, value in table.items() if _is_identifier(key)}
+        plain = {str(key): self.plain(named[key]) for key in sorted(named, key=str)}
+        for key in sorted(others, key=lambda key: _blank(others[key])):
+            plain[self._name(key)] = self.plain(others[key])
         return plain
 
 
@@ -184,5 +184,5 @@ def _is_identifier(key: Any) -> bool:
 
 
 def _blank(value: Any) -> str:
-    """What a value says when all identifiers are alike."""
+    """The text of a value with all identifiers made alike."""
     return _IDENTIFIER.sub("#", repr(value))

@@ -1,4 +1,4 @@
-"""A way through the walk, as people tell it: what happened, and what became of it."""
+"""A way through the search as people tell it: events, and the states that followed."""
 
 from __future__ import annotations
 
@@ -17,47 +17,45 @@ _BACK = {
 _PLAIN = frozenset({ERRS, LATE, "bad-output"})
 """Errors that need no more words: what happened has just been told."""
 _QUIET = frozenset({"todo", "wait-step", "impossible"})
-"""What is not worth telling of each part: that it has not come to anything yet, or never will."""
+"""The states of a part that are not worth telling."""
 
 
 NOTHING = ("", "")
 """No part."""
 
 
-def tell(place: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
-    """One line for each thing that happens on the way to a place; what is lost is told of one part only."""
-    return [_line(each, about) for each in place.way()]
+def tell(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
+    """A line for each event on the way to a node; lost parts are told of one part only."""
+    return [_line(node, about) for node in node.way()]
 
 
-def _line(place: SearchNode, about: tuple[str, str]) -> str:
-    before = place.before
-    known = before.words if before is not None else dict.fromkeys(place.words, "")
+def _line(node: SearchNode, about: tuple[str, str]) -> str:
+    before = node.before
+    known = before.words if before is not None else dict.fromkeys(node.words, "")
     moved = [
         f"{part[1]} {word}"
-        for part, word in place.words.items()
+        for part, word in node.words.items()
         if word != known[part] and (word not in _QUIET or (part == about and before is not None))
     ]
-    happened = _happened(place, before.situation if before is not None else None)
-    if place.memory:
-        there = [text if found else f"no {text}" for text, found in place.memory.items()]
+    happened = _happened(node, before.reached if before is not None else None)
+    if node.memory:
+        there = [text if found else f"no {text}" for text, found in node.memory.items()]
         happened += f" (in memory: {', '.join(there)})"
-    followed = moved + _ended(place.situation)
+    followed = moved + _ended(node.reached)
     return f"{happened}: {', '.join(followed)}" if followed else happened
 
 
-def _ended(situation: ExplorationState) -> list[str]:
-    finish = situation.finish
+def _ended(reached: ExplorationState) -> list[str]:
+    finish = reached.finish
     if finish is None:
         return []
-    trouble = situation.troubles.get(finish.error or 0)
-    why = (
-        f" ({trouble.kind}: {trouble.message})" if trouble is not None and trouble.kind not in _PLAIN else ""
-    )
+    error = reached.errors.get(finish.error or 0)
+    why = f" ({error.kind}: {error.message})" if error is not None and error.kind not in _PLAIN else ""
     return [f"the run {finish.state}{why}"]
 
 
-def _happened(place: SearchNode, before: ExplorationState | None) -> str:
-    event, outcome = place.happening.event, place.happening.outcome
+def _happened(node: SearchNode, before: ExplorationState | None) -> str:
+    event, outcome = node.happening.event, node.happening.outcome
     match event:
         case Started():
             return "it starts"
@@ -69,7 +67,7 @@ def _happened(place: SearchNode, before: ExplorationState | None) -> str:
             gives = "gives elements and goes on" if outcome == WELL else _BACK[outcome]
             return f"{call.kind} {call.name} of {call.step} {gives}"
         case Matched() if before is not None:
-            texts = dict.fromkeys(each.text for each in before.watches[event.watch].conditions)
+            texts = dict.fromkeys(bound.text for bound in before.watches[event.watch].conditions)
             return f"an element comes that fits {' or '.join(texts)}"
         case TimerFired() if before is not None:
             early = event.at < before.wakes[event.wake].at

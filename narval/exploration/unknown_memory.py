@@ -1,4 +1,4 @@
-"""A memory of which nothing is known: whatever it is asked, each answer it could give is tried.
+"""A memory of which nothing is known: each answer that it could give is tried.
 
 What was answered holds for the rest of the event: an element fits what it was said to fit, and what nothing
 in memory fits nothing fits until something comes. So no two answers contradict each other, as far as that
@@ -50,14 +50,14 @@ class Targets:
         return self._made[identity]
 
     def outputs(self, kind: str, name: str) -> tuple[OutputElement, ...]:
-        """What a call gives back when all goes well: an element for each output that can be had."""
+        """The elements of a call that goes well: one for each output that is possible."""
         real = getattr(self._library.get(kind, name), "prototype", None)
         outputs = real.outputs if real is not None else ()
-        possible = (each for each in outputs if not contradictory(demands(each.condition.bind())))
-        return tuple(OutputElement(_given_for(each.id), each.id) for each in possible)
+        possible = (output for output in outputs if not contradictory(demands(output.condition.bind())))
+        return tuple(OutputElement(_given_for(output.id), output.id) for output in possible)
 
     def is_source(self, kind: str, name: str) -> bool:
-        """Whether its calls go on and give elements meanwhile (N36)."""
+        """True if its calls go on and give elements meanwhile (N36)."""
         return getattr(self._library.get(kind, name), "where", "") == "source"
 
 
@@ -67,7 +67,7 @@ class _Target:
     def __init__(self, definition: Any) -> None:
         self._definition = definition
         real: Prototype = definition.prototype
-        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(each) for each in real.outputs))
+        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(output) for output in real.outputs))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._definition, name)
@@ -84,7 +84,7 @@ class _AnyOutput(Output):
 
     @cached_property
     def condition(self) -> Condition:
-        """What the element given for this output fits, and no other."""
+        """The condition that the element given for this output fits, and no other does."""
         return condition(f"{_ANY}[@of='{self.id.encode().hex()}']")
 
 
@@ -103,7 +103,7 @@ class AnyMemory:
     """
 
     zone = "UTC"
-    since = 0.0
+    up_since = 0.0
 
     def __init__(self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int) -> None:
         self._targets, self._choices, self._calls = targets, choices, calls
@@ -113,14 +113,14 @@ class AnyMemory:
         """Of elements met during this event: what they are known to fit."""
         self._unfit: set[tuple[int, Demands]] = set()
         self._free: dict[int, set[MarkScope | None]] = {}
-        """Where they are known not to be used."""
+        """The scopes in which they are known not to be used."""
         self._used: set[tuple[int, MarkScope]] = set()
         self._gone: set[int] = set()
         self._none: list[tuple[Demands, MarkScope | None]] = []
-        """What nothing in memory fits, or is free."""
+        """The demands that nothing in memory meets, or meets and is free."""
         self._among: dict[tuple[Demands, MarkScope | None], bool] = {}
         self.answers: dict[str, bool] = {}
-        """Whether something in memory was said to fit a condition, by its text."""
+        """The answer given to each condition, by its text: True if something in memory fits."""
 
     # --- what engines ask -----------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class AnyMemory:
         return self._added.get(eid) or Element(eid, _UNKNOWN)
 
     def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """What is known to fit, then a few more, or none."""
+        """The elements known to fit, then a few more, or none."""
         asked = demands(bound)
         found = False
         for eid in tuple(self._fitting):
@@ -149,7 +149,7 @@ class AnyMemory:
             yield self._fresh(asked, scope)
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """Those of `eids` that fit: of those that were there before, all or none."""
+        """The elements of `eids` that fit: of those that were there before, all or none."""
         asked = demands(bound)
         for eid in eids:
             if self._may_be(eid, asked, scope) and self._is_among(eid, asked, scope):
@@ -157,7 +157,7 @@ class AnyMemory:
                 yield eid
 
     def fits(self, element: Element, bound: Bound) -> bool:
-        """Whether an element fits; of one that a definition holds that is known."""
+        """True if an element fits; known of an argument that the definition holds."""
         asked = demands(bound)
         if element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
@@ -172,11 +172,11 @@ class AnyMemory:
         return None
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """Whether a call elsewhere keeps an element that would fit."""
+        """True if a call elsewhere has reserved an element that would fit."""
         return not contradictory(demands(bound)) and not self._choices.whether()
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        """Whether a unique output gave this value before."""
+        """True if a unique output gave this value before."""
         return not self._choices.whether()
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
@@ -187,7 +187,7 @@ class AnyMemory:
         """The current definition of that kind and name."""
         return self._targets.get(kind, name)
 
-    def asked(self, call: str) -> Call | None:
+    def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""
         return self._calls.get(call)
 
@@ -200,15 +200,15 @@ class AnyMemory:
 
     @property
     def listeners(self) -> Mapping[str, int]:
-        """Nobody: what a listener says is not explored."""
+        """None: the answers of listeners are not explored."""
         return {}
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
-        """What the user's code would say is not known: a process that asks cannot be explored."""
+        """Raise TooManyWays: the answers of the user's code are not known."""
         raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
     def apply(self, command: Command) -> None:
-        """What a command does to the answers."""
+        """Apply the effect of a command on the answers."""
         if isinstance(command, commands.Add):
             self.next_eid = max(self.next_eid, command.element.eid + 1)
             self._added[command.element.eid] = command.element
@@ -231,7 +231,7 @@ class AnyMemory:
         return eid
 
     def _surely(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """Whether an element is known to fit and to be free."""
+        """True if an element is known to fit and to be free."""
         if not self._may_be(eid, asked, scope):
             return False
         free = self._free.get(eid, ())
@@ -241,13 +241,13 @@ class AnyMemory:
         return any(asked <= known for known in self._fitting.get(eid, ()))
 
     def _surely_none(self, asked: Demands, scope: MarkScope | None) -> bool:
-        """Whether it is known that nothing fits: that holds of whatever asks for more, too."""
+        """True if it is known that nothing fits, these demands or fewer."""
         if contradictory(asked):
             return True
         return any(less <= asked and of in (None, scope) for less, of in self._none)
 
     def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """Whether nothing that is known speaks against it."""
+        """True if nothing known contradicts it."""
         if eid in self._gone or (scope is not None and (eid, scope) in self._used):
             return False
         return not self._surely_none(asked, scope)
@@ -283,7 +283,7 @@ class AnyMemory:
         return False
 
     def _is_named_otherwise(self, eid: int, asked: Demands) -> bool:
-        """Whether an element that was added has a name that the patterns rule out; no more is known of it."""
+        """True if an added element has a name that the patterns rule out; no more is known of it."""
         element = self._added.get(eid)
         if element is None or element.name == _ANY:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narval.operations import json_forms
-from narval.operations.registry import operation
+from narval.operations.registry import operation, query
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 
@@ -24,7 +24,7 @@ async def reload(daemon: Daemon) -> dict[str, Any]:
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 
-@operation
+@query
 async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
     """The daemon's own log: the last lines, or those after a number, for which it may `wait`."""
     found = daemon.logbook.lines(after, lines)

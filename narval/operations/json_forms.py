@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from narval.definitions.action.definition import Action
+from narval.engines.engine import resumed_from
 from narval.errors import Fault
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
@@ -52,7 +53,7 @@ def shown(
     agent: AgentState, found: Run, definition: Any, state: Any, context: Iterable[int]
 ) -> dict[str, Any]:
     """A run with its parts, its context, and the run and step that it was begun again from, or None."""
-    again = found.engine.resumed(state)
+    again = resumed_from(found.engine, state)
     return {
         **run(agent, found),
         **found.engine.parts(definition, state),
@@ -66,7 +67,7 @@ def past(agent: AgentState, found: Run, then: RunAt) -> dict[str, Any]:
     finish = then.finish or {}
     return {
         **shown(agent, found, then.definition, then.state, then.context),
-        "state": found.engine.status(then.state),
+        "state": then.state.status,
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),
         "error": _error(agent, found) if finish.get("error") is not None else None,

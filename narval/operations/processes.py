@@ -17,7 +17,7 @@ from narval.errors import (
     TokenError,
 )
 from narval.operations.lookup import find_run, state_and_definition
-from narval.operations.registry import operation
+from narval.operations.registry import operation, query
 from narval.operations.signals import say
 from narval.runtime.agent.history import past
 from narval.runtime.agent.run import Run
@@ -65,7 +65,7 @@ async def backtrack(
     return await _ask_run(daemon, run, "backtrack", _of_token(node, token))
 
 
-@operation
+@query
 async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """All tokens of a process, on nodes and on arcs, and its sets; as after line `at` of its history."""
     parts = _parts(daemon, run, at)

@@ -1,4 +1,4 @@
-"""`@operation`: a function that may be asked for by name, with the check of the arguments it is given."""
+"""`@operation` and `@query`: functions that may be asked for by name, their arguments checked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ Result = TypeVar("Result")
 
 
 class Operation(Generic[Parameters, Result]):
-    """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`."""
+    """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`.
 
-    def __init__(self, function: Callable[Parameters, Result]) -> None:
-        self._function = function
+    `reads` tells that it leaves the home as it is.
+    """
+
+    def __init__(self, function: Callable[Parameters, Result], *, reads: bool = False) -> None:
+        self._function, self.reads = function, reads
         self.name = function.__name__
         update_wrapper(self, function)
 
@@ -62,6 +65,11 @@ class Operation(Generic[Parameters, Result]):
 def operation(function: Callable[Parameters, Result]) -> Operation[Parameters, Result]:
     """Mark a function as an operation; its first parameter is the daemon."""
     return Operation(function)
+
+
+def query(function: Callable[Parameters, Result]) -> Operation[Parameters, Result]:
+    """Mark a function as an operation that leaves the home as it is, and may be asked of a copy."""
+    return Operation(function, reads=True)
 
 
 def _is_a(value: Any, wanted: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.definitions.library import Definition
+from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, runnable, runnable_kinds
 from narval.errors import RequestError
@@ -15,7 +16,7 @@ from narval.operations import dot, json_forms
 from narval.operations.daemon import turn as next_turn
 from narval.operations.documents import add_all, elements_in
 from narval.operations.lookup import active_run, find_run, no_definition, state_and_definition
-from narval.operations.registry import operation
+from narval.operations.registry import operation, query
 from narval.operations.text import article
 from narval.runtime.agent.history import given, past
 from narval.runtime.agent.loop import Delivery
@@ -71,20 +72,19 @@ async def _start(
 
 def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:
     """A first environment as its engine keeps it. Raises RequestError where the kind has none."""
-    read = getattr(engine_of(definition.kind), "read_environment", None)
-    if read is None:
-        having = [kind for kind in runnable_kinds() if hasattr(engine_of(kind), "read_environment")]
+    engine = engine_of(definition.kind)
+    if not isinstance(engine, HasEnvironment):
+        having = [kind for kind in runnable_kinds() if isinstance(engine_of(kind), HasEnvironment)]
         wanted = " or ".join(f"{article(kind)} {kind}" for kind in having)
         is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
         raise RequestError(f"{is_a}: only {wanted} has an environment")
     try:
-        attributes: dict[str, str] = read(environment)
+        return engine.read_environment(environment)
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from None
-    return attributes
 
 
-@operation
+@query
 async def runs(
     daemon: Daemon, state: str | None = None, kind: str | None = None, name: str | None = None
 ) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ async def runs(
     ]
 
 
-@operation
+@query
 async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
     found, agent = find_run(daemon, run), daemon.agent
@@ -106,7 +106,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
 
 
-@operation
+@query
 async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run as the element that memory shows, or would have shown after line `at` of its history."""
     found = find_run(daemon, run)
@@ -118,7 +118,7 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
     return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
 
 
-@operation
+@query
 async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
     found = find_run(daemon, run)
@@ -148,9 +148,12 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
     if found.active:
         raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.status}")
     engine = found.engine
-    kind, plan_resume = engine.definition_kind, getattr(engine, "plan_resume", None)
-    if plan_resume is None:
-        raise RequestError(f"run {run} of {found.name} is {article(kind)} {kind}, which cannot be retried")
+    kind = engine.definition_kind
+    if not isinstance(engine, Retryable):
+        instead = instead_of_retry(engine)
+        raise RequestError(
+            f"run {run} of {found.name} is {article(kind)} {kind}, which cannot be retried{instead}"
+        )
     before = state_of(daemon.agent, daemon.store, found)
     used = list(given(daemon.store, found))
 
@@ -158,7 +161,7 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         definition = turn.agent.library.get(kind, found.name)
         if definition is None:
             raise no_definition(daemon, found.name)
-        resume = plan_resume(definition, before, step, used, turn.view.element)
+        resume = engine.plan_resume(definition, before, step, used, turn.view.element)
         resume = replace(
             resume, context=tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         )
@@ -169,7 +172,7 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
     return json_forms.run(daemon.agent, await daemon.host.submit(work))
 
 
-@operation
+@query
 async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
     """Wait until a run is over."""
     found = find_run(daemon, run)

@@ -1,4 +1,4 @@
-"""What a call may have been answered when nobody says: the least that its outputs allow, or nothing at all.
+"""Default answers: the least that the outputs of a call allow, or none.
 
 An output's patterns say what its element is called and which attributes it has. Where they say more than
 that, no answer is made up: a simulation must not tell of what nobody thought of.
@@ -18,14 +18,14 @@ FILLED_IN = "simulated"
 """The value of an attribute of which an output says only that it is there."""
 
 OBEYED = ("start-plan", "quit")
-"""What narval obeys is not made up (N4, N34)."""
+"""Elements that narval obeys are never made up (N4, N34)."""
 
 Refusal = Callable[[bytes], str | None]
-"""Why a schema refuses an element (N7)."""
+"""The reason why a schema refuses an element, or None (N7)."""
 
 
-def made_up(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:
-    """One element for each output that must be given; None when that of some output cannot be told."""
+def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:
+    """An element for each mandatory output; None if that of some output cannot be derived."""
     found: list[bytes] = []
     for output in prototype.outputs:
         if not output.optional:
@@ -47,7 +47,7 @@ def _element(output: Output, outputs: Iterable[Output], refusal: Refusal) -> byt
 
 
 def _least(key: Key) -> bytes | None:
-    """The element that has what a key demands of its root's name and attributes."""
+    """The element with the name and the attributes that a key demands of its root."""
     if key.tag is None or local_name(key.tag) in OBEYED:
         return None
     root = etree.Element(key.tag)
@@ -62,4 +62,4 @@ def _least(key: Key) -> bytes | None:
 
 def _fitting(xml: bytes, outputs: Iterable[Output]) -> list[str]:
     tree = Tree(Element(0, xml))
-    return [each.id for each in outputs if each.condition.bind().test(tree)]
+    return [output.id for output in outputs if output.condition.bind().test(tree)]

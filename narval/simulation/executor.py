@@ -1,7 +1,7 @@
-"""Understudy: the executor of a simulation, where nothing outside is ever called.
+"""The executor of a simulation: no call leaves it.
 
-A call is answered as the scenario says. Otherwise a transform, or an action that is declared pure, is run as
-it always is; any other is written down, and given the least answer that its outputs allow.
+A call is answered as the scenario says. Otherwise a transform, or an action declared pure, is run as always;
+any other is recorded, and given the least answer that its outputs allow.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from narval.runtime.calls.context import CurrentCall
 from narval.runtime.calls.executor import Done, Executor
 from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock
-from narval.simulation.default_answers import Refusal, made_up
+from narval.simulation.default_answers import Refusal, default_answer
 from narval.simulation.scenario import CannedAnswer
 
 HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
-"""How a call came by its answer: `noted`, it need give nothing; a source would give what arrives."""
+"""The ways in which a call gets its answer: `noted`, it need give nothing; a source gives what arrives."""
 
 NO_ANSWER = "no-answer"
 
 
 class RecordedCall(msgspec.Struct):
-    """A call as it was met: who made it, what it was given, and how it came by its answer."""
+    """A call as it was made: by which step, with which inputs, and how it got its answer."""
 
     call: str
     at: float
@@ -48,9 +48,18 @@ class RecordedCall(msgspec.Struct):
     gave: tuple[bytes, ...] = ()
     error: str = ""
 
+    def answer(self) -> dict[str, Any]:
+        """The answer as a line of the trace shows it; `after` is None for one that never comes."""
+        return {
+            "how": self.how,
+            "after": None if math.isinf(self.after) else self.after,
+            "gave": [xml.decode("utf-8") for xml in self.gave],
+            "error": self.error or None,
+        }
+
 
 class SimulationHooks(msgspec.Struct, frozen=True):
-    """What an understudy asks of the simulation it plays in."""
+    """The questions that the executor asks of its simulation."""
 
     is_pure: Callable[[str], bool]
     prototype: Callable[[Task], Prototype | None]
@@ -59,57 +68,58 @@ class SimulationHooks(msgspec.Struct, frozen=True):
 
 
 class SimulatedExecutor(Executor):
-    """Answers calls in the place of the world."""
+    """Answers calls in place of the world."""
 
     def __init__(
-        self, limits: CallLimits, clock: Clock, replies: tuple[CannedAnswer, ...], play: SimulationHooks
+        self, limits: CallLimits, clock: Clock, replies: tuple[CannedAnswer, ...], hooks: SimulationHooks
     ) -> None:
         super().__init__(limits, clock=clock)
-        self.met: list[RecordedCall] = []
-        self._play = play
+        self.calls: list[RecordedCall] = []
+        self._told = 0
+        self._hooks = hooks
         self._left: list[tuple[CannedAnswer, float]] = [
-            (each, math.inf if each.times is None else each.times) for each in replies
+            (answer, math.inf if answer.times is None else answer.times) for answer in replies
         ]
         self._held: dict[str, tuple[Done, Outcome]] = {}
         """Calls whose answer comes later, or never."""
         self._due: list[tuple[float, int, str]] = []
         self._order = count()
 
-    # --- what the dispatcher asks ----------------------------------------------------------------------
+    # --- for the dispatcher --------------------------------------------------------------------------
 
     def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
-        """Answer a call: as the scenario says, by running it where that is safe, or by what is made up."""
-        met = RecordedCall(
+        """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
+        call = RecordedCall(
             task.call,
             self._clock.now(),
             task.run,
-            self._play.recipe(task.run),
+            self._hooks.recipe(task.run),
             task.step,
             task.action,
             task.attempt,
             tuple((id, _elements(given)) for id, given in task.inputs.items()),
         )
-        self.met.append(met)
-        reply = self._reply(met)
-        if reply is not None:
-            self._answer(met, task, done, reply)
+        self.calls.append(call)
+        answer = self._reply(call)
+        if answer is not None:
+            self._answer(call, task, done, answer)
         elif task.where == "source":
-            met.how = "source"
+            call.how = "source"
             self._hold(task, done, Outcome(), math.inf)
-        elif task.where == "program":  # it would have gone well
-            met.how = "noted"
+        elif task.where == "program":  # a program goes well
+            call.how = "noted"
             done(Outcome(value={"status": 0, "output": ""}))
-        elif task.where in ("transform", "script") or self._play.is_pure(task.action):
-            met.how = "ran"
+        elif task.where in ("transform", "script") or self._hooks.is_pure(task.action):
+            call.how = "ran"
             super().start(task, done, produced, announce)
-        elif task.payload is not None:  # whoever was to do it has done it
-            met.how = "noted"
+        elif task.payload is not None:  # a node is taken as done
+            call.how = "noted"
             done(Outcome(value=_done(task)))
         else:
-            done(self._made_up(met, task))
+            done(self._made_up(call, task))
 
     def at_once(self, task: Task, inputs: Inputs, current: CurrentCall) -> None:
-        """Not before it has been looked at: see `start`."""
+        """Answer nothing without a record: the call comes back to `start`."""
 
     def abandon(self, call: str) -> bool:
         """Give a call up."""
@@ -121,18 +131,23 @@ class SimulatedExecutor(Executor):
         return True
 
     def caught_up(self, call: str) -> bool:
-        """Whether a call waits for time to pass, or for ever: then nothing happens until it does."""
+        """True if a call waits for time to pass, or for ever."""
         return call in self._held or super().caught_up(call)
 
-    # --- what the simulation asks ---------------------------------------------------------------------
+    # --- for the simulation ---------------------------------------------------------------------------
+
+    def new_calls(self) -> list[RecordedCall]:
+        """The calls since this was last asked."""
+        new, self._told = self.calls[self._told :], len(self.calls)
+        return new
 
     def next(self) -> float | None:
-        """When the next answer is due, or a call that sleeps is to go on."""
-        due = (each for each in (self._next_answer(), super().next()) if each is not None)
+        """The moment at which the next answer is due, or a sleeping call goes on; None for none."""
+        due = (moment for moment in (self._next_answer(), super().next()) if moment is not None)
         return min(due, default=None)
 
     def release(self) -> None:
-        """Give the answers that are due, and wake who sleeps."""
+        """Give the answers that are due, and wake sleeping calls."""
         super().release()
         while (due := self._next_answer()) is not None and due <= self._clock.now():
             _, _, call = heapq.heappop(self._due)
@@ -146,47 +161,47 @@ class SimulatedExecutor(Executor):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
 
-    def _reply(self, met: RecordedCall) -> CannedAnswer | None:
+    def _reply(self, call: RecordedCall) -> CannedAnswer | None:
         """The first answer of the scenario that is for such a call, and not used up."""
-        for at, (reply, left) in enumerate(self._left):
+        for at, (answer, left) in enumerate(self._left):
             if (
                 left > 0
-                and is_meant(reply.action, reply.recipe, reply.step, met)
-                and takes(reply.condition, met)
+                and is_meant(answer.action, answer.recipe, answer.step, call)
+                and takes(answer.condition, call)
             ):
-                self._left[at] = (reply, left - 1)
-                return reply
+                self._left[at] = (answer, left - 1)
+                return answer
         return None
 
-    def _answer(self, met: RecordedCall, task: Task, done: Done, reply: CannedAnswer) -> None:
-        met.how, met.after, met.error = "answered", reply.after, reply.error
+    def _answer(self, call: RecordedCall, task: Task, done: Done, answer: CannedAnswer) -> None:
+        call.how, call.after, call.error = "answered", answer.after, answer.error
         outcome, after = (
-            Outcome([OutputElement(xml) for xml in reply.elements], value=_done(task)),
-            reply.after,
+            Outcome([OutputElement(xml) for xml in answer.elements], value=_done(task)),
+            answer.after,
         )
-        if reply.error:
-            outcome = Outcome(problem=Failure(reply.error, reply.message or f"{task.action} failed"))
+        if answer.error:
+            outcome = Outcome(problem=Failure(answer.error, answer.message or f"{task.action} failed"))
         if task.timeout is not None and after > task.timeout:
             message = f"{task.action} did not come back within {task.timeout:g} s"
-            outcome, after, met.error = Outcome(problem=Failure("timeout", message)), task.timeout, "timeout"
+            outcome, after, call.error = Outcome(problem=Failure("timeout", message)), task.timeout, "timeout"
         elif not math.isinf(after):
-            met.gave = reply.elements
+            call.gave = answer.elements
         if after > 0:
             self._hold(task, done, outcome, self._clock.now() + after)
         else:
             done(outcome)
 
-    def _made_up(self, met: RecordedCall, task: Task) -> Outcome:
-        prototype = self._play.prototype(task)
-        elements = made_up(prototype, self._play.refusal) if prototype is not None else None
+    def _made_up(self, call: RecordedCall, task: Task) -> Outcome:
+        prototype = self._hooks.prototype(task)
+        elements = default_answer(prototype, self._hooks.refusal) if prototype is not None else None
         if elements is None:
-            met.how, met.error = "unanswered", NO_ANSWER
+            call.how, call.error = "unanswered", NO_ANSWER
             message = (
                 f"{task.action} would be called, and what it gives cannot be made up; "
                 f'say it in a scenario: <answer action="{task.action}">…</answer>'
             )
             return Outcome(problem=Failure(NO_ANSWER, message, final=True))
-        met.how, met.gave = "made up" if elements else "noted", tuple(elements)
+        call.how, call.gave = "made up" if elements else "noted", tuple(elements)
         return Outcome([OutputElement(xml) for xml in elements])
 
     def _hold(self, task: Task, done: Done, outcome: Outcome, until: float) -> None:
@@ -194,19 +209,21 @@ class SimulatedExecutor(Executor):
         heapq.heappush(self._due, (until, next(self._order), task.call))
 
 
-def is_meant(action: str, recipe: str, step: str, met: RecordedCall) -> bool:
-    """Whether a call is of that action, recipe and step; an empty one is any."""
+def is_meant(action: str, recipe: str, step: str, call: RecordedCall) -> bool:
+    """Test whether a call is of that action, recipe and step; an empty name stands for any."""
     return (
-        action in ("", met.action) and (recipe or met.recipe) == met.recipe and (step or met.step) == met.step
+        action in ("", call.action)
+        and (recipe or call.recipe) == call.recipe
+        and (step or call.step) == call.step
     )
 
 
-def takes(condition: Condition | None, met: RecordedCall) -> bool:
-    """Whether an element that the call was given fits the condition, if there is one."""
+def takes(condition: Condition | None, call: RecordedCall) -> bool:
+    """Test whether an input of the call fits the condition; without a condition any call does."""
     if condition is None:
         return True
     bound = condition.bind()
-    return any(bound.test(Tree(each)) for _, given in met.inputs for each in given)
+    return any(bound.test(Tree(element)) for _, given in call.inputs for element in given)
 
 
 def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
@@ -216,7 +233,7 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
 
 
 def _done(task: Task) -> dict[str, Any] | None:
-    """What a node leaves that has done its work: its token leaves on the arcs that have no name."""
+    """The value of a node whose work is done: its token leaves on the arcs that have no name."""
     if task.payload is None:
         return None
     over = {"do": "complete", "arcs": [""], "asynchronous": False}

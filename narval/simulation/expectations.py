@@ -1,4 +1,4 @@
-"""What a scenario expects, counted: elements that nothing has replaced, runs, calls."""
+"""The counts that expectations are compared with: of current elements, runs, calls."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from narval.simulation.executor import RecordedCall, is_meant, takes
 from narval.simulation.scenario import Expectation
 
 Phases = Mapping[int, tuple[str, str]]
-"""What each run follows, and its phase."""
+"""The definition and the phase of each run, by its eid."""
 
 
-def count(wish: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
-    """How many there are now of what is wished for."""
-    return _COUNT[wish.what](wish, memory, runs, calls)
+def count(expectation: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
+    """Count the elements, runs or calls of an expectation."""
+    return _COUNT[expectation.what](expectation, memory, runs, calls)
 
 
-def _elements(wish: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
-    if wish.condition is None:
+def _elements(expectation: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
+    if expectation.condition is None:
         return 0
-    found = memory.select(wish.condition.bind())
+    found = memory.select(expectation.condition.bind())
     return sum(eid not in memory.outdated for eid in found)
 
 
-def _runs(wish: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
-    return sum(name == wish.recipe and wish.phase in ("", phase) for name, phase in runs.values())
-
-
-def _calls(wish: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
+def _runs(expectation: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
     return sum(
-        is_meant(wish.action, wish.recipe, wish.step, met) and takes(wish.condition, met) for met in calls
+        name == expectation.recipe and expectation.phase in ("", phase) for name, phase in runs.values()
+    )
+
+
+def _calls(expectation: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
+    return sum(
+        is_meant(expectation.action, expectation.recipe, expectation.step, call)
+        and takes(expectation.condition, call)
+        for call in calls
     )
 
 

@@ -1,4 +1,4 @@
-"""Where scenarios are: in `scenarios/` of a home, or in files whose name says what they are."""
+"""Scenario files: those of `scenarios/` in a home, or any named by path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scenario_files(home: Home) -> list[Path]:
 
 
 def is_scenario_file(path: Path) -> bool:
-    """Whether a file is meant to be a scenario: its first element is one."""
+    """Test whether the first element of a file is a scenario."""
     try:
         with path.open("rb") as file:
             return is_scenario(file.read(65536))
@@ -33,38 +33,38 @@ def is_scenario_file(path: Path) -> bool:
         return False
 
 
-def named(home: Home | None, name: str) -> Path | None:
-    """The file that a name or path stands for: the path itself, or one in the home's folder."""
+def scenario_named(home: Home | None, name: str) -> Path | None:
+    """The file of a name or path: the path itself, or one in the home's folder; None if there is none."""
     paths = [Path(name)]
     if home is not None:
         folder = home.path / SCENARIOS
-        paths += (folder / each for each in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
+        paths += (folder / shape for shape in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
     for path in paths:
         if path.is_file() and path.suffix == SUFFIX:
             return path
     return None
 
 
-def read(here: SimulatedHome, path: Path) -> Scenario:
+def read_file(here: SimulatedHome, path: Path) -> Scenario:
     """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
     return read_scenario(_source(here.home, path), here.loaded.library, here.schemas)
 
 
 def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
-    """All that is wrong with scenarios of a home; nothing is played."""
+    """The faults of scenarios of a home; nothing is played."""
     faults: list[Fault] = []
     if paths:
         here = SimulatedHome(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
         for path in paths:
             try:
-                read(here, path)
+                read_file(here, path)
             except DefinitionError as error:
                 faults += error.faults
     return faults
 
 
 def _source(home: Home | None, path: Path) -> Source:
-    """The file, called as others of the home are."""
+    """The file, with its path relative to the home if it lies there."""
     resolved, shown = path.resolve(), str(path)
     if home is not None and resolved.is_relative_to(home.path.resolve()):
         shown = str(resolved.relative_to(home.path.resolve()))

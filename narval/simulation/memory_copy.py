@@ -25,13 +25,13 @@ from narval.runtime.store.memory import VolatileStore
 from narval.runtime.store.open import open_store
 
 ATTEMPTS = 5
-"""How often a copy is made again because the store was written meanwhile."""
+"""The number of times a copy is made anew because the store was written meanwhile."""
 
 PATIENCE = 5.0
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What a memory holds beyond its runs: elements, and what has been used and given before."""
+    """A memory without its runs: elements, marks, and the values of unique outputs."""
 
     elements: Sequence[KeptElement] = ()
     marks: Sequence[tuple[str, str, str, int]] = ()
@@ -40,7 +40,7 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 def remembered(home: Home, settings: Settings) -> Remembered:
-    """What the memory of a home holds now; nothing where it never ran. Raises StoreError, RequestError."""
+    """The memory of a home as it is now; empty if it never ran. Raises StoreError, RequestError."""
     path = _file(home, settings)
     if not path.exists():
         return Remembered()
@@ -90,7 +90,7 @@ def _copy(home: Home, path: Path, copy: Path) -> None:
 
 
 def _backup(path: Path, copy: Path) -> None:
-    """Through SQLite, which sees whole commits whatever is being written."""
+    """Copy through SQLite, which sees whole commits while another program writes."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     with (
         closing(sqlite3.connect(address, uri=True, timeout=PATIENCE)) as there,
@@ -105,17 +105,17 @@ def _log(path: Path) -> Path:
 
 def _look(path: Path) -> list[tuple[int, int] | None]:
     found: list[tuple[int, int] | None] = []
-    for each in (path, _log(path)):
+    for file in (path, _log(path)):
         try:
-            known = each.stat()
+            known = file.stat()
             found.append((known.st_size, known.st_mtime_ns))
         except FileNotFoundError:
             found.append(None)
     return found
 
 
-class RehearsalStore(VolatileStore):
-    """A store in memory that begins with what was remembered; `listen` is told of each turn as it commits."""
+class SimulatedStore(VolatileStore):
+    """A store in memory that begins with a remembered memory; `listen` is given each batch committed."""
 
     def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class RehearsalStore(VolatileStore):
         self._meta["next_eid"] = str(known.next_eid)
 
     def commit(self, *batches: Batch) -> None:
-        """Keep what is asked for later, and tell."""
+        """Keep the batches, and give them to the listener."""
         super().commit(*batches)
         for batch in batches:
             self._listen(batch)
@@ -142,7 +142,7 @@ class RehearsalStore(VolatileStore):
 
 
 def with_declared(known: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:
-    """The same with declared elements that are not there yet: `start-plan`s, say, that must not act."""
+    """The same memory with declared elements that it lacks, such as `start-plan`s that must not act."""
     there = {kept.declared for kept in known.elements}
     next_eid = max([known.next_eid, *(kept.element.eid + 1 for kept in known.elements)])
     new = [

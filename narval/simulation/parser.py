@@ -124,14 +124,14 @@ WORDS: Words = {
 
 
 class Read(NamedTuple):
-    """A scenario as far as it could be read, and its faults; `narval check` looks at its names besides."""
+    """A scenario as far as it could be read, and its faults; `narval check` also looks up its names."""
 
     scenario: Scenario
     faults: tuple[Fault, ...]
 
 
 def is_scenario(data: bytes) -> bool:
-    """Whether a file is meant to be a scenario, told from its first element, well formed or not."""
+    """Test whether the first element of a text, well formed or not, is a scenario."""
     head = re.sub(rb"<\?.*?\?>|<!--.*?-->", b"", data[:65536], flags=re.DOTALL)
     return re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:[\w.-]+:)?scenario[\s/>]", head) is not None
 
@@ -151,7 +151,7 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
 
 
 def parse(source: Source) -> Read:
-    """What a file says, and all that is wrong with it. Raises DefinitionError for what is no XML."""
+    """The scenario of a file and its faults. Raises DefinitionError if it is no XML."""
     root = read_xml(source)
     if local_name(root.tag) != ROOT:
         raise DefinitionError(
@@ -180,10 +180,12 @@ class _Parser:
                 memory=entry.get("memory", "new"),
                 at=entry.get("at"),
                 until=entry.get("until"),
-                beginnings=tuple(map(self._beginning, entry.of("start"))),
+                starts=tuple(map(self._beginning, entry.of("start"))),
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
-                replies=tuple(map(self._reply, entry.of("answer"))),
-                wishes=tuple(wish for each in entry.of("expect") for wish in self._wishes(each)),
+                answers=tuple(map(self._reply, entry.of("answer"))),
+                expectations=tuple(
+                    expectation for expect in entry.of("expect") for expectation in self._wishes(expect)
+                ),
             )
             self._patterns.check_variables((), "no variable: a scenario has none")
         return Read(scenario, tuple(sorted(set(reading.faults))))
@@ -231,22 +233,22 @@ class _Parser:
     def _wishes(self, entry: Entry) -> Iterator[Expectation]:
         if not entry.children:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
-        for each in entry.children:
-            pattern = self._patterns.of_attribute(each, "match")
-            least, most = self._bounds(each)
+        for child in entry.children:
+            pattern = self._patterns.of_attribute(child, "match")
+            least, most = self._bounds(child)
             yield Expectation(
-                what=cast(Any, each.word),
-                text=_text(each),
+                what=cast(Any, child.word),
+                text=_text(child),
                 at=entry.get("at"),
                 condition=Condition((pattern,)) if pattern is not None else None,
-                recipe=each.get("recipe", ""),
-                phase=each.get("phase", ""),
-                action=each.get("action", ""),
-                step=each.get("step", ""),
+                recipe=child.get("recipe", ""),
+                phase=child.get("phase", ""),
+                action=child.get("action", ""),
+                step=child.get("step", ""),
                 least=least,
                 most=most,
-                line=each.node.line,
-                column=each.node.column,
+                line=child.node.line,
+                column=child.node.column,
             )
 
     def _bounds(self, entry: Entry) -> tuple[int, int | None]:
@@ -268,7 +270,7 @@ class _Parser:
 
 
 def _text(entry: Entry) -> str:
-    """A wish as people read it."""
+    """An expectation as people read it."""
     values = entry.values
     words = [entry.word, *(values[name] for name in ("recipe", "action", "match") if name in values)]
     words += [f"of {values['step']}"] if "step" in values else []
@@ -284,7 +286,7 @@ def name_of(path: str) -> str:
 
 
 class _Seen:
-    """As much of a view as the outputs of an answer are judged by."""
+    """The part of a view by which the outputs of an answer are judged."""
 
     def __init__(self, schemas: Schemas) -> None:
         self.schema_fault = schemas.refusal
@@ -292,7 +294,11 @@ class _Seen:
 
 def _faults_of_names(source: Source, scenario: Scenario, library: Library, schemas: Schemas) -> list[Fault]:
     faults: list[Fault] = []
-    runs = {each.full_name: None for each in library if runnable(library, each.full_name) is not None}
+    runs = {
+        definition.full_name: None
+        for definition in library
+        if runnable(library, definition.full_name) is not None
+    }
     calls = {**library.of("action"), **library.of("transform")}
 
     def named(name: str, known: Mapping[str, object], what: str, each: Any) -> bool:
@@ -307,29 +313,29 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
             if refusal is not None:
                 faults.append(source.fault(f"refused by its schema: {refusal}", each.line, each.column))
 
-    for beginning in scenario.beginnings:
-        named(beginning.recipe, runs, "definition", beginning)
-        fits(beginning)
+    for start in scenario.starts:
+        named(start.recipe, runs, "definition", start)
+        fits(start)
     for arrival in scenario.arrivals:
         fits(arrival)
-    for reply in scenario.replies:
-        named(reply.recipe, runs, "definition", reply)
-        if named(reply.action, calls, "action or transform", reply):
-            message = _misfit(reply, cast(Action | Transform, calls[reply.action]), schemas)
+    for answer in scenario.answers:
+        named(answer.recipe, runs, "definition", answer)
+        if named(answer.action, calls, "action or transform", answer):
+            message = _misfit(answer, cast(Action | Transform, calls[answer.action]), schemas)
             if message:
-                faults.append(source.fault(message, reply.line, reply.column))
-    for wish in scenario.wishes:
-        named(wish.recipe, runs, "definition", wish)
-        named(wish.action, calls, "action or transform", wish)
+                faults.append(source.fault(message, answer.line, answer.column))
+    for expectation in scenario.expectations:
+        named(expectation.recipe, runs, "definition", expectation)
+        named(expectation.action, calls, "action or transform", expectation)
     return faults
 
 
-def _misfit(reply: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
-    """Why an answer is none that its action may give (N20)."""
+def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
+    """The reason why an answer is none that its action may give, or "" (N20)."""
     source = isinstance(target, Action) and target.where == "source"
-    if source and (reply.elements or not (reply.error or math.isinf(reply.after))):
-        return f"{reply.action} is a source: what it would give, let arrive; an answer can be an error alone"
-    if reply.error or math.isinf(reply.after):
+    if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
+        return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"
+    if answer.error or math.isinf(answer.after):
         return ""
-    raws = tuple(OutputElement(xml) for xml in reply.elements)
+    raws = tuple(OutputElement(xml) for xml in answer.elements)
     return judge(target.prototype, raws, cast(View, _Seen(schemas))).fault

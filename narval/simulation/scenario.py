@@ -14,7 +14,7 @@ import msgspec
 from narval.memory.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
-"""What a simulation begins with: a home on its first day, the memory of the home as it is, or nothing."""
+"""The memory to begin with: of a home on its first day, of the home as it is, or none."""
 
 NEVER = float("inf")
 
@@ -31,7 +31,7 @@ class When(msgspec.Struct, frozen=True):
 
 
 class ScheduledStart(msgspec.Struct, frozen=True):
-    """A definition is started, with these elements as its first context."""
+    """The start of a definition, with elements as its first context."""
 
     recipe: str
     at: When = When()
@@ -41,7 +41,7 @@ class ScheduledStart(msgspec.Struct, frozen=True):
 
 
 class ScheduledElement(msgspec.Struct, frozen=True):
-    """Elements come from outside; with `every`, again each so many seconds, `times` in all (None: always)."""
+    """Elements from outside; with `every`, again after so many seconds, `times` in all (None: always)."""
 
     elements: tuple[bytes, ...]
     at: When = When()
@@ -52,7 +52,7 @@ class ScheduledElement(msgspec.Struct, frozen=True):
 
 
 class CannedAnswer(msgspec.Struct, frozen=True):
-    """What a call is answered: elements, or an error of the type `error`; after so many seconds, or never.
+    """An answer to calls: elements, or an error of the type `error`; after so many seconds, or never.
 
     It is for calls of `action`, from `step` of `recipe` where these are named, with an input that fits
     `condition` where there is one; for as many as `times` of them (None: all).
@@ -72,7 +72,7 @@ class CannedAnswer(msgspec.Struct, frozen=True):
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """How many elements, runs or calls there must be: as `text` says it in the file.
+    """The number of elements, runs or calls there must be; `text` is how the file says it.
 
     Elements are those of memory that nothing has replaced; calls and runs are counted from the start.
     """
@@ -92,7 +92,7 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """All of it. `at` is when it starts (None: now), `until` how long time goes on."""
+    """A whole scenario. `at` is its start (None: now), `until` the end of its time."""
 
     name: str
     path: str = ""
@@ -100,10 +100,10 @@ class Scenario(msgspec.Struct, frozen=True):
     memory: Memory = "new"
     at: When | None = None
     until: When | None = None
-    beginnings: tuple[ScheduledStart, ...] = ()
+    starts: tuple[ScheduledStart, ...] = ()
     arrivals: tuple[ScheduledElement, ...] = ()
-    replies: tuple[CannedAnswer, ...] = ()
-    wishes: tuple[Expectation, ...] = ()
+    answers: tuple[CannedAnswer, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:
@@ -113,6 +113,6 @@ def seconds(date: datetime, zone: tzinfo | None) -> float:
     return date.timestamp()
 
 
-def of_definition(name: str) -> Scenario:
+def scenario_of(name: str) -> Scenario:
     """The scenario of starting one definition on the memory as it is now."""
-    return Scenario(name, memory="now", beginnings=(ScheduledStart(name),))
+    return Scenario(name, memory="now", starts=(ScheduledStart(name),))

@@ -20,7 +20,7 @@ from narval.simulation.memory_copy import Remembered, remembered
 class SimulatedHome(msgspec.Struct, frozen=True):
     """A home as a simulation sees it: its definitions, its settings, its schemas; None stands for no home.
 
-    `recall` gives what is remembered now.
+    `recall` gives the memory of the home as it is now.
     """
 
     home: Home | None
@@ -31,8 +31,8 @@ class SimulatedHome(msgspec.Struct, frozen=True):
     recall: Callable[[], Remembered] = Remembered
 
 
-def stage(home: Home | None) -> SimulatedHome:
-    """The stage that a home gives. Raises SettingsError."""
+def simulated_home(home: Home | None) -> SimulatedHome:
+    """A home as a simulation sees it. Raises SettingsError."""
     if home is None:
         return SimulatedHome(None, Settings(), Loaded(), Schemas(None), None)
     settings = Settings.load(home.path)

@@ -1,4 +1,4 @@
-"""Rehearsal: plays a scenario on a stage, which is a home of which nothing is altered.
+"""Simulation: a scenario played on a simulated home, of which nothing is altered.
 
 Time stands still while anything goes on, and then leaps to the next moment at which something is due: to a
 run, to an answer that takes its time, or in the scenario.
@@ -7,21 +7,17 @@ run, to an answer that takes its time, or in the scenario.
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import tzinfo
 from functools import partial
-from itertools import count
 from typing import Any
 
 import msgspec
 
 from narval.definitions.action.definition import Action
-from narval.definitions.process.code import Code
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, RequestError
@@ -33,186 +29,118 @@ from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.backend import Task
-from narval.runtime.daemon.daemon import Daemon, assemble
+from narval.runtime.daemon.daemon import assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from narval.simulation import expectations
 from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
-from narval.simulation.memory_copy import RehearsalStore, Remembered, with_declared
+from narval.simulation.memory_copy import Remembered, SimulatedStore, with_declared
+from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario
+from narval.simulation.schedule import Schedule
 from narval.simulation.simulated_home import SimulatedHome
-from narval.simulation.trace import Line, SimulationTrace
+from narval.simulation.trace import Line, Trace
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000
-"""Runs that may begin without any time passing: what starts itself again and again is stopped."""
+"""Runs that may begin without any time passing; a definition that starts itself without end is stopped."""
 
-Tell = Callable[[list[Line]], None]
-
-
-class Found(msgspec.Struct, frozen=True):
-    """How many there were of what was wished for."""
-
-    wish: Expectation
-    at: float
-    count: int
-
-    @property
-    def met(self) -> bool:
-        """Whether that is as many as there should be."""
-        most = math.inf if self.wish.most is None else self.wish.most
-        return self.wish.least <= self.count <= most
+Progress = Callable[[list[Line]], None]
+"""Given the lines of the trace that are new."""
 
 
-class SimulationReport(msgspec.Struct, frozen=True):
-    """What came of a simulation. `runs` and `waiting` are in the forms of `narval runs` and `narval why`."""
-
-    scenario: Scenario
-    zone: tzinfo | None
-    start: float
-    end: float
-    remembered: int
-    lines: list[Line]
-    calls: list[RecordedCall]
-    runs: list[dict[str, Any]]
-    waiting: list[dict[str, Any]]
-    found: list[Found]
-    stopped: str = ""
-    """Why it ended before its time."""
-    endless: bool = False
-    """Whether that was because runs began without end."""
-
-    @property
-    def failed(self) -> list[Line]:
-        """The ends of runs that failed and of which nobody expects it; a run that was called is its caller's
-        matter.
-        """
-        expected = {each.wish.recipe for each in self.found if each.met and _wants_failure(each.wish)}
-        ends = (each for each in self.lines if each["what"] == "ended" and each["phase"] == "failed")
-        return [each for each in ends if not each["called"] and each["name"] not in expected]
-
-    @property
-    def unmet(self) -> list[Found]:
-        """What was expected and is not so."""
-        return [each for each in self.found if not each.met]
-
-    @property
-    def unanswered(self) -> list[RecordedCall]:
-        """The calls whose answer could not be made up."""
-        return [each for each in self.calls if each.how == "unanswered"]
-
-    @property
-    def well(self) -> bool:
-        """Whether all that was expected is so, each call had an answer, and no run failed unexpectedly."""
-        return not (self.failed or self.unmet or self.unanswered or self.endless)
+def start_of(home: SimulatedHome, scenario: Scenario) -> float:
+    """The moment at which a scenario starts: its own, or now (seconds since 1970, UTC)."""
+    return time.time() if scenario.at is None else scenario.at.moment(0.0, home.zone)
 
 
-def _wants_failure(wish: Expectation) -> bool:
-    return wish.what == "run" and wish.phase == "failed" and wish.least > 0
-
-
-def start_of(here: SimulatedHome, scenario: Scenario) -> float:
-    """When a scenario starts: as it says, or now."""
-    return time.time() if scenario.at is None else scenario.at.moment(0.0, here.zone)
-
-
-async def rehearse(
-    here: SimulatedHome, scenario: Scenario, start: float, tell: Tell = lambda lines: None
+async def play_scenario(
+    home: SimulatedHome, scenario: Scenario, start: float, progress: Progress = lambda lines: None
 ) -> SimulationReport:
-    """Play a scenario that starts at a moment; `tell` is given what happened as it does.
+    """Play a scenario that starts at a moment; `progress` is given the new lines of its trace meanwhile.
 
     Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
     """
-    return await _Simulation(here, scenario, start).play(tell)
+    known, declared = _beginning(home, scenario, start)
+    simulation = _Simulation(home, scenario, start, known)
+    try:
+        await simulation.daemon.simulate(declared)
+        return await simulation.play(progress)
+    finally:
+        await simulation.daemon.close()
+
+
+def _beginning(
+    home: SimulatedHome, scenario: Scenario, start: float
+) -> tuple[Remembered, list[bytes] | None]:
+    """The memory to begin with, and what `data/memory.xml` is to be for it (None: left alone)."""
+    if scenario.memory == "empty":
+        return Remembered(), None
+    declared: list[bytes] | None = None
+    if home.home is not None:
+        declared, faults = read_memory(home.home.memory, home.schemas)
+        if faults:
+            raise DefinitionError(faults)
+    if scenario.memory == "new":
+        return Remembered(), declared
+    starts = [xml for xml in declared or () if parse(xml).tag in START_PLANS]
+    keyed = [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts]
+    return _obeyed(with_declared(home.recall(), keyed, start)), declared
+
+
+def _obeyed(known: Remembered) -> Remembered:
+    """Mark every `start-plan` as obeyed: a simulation starts what it is asked to and no more."""
+    obeyed = [(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS]
+    return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
 
 
 class _Simulation:
-    """One scenario being played."""
+    """One scenario being played by a daemon in memory."""
 
-    def __init__(self, here: SimulatedHome, scenario: Scenario, start: float) -> None:
-        self._stage, self._scenario, self._start = here, scenario, start
+    def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
+        self._home, self._scenario, self._start = home, scenario, start
+        self._remembered = len(known.elements)
+        self._schedule = Schedule()
         self._clock = SimulatedClock(start)
-        self._story = SimulationTrace(self._clock)
-        self._found: list[Found] = []
-        self._order = count()
-        self._schedule: list[tuple[float, int, Callable[[], None]]] = []
-        self._judged: list[tuple[float, int, Expectation]] = []
-        self._told = self._begun_before = 0
-        self._explained = 0
-        self._stopped, self._endless = "", False
-        self._refused: list[BaseException] = []
-        self._daemon: Daemon
-        self._understudy: SimulatedExecutor
-
-    async def play(self, tell: Tell) -> SimulationReport:
-        """Open, let time pass, judge, and tell of it."""
-        known, declared = self._beginning()
-        daemon, self._understudy = self._cast(known)
-        try:
-            await daemon.simulate(declared)
-            self._plan()
-            end = await self._pass_time(tell)
-            for wish in self._scenario.wishes:
-                if wish.at is None:
-                    self._judge(wish)
-            return await self._report(end, len(known.elements))
-        finally:
-            await daemon.close()
-
-    # --- what it begins with --------------------------------------------------------------------------
-
-    def _beginning(self) -> tuple[Remembered, list[bytes] | None]:
-        """What is remembered, and what `data/memory.xml` is to be for it."""
-        home, how = self._stage.home, self._scenario.memory
-        if how == "empty":
-            return Remembered(), None
-        declared: list[bytes] | None = None
-        if home is not None:
-            declared, faults = read_memory(home.memory, self._stage.schemas)
-            if faults:
-                raise DefinitionError(faults)
-        if how == "new":
-            return Remembered(), declared
-        known = self._stage.recall()
-        starts = [xml for xml in declared or () if parse(xml).tag in START_PLANS]
-        keyed = [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts]
-        return _at_rest(with_declared(known, keyed, self._start)), declared
-
-    def _cast(self, known: Remembered) -> tuple[Daemon, SimulatedExecutor]:
-        """A daemon in memory, and who answers its calls."""
-        here = self._stage
-        settings = msgspec.structs.replace(here.settings, durability="crash", store=None, stop_grace=0.0)
-        play = SimulationHooks(
-            is_pure=self._is_pure,
-            prototype=self._prototype,
-            recipe=self._story.name,
-            refusal=here.schemas.refusal,
-        )
-        understudy = SimulatedExecutor(settings.limits, self._clock, self._scenario.replies, play)
-        self._daemon = assemble(
+        self._trace = Trace(self._clock, MOST_AT_ONCE)
+        self._outcome = _Outcome()
+        settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
+        hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
+        self._executor = SimulatedExecutor(settings.limits, self._clock, scenario.answers, hooks)
+        self.daemon = assemble(
             None,
-            RehearsalStore(known, self._listen),
+            SimulatedStore(known, self._listen),
             settings,
             Loader(None),
             self._clock,
             closing=ExitStack(),
-            loaded=here.loaded,
-            model=here.home,
-            executor=understudy,
+            loaded=home.loaded,
+            model=home.home,
+            executor=self._executor,
         )
-        return self._daemon, understudy
+
+    async def play(self, progress: Progress) -> SimulationReport:
+        """Let time pass, judge, and report."""
+        self._plan()
+        end = await self._pass_time(progress)
+        for expectation in self._scenario.expectations:
+            if expectation.at is None:
+                self._judge(expectation)
+        return await self._report(end)
+
+    # --- hooks of the executor ------------------------------------------------------------------------
 
     def _is_pure(self, name: str) -> bool:
-        library = self._stage.loaded.library
+        library = self._home.loaded.library
         found = library.get("action", name) or library.get("node-type", name)
-        return isinstance(found, Action | Code) and found.pure
+        return getattr(found, "pure", False)
 
     def _prototype(self, task: Task) -> Prototype | None:
-        """What a call must give, as the step that makes it tightens that (N14)."""
-        found = self._stage.loaded.library.get("action", task.action)
-        run = self._daemon.agent.runs.get(task.run)
+        """The prototype of an action, as the step that calls it tightens that (N14)."""
+        found = self._home.loaded.library.get("action", task.action)
+        run = self.daemon.agent.runs.get(task.run)
         if not isinstance(found, Action):
             return None
         steps = getattr(run.definition, "steps", {}) if run is not None else {}
@@ -220,164 +148,150 @@ class _Simulation:
         return step.prototype(found.prototype) if step is not None else found.prototype
 
     def _listen(self, batch: Batch) -> None:
-        """A turn more; a definition that starts itself without end is stopped."""
-        self._story.listen(batch)
-        if self._story.begun - self._begun_before > MOST_AT_ONCE and not self._endless:
-            self._endless = True
-            self._stopped = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._story.last}"
-            self._daemon.host.stop.request()
+        """Note one turn; stop a definition that starts itself without end."""
+        self._trace.listen(batch)
+        if self._trace.is_endless and not self._outcome.endless:
+            self._outcome.endless = True
+            self._outcome.stopped = (
+                f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._trace.last}"
+            )
+            self.daemon.host.stop.request()
 
-    # --- what is scheduled ----------------------------------------------------------------------------
+    # --- the schedule ---------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        """Put what the scenario says into the order of time."""
-        scenario, library = self._scenario, self._daemon.agent.library
-        for beginning in scenario.beginnings:
-            if runnable(library, beginning.recipe) is None:
-                raise RequestError(f"there is no definition {beginning.recipe!r} to start")
-            work = partial(_start, beginning.recipe, beginning.elements)
-            self._at(self._moment(beginning.at), partial(self._ask, work))
+        scenario, library, moment = self._scenario, self.daemon.agent.library, self._moment
+        for start in scenario.starts:
+            if runnable(library, start.recipe) is None:
+                raise RequestError(f"there is no definition {start.recipe!r} to start")
+            work = partial(self._ask, partial(_start, start.recipe, start.elements))
+            self._schedule.add(moment(start.at), work)
         for arrival in scenario.arrivals:
-            left = math.inf if arrival.every is None or arrival.times is None else arrival.times
-            self._arrive(self._moment(arrival.at), arrival.elements, arrival.every, left)
-        for wish in scenario.wishes:
-            if wish.at is not None:
-                heapq.heappush(self._judged, (self._moment(wish.at), next(self._order), wish))
+            times = math.inf if arrival.every is None or arrival.times is None else arrival.times
+            work = partial(self._ask, partial(_add, arrival.elements))
+            self._schedule.repeat(moment(arrival.at), work, arrival.every, times)
+        for expectation in scenario.expectations:
+            if expectation.at is not None:
+                self._schedule.expect(moment(expectation.at), expectation)
 
     def _moment(self, when: Any) -> float:
-        return max(self._start, float(when.moment(self._start, self._stage.zone)))
-
-    def _at(self, at: float, work: Callable[[], None]) -> None:
-        heapq.heappush(self._schedule, (at, next(self._order), work))
-
-    def _arrive(self, at: float, elements: tuple[bytes, ...], every: float | None, left: float) -> None:
-        def come() -> None:
-            self._ask(partial(_add, elements))
-            if every is not None and left > 1:
-                self._arrive(at + every, elements, every, left - 1)
-
-        self._at(at, come)
+        return max(self._start, float(when.moment(self._start, self._home.zone)))
 
     def _ask(self, work: Callable[[Turn], None]) -> None:
-        """Have something done in the next turn; what is refused is told when all is over."""
-        self._daemon.host.post(Request(work, self._settle))
-
-    def _settle(self, result: Any, error: BaseException | None) -> None:
-        if error is not None:
-            self._refused.append(error)
+        """Have something done in the next turn; a refusal ends the simulation."""
+        self.daemon.host.post(Request(work, self._outcome.settle))
 
     # --- time -----------------------------------------------------------------------------------------
 
-    async def _pass_time(self, tell: Tell) -> float:
+    async def _pass_time(self, progress: Progress) -> float:
         """Let all that is due happen, moment after moment; the moment at which it ended."""
         end, is_set = self._end()
         while True:
-            await self._settle_down(tell)
-            due = min(self._moments(), default=math.inf)
-            if due > end or self._daemon.host.stop.requested:
+            await self._settle_down(progress)
+            due = min(moment for moment in self._moments() if moment is not None)
+            if due > end or self.daemon.host.stop.requested:
                 break
-            self._begun_before = self._story.begun
+            self._trace.time_passes()
             self._clock.set(max(due, self._clock.now()))
-            self._come_due()
-        if self._daemon.host.stop.requested:
-            self._stopped = self._stopped or "a quit element ended it"
+            self._schedule.do_work(self._clock.now())
+            self._executor.release()
+        if self.daemon.host.stop.requested:
+            self._outcome.stopped = self._outcome.stopped or "a quit element ended it"
         elif is_set:
             self._clock.set(end)
         return self._clock.now()
 
-    async def _settle_down(self, tell: Tell) -> None:
-        """Until nothing goes on by itself; then what is expected at this moment is judged."""
-        await self._daemon.host.until_idle()
-        if self._refused:
-            raise self._refused[0]
-        while self._judged and self._judged[0][0] <= self._clock.now():
-            self._judge(heapq.heappop(self._judged)[2])
-        new, self._told = self._story.lines[self._told :], len(self._story.lines)
-        if new:
-            self._explain(new)
-            tell(new)
+    def _moments(self) -> tuple[float | None, ...]:
+        """The next moments: of the schedule, of answers, of runs."""
+        return self._schedule.next(), self._executor.next(), self.daemon.agent.clockwork.next_moment()
 
     def _end(self) -> tuple[float, bool]:
-        """When time ends, and whether somebody said so: else a day after the last thing of the scenario."""
+        """The end of time, and True if the scenario says so; else a day after the last thing of it."""
         if self._scenario.until is not None:
             return self._moment(self._scenario.until), True
-        scheduled = [each[0] for each in (*self._schedule, *self._judged)]
-        return max([self._start, *scheduled]) + A_DAY, False
+        return self._schedule.last(self._start) + A_DAY, False
 
-    def _moments(self) -> Iterator[float]:
-        """What is due next: in the scenario, to be judged, of answers, of runs."""
-        queues = (self._schedule, self._judged)
-        yield from (queue[0][0] for queue in queues if queue)
-        due = self._understudy.next(), self._daemon.agent.clockwork.next_moment()
-        yield from (each for each in due if each is not None)
+    async def _settle_down(self, progress: Progress) -> None:
+        """Work until nothing goes on by itself; then judge what is expected at this moment."""
+        await self.daemon.host.until_idle()
+        self._outcome.raise_refusal()
+        for expectation in self._schedule.due_expectations(self._clock.now()):
+            self._judge(expectation)
+        new = self._trace.new_lines()
+        if new:
+            self._explain(new)
+            progress(new)
 
-    def _come_due(self) -> None:
-        now = self._clock.now()
-        while self._schedule and self._schedule[0][0] <= now:
-            heapq.heappop(self._schedule)[2]()
-        self._understudy.release()
+    # --- the outcome ----------------------------------------------------------------------------------
 
-    # --- what came of it ------------------------------------------------------------------------------
-
-    def _judge(self, wish: Expectation) -> None:
-        memory, calls = self._daemon.agent.memory, self._understudy.met
-        number = expectations.count(wish, memory, self._story.phases, calls)
-        self._found.append(Found(wish, self._clock.now(), number))
+    def _judge(self, expectation: Expectation) -> None:
+        memory, calls = self.daemon.agent.memory, self._executor.calls
+        number = expectations.count(expectation, memory, self._trace.phases, calls)
+        self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
-        """Say of each call how it came by its answer, which is known once it was made."""
+        """Add to each call how it came by its answer, which is known once it was made."""
         known: dict[str, deque[RecordedCall]] = {}
-        for each in self._understudy.met[self._explained :]:
-            known.setdefault(each.call, deque()).append(each)
-        self._explained = len(self._understudy.met)
+        for call in self._executor.new_calls():
+            known.setdefault(call.call, deque()).append(call)
         for line in lines:
             if line["what"] == "called":
-                tries = known.get(self._daemon.host.dispatcher.outside_id(line["call"]))
+                tries = known.get(self.daemon.host.dispatcher.outside_id(line["call"]))
                 if tries:
-                    met = tries.popleft()
-                    gave = [xml.decode("utf-8") for xml in met.gave]
-                    after = None if math.isinf(met.after) else met.after
-                    line |= {"how": met.how, "after": after, "gave": gave, "error": met.error or None}
+                    line |= tries.popleft().answer()
 
-    async def _report(self, end: float, known: int) -> SimulationReport:
-        runs = await list_runs(self._daemon)
-        waiting = [await why(self._daemon, run["eid"]) for run in runs if run["phase"] == "active"]
+    async def _report(self, end: float) -> SimulationReport:
+        runs = await list_runs(self.daemon)
+        waiting = [await why(self.daemon, run["eid"]) for run in runs if run["phase"] == "active"]
         return SimulationReport(
             self._scenario,
-            self._stage.zone,
+            self._home.zone,
             self._start,
             end,
-            known,
-            self._story.lines,
-            self._understudy.met,
+            self._remembered,
+            self._trace.lines,
+            self._executor.calls,
             runs,
             waiting,
-            self._found,
-            self._stopped,
-            self._endless,
+            self._outcome.judged,
+            self._outcome.stopped,
+            self._outcome.endless,
         )
 
 
+class _Outcome:
+    """The results so far: what was judged, what was refused, why it was stopped."""
+
+    def __init__(self) -> None:
+        self.judged: list[Judged] = []
+        self.stopped, self.endless = "", False
+        self._refused: list[BaseException] = []
+
+    def settle(self, result: Any, error: BaseException | None) -> None:
+        """Note the answer to a request."""
+        if error is not None:
+            self._refused.append(error)
+
+    def raise_refusal(self) -> None:
+        """Raise the first refusal, if there was one."""
+        if self._refused:
+            raise self._refused[0]
+
+
 def _start(name: str, elements: tuple[bytes, ...], turn: Turn) -> None:
-    _refuse(turn, elements)
+    _check(turn, elements)
     turn.start(name, tuple(turn.add(xml) for xml in elements))
 
 
 def _add(elements: tuple[bytes, ...], turn: Turn) -> None:
-    _refuse(turn, elements)
+    _check(turn, elements)
     for xml in elements:
         turn.add(xml)
 
 
-def _refuse(turn: Turn, elements: tuple[bytes, ...]) -> None:
-    """All or none of them are in memory (N7)."""
+def _check(turn: Turn, elements: tuple[bytes, ...]) -> None:
+    """Refuse all of them if a schema refuses one (N7)."""
     for xml in elements:
         refusal = turn.view.schema_fault(xml)
         if refusal is not None:
             raise ElementError("invalid", f"refused by its schema: {refusal}")
-
-
-def _at_rest(known: Remembered) -> Remembered:
-    """A memory in which every `start-plan` has been obeyed: a simulation starts what it is asked to."""
-    obeyed = [(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS]
-    return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])

@@ -1,4 +1,4 @@
-"""Story: what a simulation did, told from what each turn recorded, in the words of history."""
+"""The trace of a simulation: what happened, from what each turn recorded, in the words of history."""
 
 from __future__ import annotations
 
@@ -14,50 +14,64 @@ from narval.runtime.store.batch import Advance, Batch
 from narval.runtime.system.clock import Clock
 
 Line = dict[str, Any]
-"""One thing that happened: `at` (seconds since 1970, UTC), `what`, mostly `run`, and what more there is."""
+"""One event of the simulation: `at` (seconds since 1970, UTC), `what`, mostly `run`, and details."""
 
 ERROR = "error"
 
 
-class SimulationTrace:
-    """Listens to the turns of a simulation and keeps what happened, in order."""
+class Trace:
+    """The lines of a simulation in order, and the phases of its runs; `last` is the last definition begun."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, most_at_once: int) -> None:
         self._clock = clock
         self.lines: list[Line] = []
-        self.begun = 0
-        """So many runs have begun, the last of them of the definition `last`."""
+        self._shown = 0
+        self._most_at_once, self._at_once = most_at_once, 0
         self.last = ""
         self.phases: dict[int, tuple[str, str]] = {}
-        """What each run follows and its phase, also of those that were forgotten since."""
+        """The definition that each run follows, and its phase, of forgotten runs too."""
         self._names: dict[int, str] = {}
         self._called: set[int] = set()
-        """The runs that answer a call of another."""
+        """The runs that answer a call of another run."""
         self._starts: dict[int, float] = {}
         self._errors: dict[int, str] = {}
 
+    @property
+    def is_endless(self) -> bool:
+        """True if more runs began at this moment than may."""
+        return self._at_once > self._most_at_once
+
+    def time_passes(self) -> None:
+        """Begin a new moment."""
+        self._at_once = 0
+
+    def new_lines(self) -> list[Line]:
+        """The lines since this was last asked."""
+        new, self._shown = self.lines[self._shown :], len(self.lines)
+        return new
+
     def name(self, run: int) -> str:
-        """What a run follows."""
+        """The name of the definition that a run follows."""
         return self._names.get(run, "")
 
     def listen(self, batch: Batch) -> None:
-        """One turn more."""
+        """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
         by_engines = {
-            each.element.eid
+            command.element.eid
             for advance in batch.journal
-            for each in advance.commands
-            if isinstance(each, asked.Add)
+            for command in advance.commands
+            if isinstance(command, asked.Add)
         }
         others = [
-            each.element
-            for each in batch.elements
-            if not each.declared and each.element.eid not in by_engines
+            row.element for row in batch.elements if not row.declared and row.element.eid not in by_engines
         ]
-        self.lines += (_arrived(each) for each in others if each.origin is None)
+        self.lines += (_arrived(element) for element in others if element.origin is None)
         for advance in batch.journal:
             self.lines += self._entry(advance)
-        self.lines += (self._added(each, each.origin.run) for each in others if each.origin is not None)
+        self.lines += (
+            self._added(element, element.origin.run) for element in others if element.origin is not None
+        )
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
             line = {"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements}
@@ -66,7 +80,7 @@ class SimulationTrace:
     def _entry(self, advance: Advance) -> Iterator[Line]:
         run, event, changes, commands = advance.run, advance.event, advance.changes, advance.commands
         if isinstance(event, Started):
-            self.begun, self.last = self.begun + 1, self.name(run)
+            self._at_once, self.last = self._at_once + 1, self.name(run)
             self._starts[run] = event.at
             self.phases[run] = self.name(run), "active"
             if event.caller is not None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.definitions.action.parser import actions_of
+from narval.definitions.action.parser import declared
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
 from narval.errors import DefinitionError, Fault
@@ -65,7 +65,7 @@ def read_tree(data: bytes) -> list[Fault]:
     module = ModuleType("mail")
     module.MODULE_XML = data  # type: ignore[attr-defined]
     module.fetch = lambda box: None  # type: ignore[attr-defined]
-    return actions_of(module, Source("modules/mail.py", b"MODULE_XML = '...'"))[1]
+    return declared(module, Source("modules/mail.py", b"MODULE_XML = '...'"))[1]
 
 
 def all_have_places(faults: list[Fault]) -> bool:

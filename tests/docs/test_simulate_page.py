@@ -11,8 +11,8 @@ from narval.definitions.action.definition import Action
 from narval.runtime.home.home import Home
 from narval.simulation.executor import HOW
 from narval.simulation.parser import WORDS
-from narval.simulation.simulated_home import stage
-from narval.surfaces.cli.render_simulation import SENTENCES
+from narval.simulation.simulated_home import simulated_home
+from narval.surfaces.cli.render.simulation import SENTENCES
 from tests.places import ROOT
 from tests.simulation.homes import play
 
@@ -45,7 +45,7 @@ PURE = {
 
 
 def test_of_the_shipped_actions_those_are_pure_that_only_make_elements() -> None:
-    library = stage(Home(ROOT)).loaded.library
+    library = simulated_home(Home(ROOT)).loaded.library
     pure = {name for name, each in library.of("action").items() if isinstance(each, Action) and each.pure}
     assert pure >= PURE
     reaching = ("mail.send", "mail.read", "feeds.read", "files.", "basic.write_file", "basic.log")

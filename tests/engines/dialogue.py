@@ -128,7 +128,7 @@ class Dialogue:
         self.library = Library(())
         self.load(*definitions)
         self.now = 100.0
-        self.zone, self.since = "UTC", 0.0
+        self.zone, self.up_since = "UTC", 0.0
         self.wakes: dict[str, tuple[int, SetTimer]] = {}
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
@@ -335,7 +335,7 @@ class Dialogue:
 
     def state(self, run: int) -> str:
         """The run's own word for its state."""
-        status: str = self.engines[run].status(self.states[run])
+        status: str = self.states[run].status
         return status
 
     def xml(self, eid: int) -> str:
@@ -407,7 +407,7 @@ class Dialogue:
             raise found
         return found
 
-    def asked(self, call: str) -> Call | None:
+    def pending_call(self, call: str) -> Call | None:
         of, asked = self.calls[call]
         assert of == self._run, f"call {call} is not one of run {self._run}"
         return asked

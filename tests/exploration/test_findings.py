@@ -7,7 +7,8 @@ import re
 import pytest
 
 from narval.definitions.action.definition import Action, Input, Output
-from narval.exploration.findings import Finding, findings
+from narval.engines.structure import Finding
+from narval.exploration.findings import findings
 from narval.exploration.search import Explored, explore
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 

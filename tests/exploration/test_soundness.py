@@ -34,7 +34,7 @@ class Possible:
         assert definition is not None
         explored = explore(definition, library, most=MOST)
         assume(explored.complete)
-        self.underway = {frozenset(place.words.items()) for place in explored.places}
+        self.underway = {frozenset(place.words.items()) for place in explored.nodes}
         self.ends = {(phase, _own(kind)) for phase, kind, _ in explored.ends}
         self.seen = {(part, word) for part, word, _ in explored.seen}
 

@@ -111,7 +111,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_the_runtime_knows_the_contract_of_engines_and_the_table_and_no_kind() -> None:
     contract = {
         "narval.engines.registry",
-        *(f"narval.engines.{name}" for name in ("commands", "engine", "events", "view")),
+        *(f"narval.engines.{name}" for name in ("commands", "engine", "events", "structure", "view")),
     }
     wrong = [
         str(each)

@@ -13,7 +13,7 @@ import narval
 from narval.errors import ElementError, PatternError, RequestError
 from narval.operations.daemon import work
 from narval.operations.operations import OPERATIONS, invoke
-from narval.surfaces.cli import render
+from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 
 RECIPES = """<cookbook>
@@ -111,7 +111,7 @@ def test_a_failed_run_says_why(agent: Agent) -> None:
 def test_a_run_that_an_action_ended_with_an_error_of_its_own_says_in_which_step(agent: Agent) -> None:
     error = agent.ask("start", name="t.tells", wait=True)["error"]
     assert (error["type"], error["message"], error["step"]) == ("no-answer", "nobody knows", "e")
-    assert render.fault_of(error) == f"no-answer in step e: nobody knows (element {error['eid']})"
+    assert answers.fault_of(error) == f"no-answer in step e: nobody knows (element {error['eid']})"
 
 
 def test_a_pattern_with_a_variable_is_refused_as_nothing_could_match(agent: Agent) -> None:

@@ -20,7 +20,7 @@ from narval.errors import (
     TokenCompleteError,
     TokenError,
 )
-from narval.surfaces.cli.svg import svg
+from narval.surfaces.cli.render.svg import svg
 
 HEAD = "import time\nfrom narval import *\nfrom narval import join, listener, node_type, predicate\n"
 SPACE = "http://sarasvati.googlecode.com/ProcessDefinition"

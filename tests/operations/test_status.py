@@ -11,7 +11,7 @@ import pytest
 import narval as library
 from narval import __version__
 from narval.operations.status import SHOWN
-from narval.surfaces.cli import render
+from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import daemon, data, make_home, until, well
 
@@ -107,11 +107,11 @@ def test_a_daemon_tells_of_itself_and_of_its_calls(home: Path) -> None:
 
 
 def test_a_long_section_says_how_much_it_leaves_out(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(render.MOST_LINES + 2):
+    for _ in range(answers.MOST_LINES + 2):
         agent.start("s.inner")
     agent.until_idle()
-    render.status(agent.ask("status"))
+    answers.status(agent.ask("status"))
     lines = capsys.readouterr().out.splitlines()
     assert "and 2 more: --json tells all" in lines
-    many = render.MOST_LINES + 2
+    many = answers.MOST_LINES + 2
     assert f"waiting   {many} for a call, {many} for an element" in lines

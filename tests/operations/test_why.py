@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval.operations import dot
-from narval.surfaces.cli import render
+from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 from tests.places import ROOT
 
@@ -230,8 +230,8 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         [waiting] = answer["waiting"]
         assert (waiting["id"], waiting["for"], waiting["zone"]) == ("t", "time", "Europe/Paris")
         assert waiting["until"] == "2026-07-02T07:00:00.000+02:00"
-        assert sentence in list(render.why(answer))
-        assert sentence in list(render.why(agent.why(run, "t")))
+        assert sentence in list(answers.why(answer))
+        assert sentence in list(answers.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
         drawn = dot.dot(*_definition_and_state(agent, run))
         assert "seconds=0 minutes=0 hours=7" in drawn

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from narval.runtime.home.home import Home
 from narval.simulation.parser import read_scenario
+from narval.simulation.report import SimulationReport
 from narval.simulation.scenario import Scenario
-from narval.simulation.simulated_home import SimulatedHome, stage
-from narval.simulation.simulation import SimulationReport, rehearse, start_of
+from narval.simulation.simulated_home import SimulatedHome, simulated_home
+from narval.simulation.simulation import play_scenario, start_of
 from narval.source.text import Source
 
 MODULE = """\
@@ -121,9 +122,9 @@ def scenario_of(text: str, here: SimulatedHome, path: str = "scenarios/it.xml") 
 
 def play(home: Home, text: str) -> SimulationReport:
     """What comes of the text of a scenario."""
-    here = stage(home)
+    here = simulated_home(home)
     scenario = scenario_of(text, here)
-    return asyncio.run(rehearse(here, scenario, start_of(here, scenario)))
+    return asyncio.run(play_scenario(here, scenario, start_of(here, scenario)))
 
 
 def what(report: SimulationReport, *kinds: str) -> list[tuple[float, str]]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from narval.definitions.prototype import Output, Prototype
-from narval.simulation.default_answers import made_up
+from narval.simulation.default_answers import default_answer
 
 
 def made(*outputs: Output, refused: bytes = b"") -> list[bytes] | None:
-    return made_up(Prototype((), outputs), lambda xml: "refused" if xml == refused else None)
+    return default_answer(Prototype((), outputs), lambda xml: "refused" if xml == refused else None)
 
 
 @pytest.mark.parametrize(

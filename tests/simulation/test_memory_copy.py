@@ -17,9 +17,9 @@ from narval.errors import RequestError
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
 from narval.simulation.memory_copy import remembered
-from narval.simulation.scenario import of_definition
-from narval.simulation.simulated_home import stage
-from narval.simulation.simulation import rehearse
+from narval.simulation.scenario import scenario_of
+from narval.simulation.simulated_home import simulated_home
+from narval.simulation.simulation import play_scenario
 from tests.simulation.homes import play, really_called
 from tests.surfaces.cli.command_line import daemon, well
 
@@ -70,7 +70,7 @@ def test_a_home_that_never_ran_is_left_as_it_is(shop: Home) -> None:
 def test_a_home_at_rest_is_left_as_it_is_and_its_memory_goes_on(lived_in: Home) -> None:
     before = prints(lived_in)
     report = play(lived_in, NOW)
-    assert [(found.wish.text, found.count) for found in report.unmet] == []
+    assert [(found.expectation.text, found.count) for found in report.unmet] == []
     assert prints(lived_in) == before
     assert really_called(lived_in) == []
     # the start-plan of memory.xml was obeyed long ago, and what was used stays used
@@ -146,5 +146,5 @@ def test_N18_marks_and_numbers_go_on(lived_in: Home) -> None:
 def test_a_memory_in_a_database_server_cannot_be_copied_and_that_is_said(shop: Home) -> None:
     (shop.etc / "narval.toml").write_text('store = "postgresql+psycopg://db.example.org/narval"\n')
     with pytest.raises(RequestError, match="--memory new"):
-        asyncio.run(rehearse(stage(shop), of_definition("shop.tell"), 0.0))
+        asyncio.run(play_scenario(simulated_home(shop), scenario_of("shop.tell"), 0.0))
     assert play(shop, '<scenario until="1m"/>').well

@@ -10,14 +10,14 @@ from narval.errors import DefinitionError
 from narval.runtime.home.home import Home
 from narval.simulation.parser import is_scenario, name_of, parse
 from narval.simulation.scenario import NEVER, When
-from narval.simulation.simulated_home import stage
+from narval.simulation.simulated_home import simulated_home
 from narval.source.text import Source
 from tests.simulation.homes import scenario_of
 
 
 def faults_of(home: Home, text: str) -> list[str]:
     with pytest.raises(DefinitionError) as caught:
-        scenario_of(text, stage(home))
+        scenario_of(text, simulated_home(home))
     return [str(fault).removeprefix("scenarios/it.xml:") for fault in caught.value.faults]
 
 
@@ -31,19 +31,23 @@ def test_everything_that_may_stand_in_a_scenario(shop: Home) -> None:
           <n:answer action="shop.post" recipe="shop.sell" step="post" match="bill" times="2" after="never"/>
           <n:expect at="2h"><n:run recipe="shop.sell" phase="done" least="1" most="2"/></n:expect>
         </n:scenario>""",
-        stage(home=shop),
+        simulated_home(home=shop),
     )
     assert (found.name, found.description, found.memory) == ("it", "All of it.", "now")
     assert found.at == When(date=datetime(2026, 11, 21))
     assert found.until == When(36 * 3600)
-    assert found.beginnings[0].at == When(90)
-    assert found.beginnings[0].elements == (b'<order id="1"/>',)
+    assert found.starts[0].at == When(90)
+    assert found.starts[0].elements == (b'<order id="1"/>',)
     assert (found.arrivals[0].every, found.arrivals[0].times) == (3600, 3)
     assert (
         found.arrivals[0].at.moment(0.0, None) == datetime.fromisoformat("2026-11-21T08:00+00:00").timestamp()
     )
-    assert (found.replies[0].times, found.replies[0].after) == (2, NEVER)
-    assert (found.wishes[0].at, found.wishes[0].least, found.wishes[0].most) == (When(7200), 1, 2)
+    assert (found.answers[0].times, found.answers[0].after) == (2, NEVER)
+    assert (found.expectations[0].at, found.expectations[0].least, found.expectations[0].most) == (
+        When(7200),
+        1,
+        2,
+    )
 
 
 def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from narval.errors import DefinitionError, RequestError
 from narval.runtime.home.home import Home
-from narval.simulation.scenario import of_definition
-from narval.simulation.simulated_home import stage
-from narval.simulation.simulation import MOST_AT_ONCE, rehearse
-from narval.surfaces.cli.render_simulation import local
+from narval.simulation.scenario import scenario_of
+from narval.simulation.simulated_home import simulated_home
+from narval.simulation.simulation import MOST_AT_ONCE, play_scenario
+from narval.surfaces.cli.render.simulation import local
 from tests.simulation.homes import play, really_called, what
 
 AT = 'at="2026-11-21T08:00"'
@@ -58,7 +58,7 @@ def test_answers_are_given_in_the_order_of_the_file_each_as_often_as_it_says(sho
           </expect>
         </scenario>""",
     )
-    assert [(found.wish.text, found.count) for found in report.unmet] == []
+    assert [(found.expectation.text, found.count) for found in report.unmet] == []
     assert [met.how for met in report.calls if met.action == "shop.post"] == [
         "answered",
         "answered",
@@ -72,7 +72,7 @@ def test_an_expectation_that_is_not_met_says_what_was_found(shop: Home) -> None:
     report = play(
         shop, f'<scenario {AT} until="1h"><expect><element match="order" count="2"/></expect></scenario>'
     )
-    assert [(found.count, found.met) for found in report.found] == [(0, False)]
+    assert [(found.count, found.met) for found in report.judged] == [(0, False)]
     assert not report.well
 
 
@@ -215,11 +215,11 @@ def test_N25_a_year_of_mornings_in_the_zone_of_the_home(shop: Home) -> None:
 
 
 def test_a_definition_is_simulated_by_its_name(shop: Home) -> None:
-    here = stage(shop)
-    report = asyncio.run(rehearse(here, of_definition("shop.tell"), 0.0))
+    here = simulated_home(shop)
+    report = asyncio.run(play_scenario(here, scenario_of("shop.tell"), 0.0))
     assert [each["name"] for each in report.runs] == ["shop.tell"]
     with pytest.raises(RequestError, match=r"no definition 'shop\.buy'"):
-        asyncio.run(rehearse(here, of_definition("shop.buy"), 0.0))
+        asyncio.run(play_scenario(here, scenario_of("shop.buy"), 0.0))
 
 
 def test_a_memory_file_with_faults_is_told(shop: Home) -> None:

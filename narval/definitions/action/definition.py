@@ -12,7 +12,8 @@ from narval.definitions.prototype import EMPTY, Input, Output, Prototype
 __all__ = ["Action", "ActionDeclaration", "Input", "Output", "action"]
 
 Where = Literal["thread", "worker", "inline", "async", "source"]
-"""Where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36)."""
+"""The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36).
+"""
 
 DECLARATION = "__narval_action__"
 """The attribute of a function that holds its `ActionDeclaration`."""
@@ -22,7 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, eq=False)
 class Action:
-    """A Python function that can be called. `function` is its name in the module, `where` says where it runs.
+    """A Python function that can be called. `function` is its name in the module, `where` the place where it
+    runs.
 
     A `pure` one touches nothing outside: a simulation may run it.
 
@@ -49,10 +51,15 @@ class Action:
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
 
+    @property
+    def key(self) -> str:
+        """Its name among the functions of modules."""
+        return self.full_name
+
 
 @dataclass(frozen=True)
 class ActionDeclaration:
-    """What `@action` says about a function, as its author wrote it."""
+    """A declaration by `@action`, as its author wrote it."""
 
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Output, ...] = ()

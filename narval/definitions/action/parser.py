@@ -26,6 +26,7 @@ from narval.definitions.reading.python import (
     declarations,
     definition_of,
     first_paragraph,
+    is_needed,
     misplaced_run,
     writable,
 )
@@ -59,7 +60,7 @@ WORDS: Words = {
 
 
 class Manner(NamedTuple):
-    """How a function is run, as its author wrote it."""
+    """The way a function is run, as its author wrote it."""
 
     runs: str | None
     source: bool
@@ -69,7 +70,7 @@ class Manner(NamedTuple):
 Slot = TypeVar("Slot", Input, Output)
 
 
-def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
+def declared(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
     """The actions of an imported module, in the order of the file, and all that is wrong with them."""
     faults: list[Fault] = []
     maker = _ActionMaker(source, faults)
@@ -83,7 +84,7 @@ def actions_of(module: ModuleType, source: Source) -> tuple[list[Action], list[F
 
 
 class _ActionMaker:
-    """Makes actions of what either form says, and checks what both must keep."""
+    """Makes actions of declarations in either form, and checks the rules of both."""
 
     def __init__(self, source: Source, faults: list[Fault]) -> None:
         self.source, self.faults = source, faults
@@ -128,7 +129,7 @@ class _ActionMaker:
         place: Place,
     ) -> None:
         """An action of either form, once its function is known and fits."""
-        same = next((each for each in self.actions if each.name == name), None)
+        same = next((action for action in self.actions if action.name == name), None)
         if same is not None:
             self._fault(place, f"expected a new action name, found {name!r} of line {same.line} again")
         defined, _ = self._definition(variable, function)
@@ -169,16 +170,19 @@ class _ActionMaker:
     ) -> Prototype:
         inputs = list(self._usable(declaration.inputs, Input, place))
         outputs = list(self._usable(declaration.outputs, Output, place))
-        for what, ids in (("input", [each.id for each in inputs]), ("output", [each.id for each in outputs])):
+        for what, ids in (
+            ("input", [declared.id for declared in inputs]),
+            ("output", [declared.id for declared in outputs]),
+        ):
             for id in sorted({id for id in ids if ids.count(id) > 1}):
                 self._fault(place, f"expected one {what} of the id {id!r}, found {ids.count(id)}")
         both: tuple[Input | Output, ...] = (*inputs, *outputs)
-        for each in both:
-            self._patterns(each, place, decorator)
+        for declared in both:
+            self._patterns(declared, place, decorator)
         return Prototype(tuple(inputs), tuple(outputs))
 
     def _usable(self, values: Iterable[object], wanted: type[Slot], place: Place) -> Iterator[Slot]:
-        """Those that are what they should be: an input or output with an id and patterns."""
+        """The values that are an input or output with an id and patterns; the others are faults."""
         word = wanted.__name__
         for value in values:
             if not isinstance(value, wanted):
@@ -191,12 +195,12 @@ class _ActionMaker:
             else:
                 yield value
 
-    def _patterns(self, each: Input | Output, place: Place, decorator: tuple[int, int]) -> None:
-        unique = [each.unique] if isinstance(each, Output) and each.unique is not None else []
-        for text in (*each.match, *unique):
+    def _patterns(self, declared: Input | Output, place: Place, decorator: tuple[int, int]) -> None:
+        unique = [declared.unique] if isinstance(declared, Output) and declared.unique is not None else []
+        for text in (*declared.match, *unique):
             at = self.source.text.find(text, *decorator)
             try:
-                pattern = compile_pattern(text, each.namespaces)
+                pattern = compile_pattern(text, declared.namespaces)
             except PatternError as error:
                 where = place if at < 0 else self.source.place(at + min(max(error.column - 1, 0), len(text)))
                 self._fault(where, f"{text!r} is no XPath that narval can try: {error.message}")
@@ -208,32 +212,31 @@ class _ActionMaker:
     # --- functions ----------------------------------------------------------------------------------------
 
     def _parameters(self, name: str, function: Any, prototype: Prototype, place: Place) -> None:
-        """Check that the function takes what its prototype says it is given, by name."""
+        """Check that the function has a parameter for each input of its prototype, by name."""
         try:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):
             return
-        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        accepts_any = any(taking.kind is taking.VAR_KEYWORD for taking in parameters.values())
         by_name = {
-            id: each
-            for id, each in parameters.items()
-            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+            id
+            for id, taking in parameters.items()
+            if taking.kind in (taking.POSITIONAL_OR_KEYWORD, taking.KEYWORD_ONLY)
         }
         given: dict[str, str] = {}
-        for id in dict.fromkeys(each.id for each in prototype.inputs):
+        for id in dict.fromkeys(declared.id for declared in prototype.inputs):
             wanted = parameter(id)
             if wanted in given:
                 both = f"the inputs {given[wanted]!r} and {id!r}"
                 self._fault(place, f"{name}: {both} would be one parameter, {wanted!r}; rename one")
-            elif wanted not in by_name and not takes_any:
-                hint = closest(wanted, set(by_name) - set(given))
+            elif wanted not in by_name and not accepts_any:
+                hint = closest(wanted, by_name - set(given))
                 self._fault(place, f"{name}: expected a parameter {wanted!r} for the input {id!r}{hint}")
             given[wanted] = id
-        for found, each in parameters.items():
-            variable = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-            if not variable and each.default is each.empty and found not in given:
-                hint = closest(found, given) or "; declare an input, or give the parameter a default"
-                self._fault(place, f"{name}: no input gives the parameter {found!r}{hint}")
+        for id, wanting in parameters.items():
+            if is_needed(wanting) and id not in given:
+                hint = closest(id, given) or "; declare an input, or give the parameter a default"
+                self._fault(place, f"{name}: no input gives the parameter {id!r}{hint}")
 
     def _where(self, function: Any, manner: Manner, place: Place) -> Where:
         runs, source, pure = manner
@@ -319,12 +322,12 @@ def _functions(module: ModuleType) -> list[str]:
 
 
 def _assigned(source: Source) -> Place:
-    """Where the text that a module calls MODULE_XML begins; its first line if that cannot be told."""
+    """The place where the text of MODULE_XML begins in a module; its first line if that cannot be told."""
     for statement in ast.parse(source.text).body:
         targets = (
             statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         )
-        if any(isinstance(each, ast.Name) and each.id == "MODULE_XML" for each in targets):
+        if any(isinstance(target, ast.Name) and target.id == "MODULE_XML" for target in targets):
             value = getattr(statement, "value", None) or statement
             line = source.text[source.offset(value.lineno) : source.offset(value.lineno + 1)]
             start = len(line.encode()[: value.col_offset].decode("utf-8", "replace"))
@@ -356,13 +359,13 @@ def _render(
         ("input", ("use", "list", "optional", "outdates"), prototype.inputs),
         ("output", ("list", "optional"), prototype.outputs),
     ):
-        for each in declared:
-            node = etree.SubElement(root, word, {"id": each.id}, nsmap=dict(each.namespaces))
+        for slot in declared:
+            node = etree.SubElement(root, word, {"id": slot.id}, nsmap=dict(slot.namespaces))
             for flag in flags:
-                if getattr(each, flag):
+                if getattr(slot, flag):
                     node.set(flag, "yes")
-            if isinstance(each, Output) and each.unique is not None:
-                node.set("unique", each.unique)
-            for text in each.match:
+            if isinstance(slot, Output) and slot.unique is not None:
+                node.set("unique", slot.unique)
+            for text in slot.match:
                 etree.SubElement(node, "match").text = text
     return etree.tostring(root, encoding="utf-8")

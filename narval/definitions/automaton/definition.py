@@ -125,6 +125,11 @@ class Automaton(msgspec.Struct, frozen=True, eq=False):
         return f"{self.group}.{self.name}"
 
     @property
+    def times(self) -> tuple[Time, ...]:
+        """The dates of all states."""
+        return tuple(time for state in self.states.values() for time in state.after)
+
+    @property
     def start(self) -> State:
         """The state with which every run begins."""
         return self.states[START]

@@ -102,7 +102,7 @@ class _AutomatonBuilder:
 
 
 class _StateReader:
-    """Reads `state` entries; those of `root`, the automaton, are given what it says for all."""
+    """Reads `state` entries; what `root`, the automaton, has for all its states is theirs too."""
 
     def __init__(self, found: Reading, root: Entry) -> None:
         self._found, self._root = found, root
@@ -195,7 +195,7 @@ class _StateReader:
 
 
 def _environment(entry: Entry) -> dict[str, str]:
-    plain = (each for each in entry.of("env") if each.get("name") and not any(each.of("match")))
+    plain = (written for written in entry.of("env") if written.get("name") and not any(written.of("match")))
     return {variable.get("name"): variable.get("value", "") for variable in plain}
 
 

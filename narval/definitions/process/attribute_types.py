@@ -1,4 +1,4 @@
-"""Converters: what an environment keeps as text, as a value of a type, and back (section 8).
+"""Converters between the texts that an environment keeps and values of types (section 8).
 
 Types go by the words of the source (`long`, `boolean`) or as Python types. A class of one's own takes part by
 having `from_text`, called with the text, and `to_text`; an enumeration goes by the names of its members.
@@ -40,11 +40,11 @@ def kept(name: object, value: object) -> str | None:
     if not isinstance(name, str) or not name:
         raise ValueError(f"expected the name of an attribute, got {name!r:.80}")
     text = to_text(value)
-    for each in (name, text or ""):
-        if len(each) > MOST_TEXT:
-            raise ValueError(f"{name!r:.80}: expected at most {MOST_TEXT:,} characters, got {len(each):,}")
+    for part in (name, text or ""):
+        if len(part) > MOST_TEXT:
+            raise ValueError(f"{name!r:.80}: expected at most {MOST_TEXT:,} characters, got {len(part):,}")
         try:
-            each.encode()
+            part.encode()
         except UnicodeEncodeError:
             raise ValueError(f"{name!r:.80}: expected Unicode text, got half a character") from None
     return text
@@ -66,7 +66,7 @@ def from_text(text: str | None, wanted: Any) -> Any:
 
 
 def is_convertible(wanted: Any) -> bool:
-    """Whether a text can become a value of that type."""
+    """True if a text can become a value of that type."""
     return (
         wanted in _READERS
         or (isinstance(wanted, type) and issubclass(wanted, Enum))
@@ -112,10 +112,10 @@ def _longs(text: str) -> list[int]:
 
 
 def _member(text: str, wanted: type[Enum]) -> Enum:
-    by_name = {each.name.lower(): each for each in wanted}
+    by_name = {member.name.lower(): member for member in wanted}
     found = by_name.get(text.strip().lower())
     if found is None:
-        raise ValueError(f"expected one of {', '.join(each.name for each in wanted)}, found {text!r:.80}")
+        raise ValueError(f"expected one of {', '.join(member.name for member in wanted)}, found {text!r:.80}")
     return found
 
 

@@ -1,12 +1,13 @@
-"""What a process says that is allowed and may not be meant: warnings of `narval check` (section 16).
+"""Warnings about processes: what is allowed and may not be meant (section 16).
 
 Names of predicates, functions, node types, joins, listeners and nested processes are looked for when a run
-needs them, and may come later; here they are compared with what is loaded now.
+needs them, and may come later; here they are compared with the library as it is now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from narval.definitions.library import Library
 from narval.definitions.process.definition import BUILT_IN, MemoryGuard, Node, Process
@@ -31,16 +32,20 @@ _WORDS = {"predicate": "predicate", "date-function": "date function", "string-fu
 Named = Predicate | NamedDate | StringValue
 
 
-def doubts(processes: Iterable[Process], library: Library) -> list[Fault]:
-    """What may not be meant in processes of a library."""
+def warnings(processes: Iterable[Process], library: Library) -> list[Fault]:
+    """Warnings about processes of a library."""
     imported = _Imported(library)
-    return [fault for process in processes for fault in _doubts(process, library, imported)]
+    return [
+        Fault(process.path, line, column, message, warning=True)
+        for process in processes
+        for message, line, column in _warnings(process, library, imported)
+    ]
 
 
 def names_asked(statement: Statement) -> Iterator[tuple[str, Named]]:
-    """The names that a guard asks about, each with the kind of what it is: predicate, date or string."""
+    """The names that a guard asks about, each with its kind: predicate, date function or string function."""
     while isinstance(statement, If):
-        yield from (("predicate", each) for each in predicates(statement.condition))
+        yield from (("predicate", name) for name in predicates(statement.condition))
         yield from names_asked(statement.then)
         statement = statement.otherwise
     yield from _names_in(statement)
@@ -57,34 +62,29 @@ def _names_in(result: Result) -> Iterator[tuple[str, Named]]:
 
 
 class _Imported:
-    """Which processes others import, and by which arcs the copies of their nodes are left."""
+    """The processes that others import, and the names of the arcs by which copies of their nodes are left."""
 
     def __init__(self, library: Library) -> None:
         self.arcs: dict[tuple[str, str], set[str]] = {}
-        for each in library.of(Process.kind).values():
-            if isinstance(each, Process):
-                for node in each.nodes.values():
+        for process in library.of(Process.kind).values():
+            if isinstance(process, Process):
+                for node in process.nodes.values():
                     if node.origin:
                         self.arcs.setdefault((node.origin, node.name), set()).update(node.outs_by_name)
         self.processes = {process for process, _ in self.arcs}
 
 
-def _doubts(process: Process, library: Library, imported: _Imported) -> Iterator[Fault]:
-    def doubt(message: str, line: int, column: int = 1) -> Fault:
-        return Fault(process.path, line, column, message, warning=True)
-
+def _warnings(process: Process, library: Library, imported: _Imported) -> Iterator[tuple[str, int, int]]:
     if not process.start_nodes and process.full_name not in imported.processes:
-        yield doubt('no node has isStart="true": this process cannot be started', process.line)
+        yield 'no node has isStart="true": this process cannot be started', process.line, 1
     for listening in process.listeners:
         if library.get("listener", listening.name) is None:
             hint = closest(listening.name, library.of("listener"))
-            yield doubt(f"there is no listener {listening.name!r} now{hint}", process.line)
+            yield f"there is no listener {listening.name!r} now{hint}", process.line, 1
     own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
-    for message, line, column in _of_types(own, library):
-        yield doubt(message, line, column)
+    yield from _of_types(own, library)
     for node in own:
-        for message, line, column in _of_node(process, node, library, imported):
-            yield doubt(message, line, column)
+        yield from _of_node(process, node, library, imported)
 
 
 def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, int, int]]:
@@ -126,11 +126,11 @@ def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[st
     name = node.text_of("graphName")
     called = library.called(Process.kind, name, process.group)
     if not called:
-        names = [each.name for each in library.of(Process.kind).values()]
+        names = [process.name for process in library.of(Process.kind).values()]
         hint = closest(name, names)
         yield f"node {node.name!r}: there is no process {name!r} now{hint}", node.line, 1
     elif len(called) > 1:
-        listed = " and ".join(each.full_name for each in called)
+        listed = " and ".join(process.full_name for process in called)
         yield f"node {node.name!r}: {listed} are of this name; write which is meant in full", node.line, 1
 
 
@@ -138,18 +138,18 @@ def _names(node: Node) -> Iterator[tuple[str, Named]]:
     statement = _statement(node)
     if statement is not None:
         yield from names_asked(statement)
-    for requirement in (each for some in node.joinlang for each in some):
+    for requirement in chain.from_iterable(node.joinlang):
         if requirement.when is not None:
             asked = predicates(requirement.when)
-            yield from (("predicate", each) for each in asked if each.name != "first")
+            yield from (("predicate", name) for name in asked if name.name != "first")
 
 
 def _skips(node: Node) -> Iterator[Skip]:
     statement = _statement(node)
     found = () if statement is None else results(statement)
-    return (each for each in found if isinstance(each, Skip))
+    return (result for result in found if isinstance(result, Skip))
 
 
 def _statement(node: Node) -> Statement | None:
-    """What the guard of a node says in Rubric; of one that asks memory, what it says otherwise."""
+    """The statement of a node's guard; of one that asks memory, the result where nothing there fits."""
     return node.guard.otherwise if isinstance(node.guard, MemoryGuard) else node.guard

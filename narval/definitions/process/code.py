@@ -1,7 +1,7 @@
-"""Code: what modules declare for processes beside actions (sections 3 to 6, 10 and 13).
+"""Code: the declarations of modules for processes, beside actions (sections 3 to 6, 10 and 13).
 
-Node types, predicates, date and string functions, joins and listeners. They have no prototype: what they are
-given is a token. Their names are known in all processes, so no two modules may give the same one.
+Node types, predicates, date and string functions, joins and listeners. They have no prototype: they are given
+a token. Their names are known in all processes, so no two modules may give the same one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CODE: tuple[Kind, ...] = typing.get_args(Kind)
 """The kinds of code that are found in modules, actions apart."""
 
 HOOKS = ("guard", "execute", "backtrack", "is_backtrackable")
-"""What a node type may have a method for (section 1)."""
+"""The methods that a node type may have (section 1)."""
 
 DECLARATION = "__narval_code__"
 """The attribute of a function or class that holds its `CodeDeclaration`."""
@@ -47,10 +47,10 @@ ALL_EVENTS = (1 << len(EVENTS)) - 1
 def mask_of(events: Iterable[str]) -> int:
     """The bits of events by name; all of them for none. Raises ValueError."""
     mask = 0
-    for each in events:
-        name = each.upper().replace("-", "_")
+    for event in events:
+        name = event.upper().replace("-", "_")
         if name not in EVENTS:
-            raise ValueError(f"expected an event of a process, found {each!r:.80}{closest(name, EVENTS)}")
+            raise ValueError(f"expected an event of a process, found {event!r:.80}{closest(name, EVENTS)}")
         mask |= 1 << EVENTS[name]
     return mask or ALL_EVENTS
 
@@ -60,7 +60,7 @@ class Code:
     """A function or class that processes use by name. `function` is its name in the module.
 
     `hooks` are those of a node type, `properties` its annotated attributes with their types; `mask` has the
-    bits of the events a listener hears of, `everywhere` says that it hears of every process.
+    bits of the events of a listener; one that listens `everywhere` is given those of every process.
     """
 
     references: ClassVar[tuple[Reference, ...]] = ()
@@ -85,6 +85,11 @@ class Code:
     def full_name(self) -> str:
         """Its own name: processes know no other."""
         return self.name
+
+    @property
+    def key(self) -> str:
+        """Its name among the functions and classes of modules."""
+        return f"{self.kind}:{self.name}"
 
     def faults(self, path: str, custom: Iterable[tuple[str, str, tuple[int, int]]]) -> Iterator[Fault]:
         """The faults of a node's custom elements, each a dotted key, a text and the place of that, for which
@@ -122,7 +127,7 @@ def _read_properties(owner: type) -> dict[str, Any]:
 
 
 def is_property_type(wanted: Any) -> bool:
-    """Whether a custom element can become a value of that type: of a text, or of parts."""
+    """True if a custom element can become a value of that type: of a text, or of parts."""
     if is_convertible(wanted):
         return True
     return isinstance(wanted, type) and bool(getattr(wanted, "__annotations__", None))
@@ -167,7 +172,7 @@ def property_named(properties: Mapping[str, Any], written: str) -> str | None:
 
 
 def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
-    """Why there is no property for a dotted key, or its text is none for it."""
+    """The reason why there is no property for a dotted key, or its text does not fit; None where it does."""
     first, _, rest = key.partition(".")
     name = property_named(properties, first)
     if name is None:
@@ -190,7 +195,7 @@ def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
 def _bare(hint: Any) -> Any:
     """The type of `T | None` is T."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        others = [each for each in typing.get_args(hint) if each is not type(None)]
+        others = [argument for argument in typing.get_args(hint) if argument is not type(None)]
         return others[0] if len(others) == 1 else str
     return hint
 
@@ -204,7 +209,7 @@ def _word(wanted: Any) -> str:
 
 @dataclass(frozen=True)
 class CodeDeclaration:
-    """What a decorator says about a function or class, as its author wrote it."""
+    """A declaration by a decorator, as the author of the function or class wrote it."""
 
     kind: Kind
     name: str | None = None
@@ -237,14 +242,14 @@ def node_type(
     """Declare that a class is a type of nodes, under its own name or another.
 
     It may have methods `guard`, `execute`, `backtrack` and `is_backtrackable`, each called with a token; its
-    annotated attributes are set from a node's `custom`. `runs` says where `execute` and `backtrack` run, as
-    of an action; `pure` that they touch nothing outside.
+    annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` has
+    it, as of an action; `pure` ones touch nothing outside.
     """
     return _declare(name, CodeDeclaration("node-type", _name(name), runs, pure=pure))
 
 
 def predicate(name: Any = None, /) -> Any:
-    """Declare a function that guards and joins ask by name: given a token, it says true or false."""
+    """Declare a function that guards and joins ask by name: given a token, it returns true or false."""
     return _declare(name, CodeDeclaration("predicate", _name(name)))
 
 
@@ -261,7 +266,7 @@ def string_function(name: Any = None, /) -> Any:
 def join(name: Any = None, /) -> Any:
     """Declare a join that nodes name as `joinType="class"`: a function, or a class with a method `join`.
 
-    It is given an arrival, and says which of the tokens that wait are joined, or None.
+    It is given an arrival, and returns those of the waiting tokens that are joined, or None.
     """
     return _declare(name, CodeDeclaration("join", _name(name)))
 
@@ -269,7 +274,7 @@ def join(name: Any = None, /) -> Any:
 def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywhere: bool = True) -> Any:
     """Declare a listener: a function, or a class with a method `notify`, that is given events of processes.
 
-    It hears of `events` (all, if none are named) of every process, or, not `everywhere`, of those that name
+    It is given `events` (all, if none are named) of every process, or, not `everywhere`, of those that name
     it.
     """
     chosen = (events,) if isinstance(events, str) else tuple(events)

@@ -31,6 +31,7 @@ from narval.definitions.reading.python import (
     declarations,
     definition_of,
     first_paragraph,
+    is_needed,
     misplaced_run,
     writable,
 )
@@ -42,12 +43,12 @@ _METHOD = {"join": "join", "listener": "notify"}
 """Kinds that may be classes, and the method that is then called."""
 
 
-def code_of(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
-    """What a module declares for processes, in the order of the file, and all that is wrong with it."""
+def declared(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
+    """The code that a module declares for processes, in the order of the file, and all its faults."""
     maker = _CodeMaker(source)
     for variable, value, declaration in declarations(module, DECLARATION, CodeDeclaration):
         maker.declared(variable, value, declaration)
-    return sorted(maker.found, key=lambda each: each.line), sorted(set(maker.faults))
+    return sorted(maker.found, key=lambda code: code.line), sorted(set(maker.faults))
 
 
 class _CodeMaker:
@@ -74,7 +75,7 @@ class _CodeMaker:
         if declaration.kind == "node-type" and name in BUILT_IN:
             self._fault(f"narval has nodes of type {name!r} itself; expected another name")
             return
-        if any((each.kind, each.name) == (declaration.kind, name) for each in self.found):
+        if any((code.kind, code.name) == (declaration.kind, name) for code in self.found):
             self._fault(f"expected a new name, found {name!r} again")
         before = len(self.faults)
         hooks, properties = self._shape(value, declaration)
@@ -108,7 +109,7 @@ class _CodeMaker:
         self.faults.append(self._source.fault(f"{self._word}: {message}", *self._place))
 
     def _shape(self, value: Any, declaration: CodeDeclaration) -> tuple[frozenset[str], Mapping[str, Any]]:
-        """Check that it is what its kind wants; the hooks and properties of a node type."""
+        """Check the shape that its kind needs; return the hooks and properties of a node type."""
         if declaration.kind == "node-type":
             return self._node_type(value)
         method = _METHOD.get(declaration.kind)
@@ -129,12 +130,12 @@ class _CodeMaker:
             self._fault(f"expected a class, found {value!r:.80}")
             return frozenset(), {}
         self._is_made_alone(value)
-        hooks = frozenset(each for each in HOOKS if callable(getattr(value, each, None)))
-        for each in sorted(hooks):
-            self._takes_one(getattr(value, each), f"the method {each!r}", 2)
-        for each in ("guard", "is_backtrackable"):
-            if inspect.iscoroutinefunction(getattr(value, each, None)):
-                self._fault(f"the method {each!r} must answer at once: expected def, not async def")
+        hooks = frozenset(name for name in HOOKS if callable(getattr(value, name, None)))
+        for name in sorted(hooks):
+            self._takes_one(getattr(value, name), f"the method {name!r}", 2)
+        for name in ("guard", "is_backtrackable"):
+            if inspect.iscoroutinefunction(getattr(value, name, None)):
+                self._fault(f"the method {name!r} must answer at once: expected def, not async def")
         try:
             properties = properties_of(value)
         except Exception as error:
@@ -151,7 +152,7 @@ class _CodeMaker:
             parameters = inspect.signature(value).parameters.values()
         except (TypeError, ValueError):
             return
-        needed = [each.name for each in parameters if _is_needed(each)]
+        needed = [parameter.name for parameter in parameters if is_needed(parameter)]
         if needed:
             self._fault(f"expected a class that is made without arguments, but it needs {', '.join(needed)}")
 
@@ -168,8 +169,8 @@ class _CodeMaker:
 
     def _where(self, value: Any, declaration: CodeDeclaration) -> Where:
         runs = declaration.runs
-        performed = [getattr(value, each, None) for each in ("execute", "backtrack")]
-        coroutines = [inspect.iscoroutinefunction(each) for each in performed if each is not None]
+        performed = [getattr(value, hook, None) for hook in ("execute", "backtrack")]
+        coroutines = [inspect.iscoroutinefunction(hook) for hook in performed if hook is not None]
         if declaration.kind != "node-type":
             if inspect.iscoroutinefunction(value):
                 self._fault("it must answer at once: expected def, not async def")
@@ -192,10 +193,6 @@ class _CodeMaker:
             return 0
 
 
-def _is_needed(each: inspect.Parameter) -> bool:
-    return each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-
-
 def _render(
     group: str,
     name: str,
@@ -214,11 +211,11 @@ def _render(
         root.set("everywhere", "yes" if declaration.everywhere else "no")
     if description:
         etree.SubElement(root, "description", {"lang": "en"}).text = description
-    for each in (each for each in HOOKS if each in hooks):
-        etree.SubElement(root, "hook", {"name": each})
-    for each, wanted in properties.items():
-        etree.SubElement(root, "property", {"name": each, "type": getattr(wanted, "__name__", str(wanted))})
-    for each in EVENTS if declaration.kind == "listener" else ():
-        if not declaration.events or mask_of(declaration.events) >> EVENTS[each] & 1:
-            etree.SubElement(root, "event", {"name": each})
+    for hook in (hook for hook in HOOKS if hook in hooks):
+        etree.SubElement(root, "hook", {"name": hook})
+    for name, wanted in properties.items():
+        etree.SubElement(root, "property", {"name": name, "type": getattr(wanted, "__name__", str(wanted))})
+    for event in EVENTS if declaration.kind == "listener" else ():
+        if not declaration.events or mask_of(declaration.events) >> EVENTS[event] & 1:
+            etree.SubElement(root, "event", {"name": event})
     return etree.tostring(root, encoding="utf-8")

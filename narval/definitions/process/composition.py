@@ -1,8 +1,8 @@
 """Composition: a process gets copies of the nodes and arcs of its externals (sections 1 and 13).
 
-What a file says is a draft. Wherever a library is made, all drafts in it are composed of what is loaded then,
-externals first: so a process whose external has changed is a new version, and so is what imports that. The
-definitions of its externals go into the `xml` of a process, which makes it whole: a run, the store and a
+A file holds a draft. Wherever a library is made, all drafts in it are composed of what is loaded then,
+externals first: so a process whose external has changed is a new version, and so is one that imports that.
+The definitions of its externals go into the `xml` of a process, which makes it whole: a run, the store and a
 worker need no library to read it again. Only nodes that a process itself defines can be addressed.
 """
 
@@ -24,7 +24,7 @@ from narval.source.text import MAX_BYTES
 from narval.source.xml import MAX_NODES
 
 MOST_LEVELS = 50
-"""How deep externals may have externals."""
+"""The depth to which externals may have externals."""
 
 KIND = Process.kind
 
@@ -132,14 +132,14 @@ def _fault(process: Process, line: int, column: int, message: str) -> Fault:
 def compose_all(library: Library) -> tuple[Library, list[Fault]]:
     """A library whose processes are whole, as far as they can be; and why the others cannot.
 
-    That an external is not there at all is told by the references of the file (`library.check_targets`).
+    Externals that are not there at all are faults of references (`library.check_targets`).
     """
-    drafts = [cast("Process", each) for each in library.of(KIND).values()]
-    drafts = [each for each in drafts if each.draft is not None]
+    drafts = [cast("Process", definition) for definition in library.of(KIND).values()]
+    drafts = [draft for draft in drafts if draft.draft is not None]
     if not drafts:
         return library, []
     composer = _Composer(library)
-    composed = [process for each in drafts if (process := composer.process(each)) is not None]
+    composed = [process for draft in drafts if (process := composer.process(draft)) is not None]
     return library.replace(composed), sorted(set(composer.faults))
 
 
@@ -188,13 +188,13 @@ class _Composer:
         found = cast("Process", called[0])
         if found.full_name in self._way:
             circle = " → ".join([*self._way[self._way.index(found.full_name) :], found.full_name])
-            self._told(draft, external, f"a process cannot import itself: {circle}")
+            self._fault(draft, external, f"a process cannot import itself: {circle}")
             return None
         if len(self._way) >= MOST_LEVELS:
-            self._told(draft, external, f"externals within externals are deeper than {MOST_LEVELS} levels")
+            self._fault(draft, external, f"externals within externals are deeper than {MOST_LEVELS} levels")
             return None
         return self.process(found)
 
-    def _told(self, draft: Process, external: External, why: str) -> None:
+    def _fault(self, draft: Process, external: External, why: str) -> None:
         message = f"external {external.name!r}: {why}"
         self.faults.append(_fault(draft, external.line, external.column, message))

@@ -1,4 +1,4 @@
-"""What processes say in `custom` elements, as pairs of key and text; and the digest of the source.
+"""Custom elements of processes, as pairs of key and text; and the digest of the source.
 
 <custom>                        name            text
   <size>1</size>                size            1
@@ -29,7 +29,7 @@ class Custom(NamedTuple):
 
 
 def custom_of(node: XmlNode, prefix: str = "") -> Iterator[Custom]:
-    """What is within a `custom` element; namespaces say nothing here."""
+    """The pairs within a `custom` element; namespaces are left out."""
     for child in node.children:
         key = prefix + _local(child.tag)
         if child.children:
@@ -66,7 +66,7 @@ def arcs_in_order(entry: Entry) -> list[Entry]:
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Nodes, or externals, in graph order."""
-    return sorted(entries, key=lambda each: order(each.get("name")))
+    return sorted(entries, key=lambda entry: order(entry.get("name")))
 
 
 def custom_id(root: Entry) -> str:
@@ -89,8 +89,8 @@ def _parts(root: Entry) -> Iterator[str | bytes | None]:
         yield node.get("type")
         if join is not None:
             yield bytes([JOINS.index(join)])
-        yield from (each.node.text for each in node.of("join"))
-        yield from (each.node.text for each in node.of("guard"))
+        yield from (join.node.text for join in node.of("join"))
+        yield from (guard.node.text for guard in node.of("guard"))
         yield bytes([node.get("isStart", False)])
         yield from _customs(node)
         yield from (arc.get(name) for arc in arcs_in_order(node) for name in ARC)
@@ -102,7 +102,7 @@ def _parts(root: Entry) -> Iterator[str | bytes | None]:
 
 
 def _customs(entry: Entry) -> Iterator[str]:
-    pairs = [pair for each in entry.of("custom") for pair in custom_of(each.node)]
+    pairs = [pair for custom in entry.of("custom") for pair in custom_of(custom.node)]
     for key, raw, _ in sorted(pairs, key=lambda pair: order(pair.key)):
         yield key
         yield raw

@@ -1,6 +1,6 @@
 """Process: nodes, and the arcs between them that tokens move along (sections 1 and 13).
 
-A process is composed before it runs: the nodes of its externals are copies among its own. Nodes and arcs
+A process is composed before it runs: copies of the nodes of its externals are among its own. Nodes and arcs
 stand in *graph order*, nodes of externals first, which is the order in which tokens are made; `link` numbers
 them and has them point at each other, so that following a token never looks anything up.
 """
@@ -71,7 +71,7 @@ class Node(msgspec.Struct, eq=False):
     """The process it is defined in, of an imported node."""
     line: int = 1
     places: Mapping[str, tuple[int, int]] = {}
-    """Where the texts of custom elements stand in the file, by their keys."""
+    """The places in the file of the texts of custom elements, by key."""
     index: int = 0
     ins: tuple[Arc, ...] = ()
     outs: tuple[Arc, ...] = ()
@@ -107,7 +107,7 @@ class Arc(msgspec.Struct, eq=False):
 
     @property
     def is_self(self) -> bool:
-        """Whether it leads back to where it starts."""
+        """True if it leads back to its start."""
         return self.start is self.end
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class External(msgspec.Struct, frozen=True):
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """A listener that hears of every run of a process; `mask` are the bits of its events (section 3)."""
+    """A listener to every run of a process; `mask` are the bits of its events (section 3)."""
 
     name: str
     mask: int
@@ -153,11 +153,11 @@ def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
     found: dict[str, list[Arc]] = {}
     for arc in arcs:
         found.setdefault(arc.name, []).append(arc)
-    return {name: tuple(each) for name, each in found.items()}
+    return {name: tuple(named) for name, named in found.items()}
 
 
 class Way(msgspec.Struct, frozen=True):
-    """An arc as a file says it: each end by the name of an external, "" for none, and of a node there.
+    """An arc as a file has it: each end by the name of an external, "" for none, and of a node there.
 
     `start_place` and `end_place` are where the file names them.
     """
@@ -170,7 +170,7 @@ class Way(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True, eq=False):
-    """What a file says of a process before its externals are imported, in graph order.
+    """A process as its file has it, before its externals are imported, in graph order.
 
     `within` are the externals whose definitions the file has within it, by name.
     """
@@ -181,7 +181,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
 
 
 class Process(msgspec.Struct, frozen=True, eq=False):
-    """What tokens move through. `nodes` are by id; nodes and arcs are in graph order.
+    """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
     definition as memory shows it, with those of its externals within it. `draft` is there if it imports what
@@ -218,7 +218,7 @@ class Process(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def start_nodes(self) -> tuple[Node, ...]:
-        """Those that get a token when the process starts, in graph order; imported ones never do."""
+        """The nodes that get a token when the process starts, in graph order; imported ones never do."""
         return tuple(node for node in self.nodes.values() if node.is_start and not node.external)
 
     def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:

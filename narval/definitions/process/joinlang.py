@@ -1,4 +1,4 @@
-"""JoinLang: what must have come before a node with the join `joinlang` gets a token (section 6).
+"""JoinLang: the language of joins, by which tokens that come to a node become one (section 6).
 
     program = set { ("or"|"OR") set } EOF      set = require+
     require = "require" ( "node" STRING | "tokenset" STRING
@@ -51,7 +51,7 @@ def word(text: str) -> str | None:
 
 
 def parse(text: str, locate: Locate = first_line) -> JoinLang:
-    """What a text says, and all that is wrong with it."""
+    """The join that a text is, and all that is wrong with it."""
     if faults := too_long(text):
         return JoinLang((), faults)
     cursor = Cursor(text, word, locate)
@@ -62,7 +62,7 @@ def parse(text: str, locate: Locate = first_line) -> JoinLang:
 
 def text_of(join: Join) -> str:
     """A join as it is written."""
-    return "\nor\n".join("\n".join(map(_requirement_text, each)) for each in join)
+    return "\nor\n".join("\n".join(map(_requirement_text, requirements)) for requirements in join)
 
 
 def _requirement_text(requirement: Requirement) -> str:

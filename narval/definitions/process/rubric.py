@@ -1,4 +1,4 @@
-"""Rubric: what a guard says of a token that comes to its node (section 4).
+"""Rubric: the language of guards, which decide on a token that comes to its node (section 4).
 
     program = stmt EOF
     stmt    = IF or THEN stmt ELSE stmt | result
@@ -57,7 +57,7 @@ from narval.definitions.reading.lexer import (
 from narval.definitions.suggestions import nearest
 
 GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil)
-"""What a guard may say; the other results are for other uses of the language."""
+"""The results that a guard may have; the others are for other uses of the language."""
 
 _ANY_CASE = {
     **{word: word for word in ("if", "then", "else", "delay", "until")},
@@ -91,7 +91,7 @@ def word(text: str) -> str | None:
 
 
 def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> Rubric:
-    """What a text says, and all that is wrong with it: results of types that are not wanted too.
+    """The statement that a text is, and all that is wrong with it: results of types that are not wanted too.
 
     What a string function answers is not known, so it may be given anywhere (section 4).
     """
@@ -104,7 +104,7 @@ def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUA
 
 
 def results(statement: Statement) -> Iterator[Result]:
-    """All the results there may be, in the order of the text."""
+    """The results there may be, in the order of the text."""
     while isinstance(statement, If):
         yield from results(statement.then)
         statement = statement.otherwise
@@ -113,7 +113,7 @@ def results(statement: Statement) -> Iterator[Result]:
 
 def skipped_arcs(statement: Statement) -> list[str]:
     """The names of the arcs that a guard may skip to, each once; "" is the default name."""
-    return list(dict.fromkeys(each.arc for each in results(statement) if isinstance(each, Skip)))
+    return list(dict.fromkeys(result.arc for result in results(statement) if isinstance(result, Skip)))
 
 
 def inward(statement: Statement) -> Statement:
@@ -191,7 +191,7 @@ class _RubricReader:
         return statement
 
     def _case(self) -> tuple[Expression, Statement]:
-        """What is between an IF and its ELSE, and that; where it makes no sense, anything."""
+        """The condition and statement between an IF and its ELSE; anything where they make no sense."""
         condition: Expression = Predicate("")
         then: Statement = Accept()
         try:
@@ -211,7 +211,7 @@ class _RubricReader:
         """Go on behind the next word of one of those kinds, if there is one."""
         if not self.cursor.skip_to(kinds, "if", "else"):
             raise LostError
-        return self.cursor.take().kind
+        return self.cursor.advance().kind
 
     def _result(self) -> Result:
         lexeme = self.cursor.next
@@ -220,9 +220,9 @@ class _RubricReader:
             hint = _meant(lexeme)
             wanted = "Accept, Discard, Skip, DELAY UNTIL or IF"
             raise self.cursor.lost(f"expected {wanted}, found {self.cursor.shown()}{hint}")
-        result = read(self.cursor, self.cursor.take())
+        result = read(self.cursor, self.cursor.advance())
         if not isinstance(result, self._wanted):
-            names = " or ".join(_SHOWN[each] for each in self._wanted if each is not StringValue)
+            names = " or ".join(_SHOWN[type] for type in self._wanted if type is not StringValue)
             self.cursor.fault(f"expected {names} as the result, found {_SHOWN[type(result)]}", lexeme.at)
         return result
 
@@ -248,7 +248,7 @@ def _skip(cursor: Cursor, lexeme: Lexeme) -> Result:
     if cursor.next.text.isalpha() and cursor.next.kind != "else":
         name = cursor.next.text
         cursor.fault(f"{name!r} is a word of the language; for arcs of that name write {quoted(name)}")
-        cursor.take()
+        cursor.advance()
     return Skip("", line, column)
 
 
@@ -277,7 +277,7 @@ _RESULTS: dict[str, Callable[[Cursor, Lexeme], Result]] = {
     "@": _string_function,
     "delay": _delay,
 }
-"""How each result is read, by the lexeme it begins with, which has been taken."""
+"""The readers of results, by the lexeme with which a result begins, which has been read."""
 
 
 def _date(cursor: Cursor) -> Date:

@@ -1,4 +1,4 @@
-"""What guards (Rubric) and joins (JoinLang) of processes say, once they are parsed (sections 4 and 6).
+"""Syntax trees of guards (Rubric) and joins (JoinLang) of processes (sections 4 and 6).
 
 `rubric.py` and `joinlang.py` make these of text; the process engine evaluates them. All are plain data.
 `line` and `column` are those in the file, so that what goes wrong when one is evaluated can be shown there.
@@ -29,7 +29,7 @@ class NamedDate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class RelativeDate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """So many units after a named date, before it where `offset` is negative; `business` changes nothing."""
+    """A number of units after a named date, before it if `offset` is negative; `business` changes nothing."""
 
     offset: int
     unit: Unit
@@ -81,7 +81,7 @@ class DateValue(msgspec.Struct, frozen=True, tag=True):
 
 
 class StringValue(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """What a name of the registry of string functions gives: no answer of a guard."""
+    """The text that a string function of that name gives: no answer of a guard."""
 
     name: str
     line: int = 1

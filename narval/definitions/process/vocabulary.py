@@ -22,7 +22,7 @@ from narval.definitions.suggestions import closest
 JOINS: tuple[JoinType, ...] = (
     "or", "and", "labelAnd", "tokenSet", "class", "tokenSetOr", "first", "joinlang"
 )  # fmt: skip
-"""All joins, in the order in which the source numbers them."""
+"""The joins, in the order in which the source numbers them."""
 
 ALIASES: Mapping[str, JoinType] = {"tokenSetAnd": "tokenSet", "custom": "class"}
 """The names of joins in the manual that the source does not know (section 17)."""
@@ -50,8 +50,8 @@ def _true_false(text: str) -> bool:
 
 
 def _join(text: str) -> JoinType:
-    """How tokens that come to a node become one."""
-    known: dict[str, JoinType] = {**{each: each for each in JOINS}, **ALIASES}
+    """The way in which tokens that come to a node become one."""
+    known: dict[str, JoinType] = {**{join: join for join in JOINS}, **ALIASES}
     if text not in known:
         raise ValueError("a join", closest(text, known))
     return known[text]

@@ -1,8 +1,7 @@
-"""Lexemes: the words, numbers and strings of the texts within process definitions.
+"""Lexer of texts within definitions: names, quoted strings, whole numbers, comments.
 
-Rubric and JoinLang share them: names, quoted strings, whole numbers, comments. What is wrong is a *fault*: an
-offset and a message; whoever knows where the text is in its file makes a fault of it. A fault never stops the
-reading, and no text whatever raises anything.
+Rubric and JoinLang share it. A fault is an offset and a message; the reader of the file gives it its place
+there. A fault never stops the reading, and no text raises anything.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ MOST_FAULTS = 100
 """A text with more faults than this is not read on."""
 
 MOST_DEPTH = 60
-"""How deep parentheses and conditions may be nested in a text."""
+"""The depth to which parentheses and conditions may be nested in a text."""
 
 MOST_TERMS = 150
-"""How deep what is made of a text may be nested: a term of a long `or` lies within all that follow it."""
+"""The depth to which a syntax tree may be nested: a term of a long `or` lies within all that follow it."""
 
 MOST_CHARACTERS = 20_000
 """A longer text is not read."""
@@ -44,7 +43,7 @@ _LEXEME = re.compile(
 
 
 class SyntaxFault(NamedTuple):
-    """What is wrong at a character of a text."""
+    """A fault at a character of a text."""
 
     at: int
     message: str
@@ -76,14 +75,14 @@ class Lexeme(NamedTuple):
 
 
 def too_long(text: str) -> tuple[SyntaxFault, ...]:
-    """That a text is too long to be read, if it is."""
+    """The fault of a text that is too long to be read; none for others."""
     if len(text) <= MOST_CHARACTERS:
         return ()
     return (SyntaxFault(0, f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"),)
 
 
 class LostError(Exception):
-    """What follows cannot be understood before the next place where reading can begin again."""
+    """The text cannot be understood up to the next place where reading can begin again."""
 
 
 def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], list[SyntaxFault]]:
@@ -119,7 +118,7 @@ def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], l
 
 
 class Cursor:
-    """Where the reading of a text is, and what was found of it so far."""
+    """A position in a text that is being read, and the names and faults found so far."""
 
     def __init__(self, text: str, word: Callable[[str], str | None], locate: Locate) -> None:
         self._lexemes, self.faults = split(text, word)
@@ -138,23 +137,23 @@ class Cursor:
         """The one behind it."""
         return self._lexemes[min(self._at + 1, len(self._lexemes) - 1)]
 
-    def take(self) -> Lexeme:
+    def advance(self) -> Lexeme:
         """Read a lexeme; the end stays where it is."""
-        taken = self.next
-        if taken.kind != END:
+        read = self.next
+        if read.kind != END:
             self._at += 1
-        return taken
+        return read
 
     def accept(self, *kinds: str) -> Lexeme | None:
         """Read a lexeme if it is of one of those kinds."""
-        return self.take() if self.next.kind in kinds else None
+        return self.advance() if self.next.kind in kinds else None
 
     def expect(self, wanted: str, *kinds: str) -> Lexeme:
-        """Read a lexeme of one of those kinds; `wanted` says for people what it should be."""
-        taken = self.accept(*kinds)
-        if taken is None:
+        """Read a lexeme of one of those kinds; `wanted` describes it in the fault."""
+        read = self.accept(*kinds)
+        if read is None:
             raise self.lost(f"expected {wanted}, found {self.shown()}")
-        return taken
+        return read
 
     def shown(self) -> str:
         """The lexeme to be read now, for people."""
@@ -162,12 +161,12 @@ class Cursor:
         return "the end" if kind == END else f"{_short(written)!r}"
 
     def fault(self, message: str, at: int | None = None) -> None:
-        """Something is wrong at a character, or at the next lexeme."""
+        """Note a fault at a character, or at the next lexeme."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(SyntaxFault(self.next.at if at is None else at, message))
 
     def lost(self, message: str) -> LostError:
-        """What to raise where reading cannot go on: the fault is noted."""
+        """Note a fault; return the error to raise, as reading cannot go on here."""
         self.fault(message)
         return LostError()
 
@@ -182,18 +181,18 @@ class Cursor:
         return self._locate(lexeme.at)
 
     def skip_to(self, kinds: Collection[str], opening: str = "", closing: str = "") -> bool:
-        """Leave out what cannot be understood, and all that is nested in it; whether a kind was met."""
+        """Skip up to a lexeme of those kinds, past all that is nested; True if there is one."""
         depth = 0
         while self.next.kind != END:
             if not depth and self.next.kind in kinds:
                 return True
-            kind = self.take().kind
+            kind = self.advance().kind
             depth += (kind == opening) - (depth > 0 and kind == closing)
         return END in kinds
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """One more level of nesting."""
+        """Count one more level of nesting while this lasts."""
         self._depth += 1
         try:
             if self._depth > MOST_DEPTH:
@@ -212,7 +211,7 @@ class Cursor:
         return value
 
     def ordered(self) -> tuple[SyntaxFault, ...]:
-        """What is wrong, from the beginning to the end."""
+        """The faults, from the beginning of the text to its end."""
         return tuple(sorted(set(self.faults)))
 
 
@@ -229,7 +228,7 @@ def quoted(value: str) -> str:
 
 
 def is_name(text: str, word: Callable[[str], str | None]) -> bool:
-    """Whether a text can be written as a name: the words of the language cannot."""
+    """True if a text can be written as a name: the words of the language cannot."""
     return re.fullmatch(r"[A-Za-z][A-Za-z0-9._]*", text) is not None and word(text) is None
 
 

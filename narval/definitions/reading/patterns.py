@@ -66,7 +66,7 @@ class Patterns:
     # --- made of patterns -------------------------------------------------------------------------------
 
     def condition(self, entry: Entry) -> Condition | None:
-        """All the `match` of an entry (one at least) as one condition; None if none can be tried."""
+        """The condition of all the `match` of an entry, one at least; None if none can be tried."""
         if not any(entry.of("match")):
             self._found.fault(entry, f"{entry.word} needs a match; <match>*</match> takes any element")
         patterns = self.of_matches(entry)

@@ -1,4 +1,4 @@
-"""Declarations in Python modules: which there are, where they stand in the file, and where they run."""
+"""Declarations in Python modules: their values, their places in the file, and rules for functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.definitions.reading.xml import Place
 from narval.source.text import Source
 
 Runs = Literal["thread", "worker", "inline"]
-"""Where a function that is no coroutine runs, as its author may write it (N33)."""
+"""The places where a function that is no coroutine may run, as its author writes them (N33)."""
 
 RUNS: Mapping[str, Runs] = {"thread": "thread", "worker": "worker", "inline": "inline"}
 
@@ -64,6 +64,12 @@ def misplaced_run(runs: object, is_async: bool) -> str | None:
     if runs is not None and is_async:
         return f"runs={runs!r}: an async def runs in the loop itself; leave runs out"
     return None
+
+
+def is_needed(parameter: inspect.Parameter) -> bool:
+    """True if no call can leave the parameter out."""
+    variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return not variable and parameter.default is parameter.empty
 
 
 def first_paragraph(function: Any) -> str:

@@ -19,7 +19,7 @@ from narval.definitions.suggestions import closest
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """An attribute: the reader of its value, and whether the element must have it."""
+    """An attribute of an element: the reader of its value; a `required` one must be there."""
 
     read: Callable[[str], Any]
     required: bool = False

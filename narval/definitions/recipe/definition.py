@@ -20,7 +20,7 @@ from narval.memory.patterns.pattern import Condition
 
 
 class Step(msgspec.Struct, eq=False):
-    """One unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
+    """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements. `timeout` and `backoff` are in seconds (N29). `outs` are in the order in which
@@ -151,6 +151,11 @@ class Recipe(msgspec.Struct, frozen=True, eq=False):
     def full_name(self) -> str:
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The dates of all transitions."""
+        return tuple(time for transition in self.transitions.values() for time in transition.times)
 
     def __repr__(self) -> str:
         return f"<Recipe {self.full_name} {self.digest[:12]}>"

@@ -125,7 +125,7 @@ def _compile(found: Reading, tree: etree._Element) -> None:
 
 
 def _complaints(error: etree.XSLTError) -> dict[int, list[str]]:
-    """What libxslt has to say of each line: the details of an expression, the line, what is wrong there."""
+    """The complaints of libxslt by line: the details of an expression, the line, the fault there."""
     complaints: dict[int, list[str]] = {}
     details: list[str] = []
     line, of_expression = 1, False

@@ -7,7 +7,7 @@ may run and asks for its programs, `ending.py` takes what came of them, `story.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from narval.definitions.automaton.definition import Automaton
@@ -26,19 +26,15 @@ from narval.engines.automaton.explain import diagnose, explain, parts, render, w
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
-from narval.engines.engine import Lookup
 from narval.engines.events import (
     Cancelled,
     Event,
-    Resume,
     Returned,
-    Reusable,
     Signalled,
     Started,
     TimerFired,
 )
 from narval.engines.view import View
-from narval.errors import RequestError
 
 __all__ = [
     "advance",
@@ -48,14 +44,12 @@ __all__ = [
     "definition_kind",
     "diagnose",
     "explain",
+    "instead_of_retry",
     "kind",
     "on_engine_error",
     "parts",
-    "plan_resume",
     "render",
-    "resumed",
     "state_type",
-    "status",
     "waiting_for",
 ]
 
@@ -64,6 +58,9 @@ definition_kind = "automaton"
 changes = AutomatonChange
 state_type = AutomatonState
 apply = states.apply
+instead_of_retry = (
+    "start the automaton again: states whose creates=… are there and newer than their needs=… are skipped"
+)
 
 
 def begin(run: int, definition: Automaton) -> AutomatonState:
@@ -74,30 +71,6 @@ def begin(run: int, definition: Automaton) -> AutomatonState:
         if state.awaits
     }
     return AutomatonState(run, definition.full_name, awaits=awaits)
-
-
-def resumed(state: AutomatonState) -> tuple[int, str] | None:
-    """None: a run of an automaton begins at its start; what is up to date is skipped there (A9)."""
-    return None
-
-
-def plan_resume(
-    definition: Automaton,
-    before: AutomatonState,
-    part: str | None,
-    given: Iterable[Reusable],
-    element: Lookup,
-) -> Resume:
-    """An automaton is not begun again from one of its states. Raises RequestError."""
-    raise RequestError(
-        f"a run of an automaton cannot begin in the middle; start {definition.full_name} again: states whose "
-        "creates=… are there and newer than their needs=… are skipped"
-    )
-
-
-def status(state: AutomatonState) -> str:
-    """The run's own word for its state."""
-    return state.status
 
 
 def advance(

@@ -11,21 +11,18 @@ user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from narval.definitions.process.attribute_types import kept
 from narval.definitions.process.definition import Process
 from narval.engines.commands import Command
-from narval.engines.engine import Lookup
 from narval.engines.events import (
     Cancelled,
     Event,
     Matched,
     Produced,
-    Resume,
     Returned,
-    Reusable,
     Signalled,
     Started,
     TimerFired,
@@ -37,9 +34,9 @@ from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.process.state import ProcessState
+from narval.engines.process.structure import unreachable
 from narval.engines.process.token_view import token_view
 from narval.engines.view import View
-from narval.errors import RequestError
 
 __all__ = [
     "advance",
@@ -49,16 +46,15 @@ __all__ = [
     "definition_kind",
     "diagnose",
     "explain",
+    "instead_of_retry",
     "kind",
     "on_engine_error",
     "parts",
-    "plan_resume",
     "read_environment",
     "render",
-    "resumed",
     "state_type",
-    "status",
     "token_view",
+    "unreachable",
     "waiting_for",
 ]
 
@@ -67,6 +63,7 @@ definition_kind = "process"
 changes = ProcessChange
 state_type = ProcessState
 apply = states.apply
+instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 
 
 def begin(run: int, definition: Process) -> ProcessState:
@@ -74,30 +71,10 @@ def begin(run: int, definition: Process) -> ProcessState:
     return ProcessState(run, definition.full_name, "created")
 
 
-def status(state: ProcessState) -> str:
-    """The process' own word for its state."""
-    return state.status
-
-
-def resumed(state: ProcessState) -> tuple[int, str] | None:
-    """Processes are not begun again from a part of an earlier one: they go back."""
-    return None
-
-
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
     """The attributes that a run begins with, without those that are None. Raises ValueError, TypeError."""
     attributes = {name: kept(name, value) for name, value in values.items()}
     return {name: text for name, text in attributes.items() if text is not None}
-
-
-def plan_resume(
-    definition: Process, before: ProcessState, part: str | None, given: Iterable[Reusable], element: Lookup
-) -> Resume:
-    """Processes are not begun again from a part of an earlier one. Raises RequestError."""
-    raise RequestError(
-        f"process {before.eid} cannot be begun again from a node; "
-        "go back within it while it executes (narval backtrack), or start another"
-    )
 
 
 def advance(

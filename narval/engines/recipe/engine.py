@@ -32,6 +32,7 @@ from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
+from narval.engines.recipe.structure import structure
 from narval.engines.view import View
 
 __all__ = [
@@ -47,9 +48,9 @@ __all__ = [
     "parts",
     "plan_resume",
     "render",
-    "resumed",
+    "resumed_from",
     "state_type",
-    "status",
+    "structure",
     "waiting_for",
 ]
 
@@ -72,14 +73,9 @@ def begin(run: int, definition: Recipe) -> PlanState:
     return PlanState(run, definition.full_name)
 
 
-def resumed(state: PlanState) -> tuple[int, str] | None:
+def resumed_from(state: PlanState) -> tuple[int, str] | None:
     """The plan, and the step of it, from which this one was begun again."""
     return state.resumed
-
-
-def status(state: PlanState) -> str:
-    """The plan's own word for its state."""
-    return state.status
 
 
 def on_engine_error(

@@ -28,7 +28,7 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
         return False
     if call.source and decision.state.status != "running":
         return False  # it would go on for ever, and the plan is about to end
-    asked = decision.view.asked(identifier)
+    asked = decision.view.pending_call(identifier)
     if asked is None:
         return False
     until = decision.event.at + wait(step.backoff, call.tries, decision.event.id)

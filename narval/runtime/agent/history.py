@@ -77,7 +77,7 @@ def past(agent: AgentState, store: Store, run: Run, seq: int) -> RunAt:
                 run.engine.apply(state, line.change)
             continue
         joined.update(dict.fromkeys(_joining(line)))
-        if line.what == "Finish" and run.engine.status(state) == line.fields["state"]:
+        if line.what == "Finish" and state.status == line.fields["state"]:
             finish, ended = line.fields, line.at
     context = _context(agent, run, lines, joined, reached.at)
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)

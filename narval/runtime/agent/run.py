@@ -95,7 +95,7 @@ class Run(msgspec.Struct, eq=False):
     def restate(self) -> bool:
         """Look different from now on; True if the row of the run is another too."""
         self.version += 1
-        status = self.engine.status(self.state) if self.state is not None else self.status
+        status = self.state.status if self.state is not None else self.status
         if status == self.status and self.phase == "active":
             return False
         self.status = status
@@ -133,7 +133,7 @@ class Run(msgspec.Struct, eq=False):
     def rebuilt(self, state: Any, entries: int) -> None:
         """Go on from the state that the store gave back, `entries` behind its last snapshot."""
         self.state, self.entries = state, entries
-        self.status = self.engine.status(state)
+        self.status = state.status
         self.reserved.clear()
         self.version += 1
 

@@ -109,7 +109,7 @@ class TurnView:
         """The listeners to every run, and the bits of the events they listen to."""
         return self._agent.lookup.listeners(self._run)
 
-    def asked(self, call: str) -> Call | None:
+    def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way."""
         return self._run.calls.get(call) if self._run is not None else None
 
@@ -125,7 +125,7 @@ class TurnView:
         return self._agent.clockwork.zone
 
     @property
-    def since(self) -> float:
+    def up_since(self) -> float:
         """The moment from which the agent has been at work without a break."""
         return self._agent.clockwork.since
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from narval.errors import ElementError, SurroundingsError
 from narval.memory.elements.canonical import MAX_BYTES, elements_of
-from narval.runtime.home.loader import BACKUPS
+from narval.runtime.home.found_files import BACKUPS
 
 log = logging.getLogger("narval.inbox")
 

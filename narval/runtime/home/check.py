@@ -1,19 +1,14 @@
-"""All that is wrong with a home, found without running anything (`narval check`, N13)."""
+"""Check of a home: all that is wrong with it, found without running anything (`narval check`, N13)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable
 from pathlib import Path
-from time import time as now
-from typing import Any
 
-from narval.definitions.automaton import checks
-from narval.definitions.automaton.definition import Automaton
+from narval.definitions import kinds
 from narval.definitions.library import Definition, Library
-from narval.definitions.process.checks import doubts
-from narval.definitions.process.definition import Process
-from narval.definitions.recipe.definition import Recipe
-from narval.definitions.schedule import FIELDS, Time, finer_omitted, schedule_of
+from narval.definitions.schedule import date_warnings
 from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.elements.control_elements import START_PLANS
@@ -25,9 +20,6 @@ from narval.runtime.home.settings import read_settings
 from narval.source.text import Source
 from narval.source.xml import read_xml
 
-A_DAY = 86400.0
-"""Zones differ by no more than about that."""
-
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     """The faults of definitions, modules, schemas, memory and settings; of some files or folders, if given.
@@ -38,7 +30,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
     faults = [*faults, *loaded.faults, *schemas.faults(), *_faults_of_memory(home, loaded, schemas)]
-    faults += warnings(loaded.library, loaded.library)
+    faults += _warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -58,7 +50,7 @@ def _within(home: Home, fault: Fault, path: Path) -> bool:
 
 
 def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     faults: list[Fault] = []
     for file in files:
         try:
@@ -66,66 +58,24 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
         except DefinitionError as error:
             faults += error.faults
         else:
-            added = [each for each in loaded.library if each.path == str(file)]
-            faults += warnings(added, loaded.library)
+            added = [definition for definition in loaded.library if definition.path == str(file)]
+            faults += _warnings(added, loaded.library)
     return faults
 
 
-def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """What definitions say that is allowed and may not be meant: dates gone by, or left open (N25), states
-    from which nothing leads to an end (A11).
-    """
-    definitions = list(definitions)
-    doubtful = [
-        Fault(each.path, line, 1, doubt, warning=True)
-        for each in definitions
-        for line, doubt in _DOUBTS.get(each.kind, _no_doubts)(each)
+def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
+    """Warnings about definitions of a library: those of their kind, and those about dates (N25)."""
+    definitions, now = list(definitions), time.time()
+    dates = [
+        Fault(definition.path, line, 1, message, warning=True)
+        for definition in definitions
+        for line, message in date_warnings(getattr(definition, "times", ()), now)
     ]
-    processes = [each for each in definitions if isinstance(each, Process)]
-    return [*doubtful, *doubts(processes, library)]
-
-
-def _of_recipe(recipe: Recipe) -> Iterator[tuple[int, str]]:
-    return _of_dates(time for each in recipe.transitions.values() for time in each.times)
-
-
-def _of_automaton(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    yield from checks.warnings(automaton)
-    yield from _of_dates(time for state in automaton.states.values() for time in state.after)
-
-
-def _of_dates(times: Iterable[Time]) -> Iterator[tuple[int, str]]:
-    return ((time.line, doubt) for time in times if (doubt := _doubt(time)))
-
-
-def _no_doubts(definition: Definition) -> Iterator[tuple[int, str]]:
-    return iter(())
-
-
-_DOUBTS: Mapping[str, Callable[[Any], Iterator[tuple[int, str]]]] = {
-    "recipe": _of_recipe,
-    "automaton": _of_automaton,
-}
-"""By the kind of a definition, what may not be meant: lines, and what is doubtful there."""
-
-
-def _doubt(time: Time) -> str:
-    """What may not be meant about a date, if anything."""
-    if schedule_of((time,), "UTC").next(now() - A_DAY) is None:
-        return "this date has gone by and does not come again; correct years"
-    finer = finer_omitted([time])
-    if not finer:
-        return ""
-    least = " ".join(f'{name}="{FIELDS[name][0]}"' for name in finer)
-    most = "{}-{}".format(*FIELDS[finer[0]])
-    return (
-        f"this date comes again and again, for it leaves {' and '.join(finer)} open; "
-        f'write {least} for once, or {finer[0]}="{most}" if that is meant'
-    )
+    return [*dates, *kinds.warnings(definitions, library)]
 
 
 def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Fault]:
-    """What `data/memory.xml` declares must be XML, fit its schemas, and start definitions that there are."""
+    """The faults of `data/memory.xml`: it is XML, fits its schemas, and starts definitions that there are."""
     try:
         source = Source(SHOWN, home.memory.read_bytes())
     except FileNotFoundError:

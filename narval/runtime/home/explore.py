@@ -1,4 +1,4 @@
-"""What a home has is explored: its definitions one after the other, each within its own bounds."""
+"""Exploration of a home: its definitions one after the other, each within its own bounds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from pathlib import Path
 import msgspec
 
 from narval.definitions.library import Definition, Library
-from narval.definitions.process.definition import Process
+from narval.engines.structure import Finding
 from narval.errors import DefinitionError
-from narval.exploration.findings import Finding, findings
-from narval.exploration.reachability import unreached
-from narval.exploration.search import explore
-from narval.exploration.structure import ANATOMIES
+from narval.exploration.findings import examine, is_explorable
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.source.text import Source
@@ -54,19 +51,14 @@ def explore_home(
     for library, definition in _chosen(home, loaded, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)
-        states, complete = 0, True
-        if isinstance(definition, Process):
-            found = unreached(definition, library)
-        else:
-            explored = explore(definition, library, most, enough)
-            found, states, complete = findings(explored), explored.states, explored.complete
+        found, states, complete = examine(definition, library, most, enough)
         told = tuple(_placed(found, home.path / definition.path))
         took = time.monotonic() - began
         yield ExplorationReport(definition.full_name, definition.kind, states, complete, took, told)
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:
-    """Whether a search has gone on for long enough; meanwhile it is told how far it has come."""
+    """Make the test that ends a search after its time, and reports progress meanwhile."""
     told = time.monotonic()
 
     def enough(states: int) -> bool:
@@ -101,7 +93,7 @@ def _chosen(home: Home, loaded: Loaded, paths: list[Path]) -> Iterator[tuple[Lib
 
 
 def _explorable(library: Library) -> Iterator[Definition]:
-    return (each for each in library if each.kind in ANATOMIES or each.kind == Process.kind)
+    return (definition for definition in library if is_explorable(definition))
 
 
 def _placed(told: Iterable[Finding], path: Path) -> Iterator[Finding]:

@@ -22,10 +22,8 @@ from types import ModuleType, TracebackType
 
 import msgspec
 
-from narval.definitions.action.definition import Action
-from narval.definitions.action.parser import actions_of
-from narval.definitions.process.code import DECLARATION as CODE_DECLARATION
-from narval.definitions.process.code import Code
+from narval.definitions.kinds import parse_module
+from narval.definitions.library import Definition, ModuleDefinition
 from narval.errors import DefinitionError, Fault
 from narval.source.text import Source
 
@@ -33,7 +31,7 @@ _numbers = itertools.count(1)
 
 
 class Lease:
-    """For as long as somebody has it, the modules of one package can be imported by each other."""
+    """Keeps the modules of one package importable by each other for as long as it is referred to."""
 
     __slots__ = ("__weakref__",)
 
@@ -41,44 +39,40 @@ class Lease:
         weakref.finalize(self, _drop, package).atexit = False
 
 
-Found = Action | Code
-"""What a module may declare."""
-
-
 class Module(msgspec.Struct, frozen=True):
-    """A module as it was imported, and what it declares; `source` is the version that did.
+    """A module as it was imported, and the definitions `found` in it; `source` is the version that imported.
 
-    Who may yet call its functions keeps the `lease` as well.
+    `lease` is kept as well by all that may yet call its functions.
     """
 
     source: Source
     module: ModuleType
-    found: tuple[Found, ...]
+    found: tuple[ModuleDefinition, ...]
     lease: Lease
 
     @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
-        """Its Python functions and classes, by `key_of` what they are."""
-        return {key_of(each): getattr(self.module, each.function) for each in self.found}
+        """Its Python functions and classes, by `key_of` them."""
+        return {key_of(declared): getattr(self.module, declared.function) for declared in self.found}
 
 
-def key_of(found: Found) -> str:
-    """By what the function of an action, or other code, is known: `mail.send`, `predicate:isPaid`."""
-    return found.full_name if isinstance(found, Action) else f"{found.kind}:{found.name}"
+def key_of(definition: Definition) -> str:
+    """The name of a definition's function among those of modules; "" for one that is in none."""
+    return getattr(definition, "key", "")
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What came of importing modules: those that could be, by stem, and why a version could not."""
+    """Modules that could be imported, by stem, and the faults of versions that could not."""
 
     modules: Mapping[str, Module] = {}
     faults: Mapping[str, tuple[Fault, ...]] = {}
 
 
-Versions = Callable[[str], Iterator[Source] | None]
+ModuleVersions = Callable[[str], Iterator[Source] | None]
 """The versions of the module of a stem, the one to try first in front; None when there is no such module."""
 
 
-def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -> Imported:
+def import_modules(stems: Sequence[str], versions: ModuleVersions, folder: str = "") -> Imported:
     """Import modules by stem; a module imports others of the package as its siblings.
 
     `folder` is put before a source's path to make its file name, which tracebacks show.
@@ -96,17 +90,17 @@ def import_modules(stems: Sequence[str], versions: Versions, folder: str = "") -
 def _without_doubles(
     modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
 ) -> Mapping[str, Module]:
-    """Processes know code by its own name alone: one that two modules give stays with the first of them."""
+    """Leave a key that several modules give to the first of them: some code is known by its bare name."""
     first: dict[str, str] = {}
     kept = {}
     for stem in sorted(modules):
         module = modules[stem]
-        doubles = [each for each in module.found if first.setdefault(key_of(each), stem) != stem]
-        for each in doubles:
-            other = modules[first[key_of(each)]].source.path
-            message = f"expected a new name, found the {each.kind} {each.name!r} of {other} again"
-            faults[stem] = (*faults.get(stem, ()), module.source.fault(message, each.line, 1))
-        found = tuple(each for each in module.found if each not in doubles)
+        doubles = [declared for declared in module.found if first.setdefault(key_of(declared), stem) != stem]
+        for double in doubles:
+            other = modules[first[key_of(double)]].source.path
+            message = f"expected a new name, found the {double.kind} {double.name!r} of {other} again"
+            faults[stem] = (*faults.get(stem, ()), module.source.fault(message, double.line, 1))
+        found = tuple(declared for declared in module.found if declared not in doubles)
         kept[stem] = msgspec.structs.replace(module, found=found) if doubles else module
     return kept
 
@@ -114,9 +108,9 @@ def _without_doubles(
 class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """A package whose modules are texts."""
 
-    def __init__(self, name: str, versions: Versions, folder: str) -> None:
+    def __init__(self, name: str, versions: ModuleVersions, folder: str) -> None:
         self._name, self._versions, self._folder = name, versions, folder
-        self.found: dict[str, tuple[Source, ModuleType, tuple[Found, ...]]] = {}
+        self.found: dict[str, tuple[Source, ModuleType, tuple[ModuleDefinition, ...]]] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
 
     @contextlib.contextmanager
@@ -172,33 +166,18 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.faults.setdefault(stem, tuple(faults))
         raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
 
-    def _run(self, module: ModuleType, source: Source) -> tuple[list[Found], list[Fault]]:
+    def _run(self, module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:
         module.__file__ = file = self._folder + source.path
         try:
             code = compile(source.text, file, "exec", dont_inherit=True)
             exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
-            return _declared(module, source)
+            return parse_module(module, source)
         except DefinitionError as error:
             return [], list(error.faults)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return [], [_fault(error, file, source)]
-
-
-def _declared(module: ModuleType, source: Source) -> tuple[list[Found], list[Fault]]:
-    """All that a module declares, and what is wrong with it."""
-    actions, faults = actions_of(module, source)
-    if not _uses_code(module):  # most modules have actions alone, and need no more
-        return list(actions), faults
-    from narval.definitions.process.code_parser import code_of
-
-    code, more = code_of(module, source)
-    return [*actions, *code], sorted({*faults, *more})
-
-
-def _uses_code(module: ModuleType) -> bool:
-    return any(CODE_DECLARATION in getattr(value, "__dict__", ()) for value in vars(module).values())
 
 
 def _nothing(stem: str) -> None:
@@ -211,7 +190,7 @@ def _drop(package: str) -> None:
 
 
 def _fault(error: BaseException, file: str, source: Source) -> Fault:
-    """Why a module could not be imported, and where in its own file."""
+    """The fault of a module that could not be imported, at the place in its own file."""
     if isinstance(error, SyntaxError) and error.filename == file:
         line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
         return source.fault(f"not Python: {error.msg}", line, column)
@@ -221,8 +200,8 @@ def _fault(error: BaseException, file: str, source: Source) -> Fault:
             "the module ends the program when it is imported (sys.exit); do that in a function, or not at all"
         )
     else:
-        said = "".join(traceback.format_exception_only(error)).strip().splitlines()
-        message = f"the module cannot be imported: {said[-1] if said else type(error).__name__}"
+        lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+        message = f"the module cannot be imported: {lines[-1] if lines else type(error).__name__}"
     return source.fault(message, line, column)
 
 

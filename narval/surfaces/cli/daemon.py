@@ -15,11 +15,12 @@ import click
 from narval import __version__
 from narval.errors import DaemonGoneError
 from narval.operations.text import clean, clean_lines, counted, duration, fault_line
-from narval.surfaces.cli import render, startup_gc
+from narval.surfaces.cli import startup_gc
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.tables import LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
-from narval.surfaces.cli.session import Session, asking, reach
-from narval.surfaces.cli.tables import LATER, RUNS, table
+from narval.surfaces.cli.session import Session, connect, reach
 
 if TYPE_CHECKING:
     import asyncio
@@ -51,7 +52,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
     """
-    startup_gc.begin()  # until it is ready
+    startup_gc.suspend()  # until it is ready
     import asyncio
 
     home, began = session.home, time.monotonic()
@@ -87,7 +88,7 @@ async def _work(
             with _signals(daemon, work, manager):
                 ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
                 manager.ready(summary())
-                startup_gc.end()
+                startup_gc.resume()
                 await asyncio.wait([work])
         finally:
             alive.cancel()
@@ -222,7 +223,7 @@ def _told_on_standard_error() -> Iterator[None]:
 @command("status", example="narval status")
 def status(session: Session) -> None:
     """Is it alive, and what does it do."""
-    session.give(session.ask("status"), render.status)
+    session.give(session.ask("status"), answers.status)
 
 
 @command("reload", example="narval reload")
@@ -281,12 +282,12 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """The daemon's own log."""
-    with asking(session.home) as asked, session.lines(render.log_line) as write:
-        found = asked.ask("log", lines=lines)
+    with connect(session.home) as connection, session.lines(answers.log_line) as write:
+        found = connection.ask("log", lines=lines)
         write(found)
         after = found[-1]["seq"] if found else 0
-        while follow and not asked.alone:
-            found = asked.ask("log", after=after, wait=SLICE)
+        while follow and not connection.record_only:
+            found = connection.ask("log", after=after, wait=SLICE)
             write(found)
             after = found[-1]["seq"] if found else after
         if follow:

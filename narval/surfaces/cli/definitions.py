@@ -8,8 +8,8 @@ import click
 
 from narval.operations.text import clean, fault_line
 from narval.surfaces.cli.command import command
+from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, table
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.tables import ACTIONS, DEFINITIONS, table
 
 
 @command("definitions", example="narval definitions")

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from narval.engines.structure import Finding
 from narval.errors import Fault
-from narval.exploration.findings import Finding
 from narval.operations.text import clean, counted, duration
 from narval.runtime.home.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session

@@ -11,9 +11,9 @@ import click
 from narval.operations.text import took, xml_text
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
-from narval.surfaces.cli.render import fault_of
-from narval.surfaces.cli.session import Asked, Session, asking
-from narval.surfaces.cli.tables import ELEMENTS, table
+from narval.surfaces.cli.render.answers import fault_of
+from narval.surfaces.cli.render.tables import ELEMENTS, table
+from narval.surfaces.cli.session import Connection, Session, connect
 
 SLICE = 20.0
 """Seconds for which a daemon is asked at a time to wait for the end of a run."""
@@ -63,13 +63,13 @@ def start(
     if each:
         _start_each(session, name, files, documents, given)
         return
-    with asking(session.home, working=wait) as asked:
+    with connect(session.home, working=wait) as connection:
         with naming(files, documents):
-            run = asked.ask("start", name=name, elements=documents, **given)
+            run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
             click.echo(run["eid"])
         if wait:
-            run = _ended(asked, run, timeout)
+            run = _ended(connection, run, timeout)
     if session.as_json:
         session.give(run, click.echo)
     elif wait:
@@ -93,19 +93,19 @@ def _start_each(
     documents: list[bytes],
     given: dict[str, Any],
 ) -> None:
-    with asking(session.home) as asked, naming(files, documents):
-        begun = asked.ask("start", name=name, elements=documents, each=True, **given)
+    with connect(session.home) as connection, naming(files, documents):
+        begun = connection.ask("start", name=name, elements=documents, each=True, **given)
     session.give(begun, lambda told: click.echo("\n".join(map(str, told["runs"]))))
 
 
-def _ended(asked: Asked, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
     """The run once it is over, or as it is when the time has passed."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while run["phase"] == "active":
         left = SLICE if deadline is None else min(SLICE, deadline - time.monotonic())
         if left < 0:
             break
-        run = asked.ask("wait", run=run["eid"], timeout=left)
+        run = connection.ask("wait", run=run["eid"], timeout=left)
     return run
 
 
@@ -130,9 +130,9 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.tell("adding")
-        with asking(session.home) as asked, naming(files, documents):
+        with connect(session.home) as connection, naming(files, documents):
             for batch in batches(documents):
-                added = asked.ask("add", elements=batch)["eids"]
+                added = connection.ask("add", elements=batch)["eids"]
                 eids += added
                 progress.clear()
                 if added and not session.as_json:

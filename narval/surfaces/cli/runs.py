@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import click
 
 from narval.operations.text import xml_text
-from narval.surfaces.cli import render
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.documents import documents_of, naming
-from narval.surfaces.cli.session import Session, asking
-from narval.surfaces.cli.tables import RUNS, table
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.tables import RUNS, table
+from narval.surfaces.cli.session import Session, connect
 
 SLICE = 3600.0
 """Seconds for which a daemon is asked at a time to wait for something to happen: nothing is polled."""
 
 NOTHING_MORE = "no daemon runs: nothing more will come"
-
-KINDS = ("plan", "process", "automaton", "task", "dataflow")
 
 STATES = (
     "active", "done", "failed", "cancelled",
@@ -26,8 +25,22 @@ STATES = (
 )  # fmt: skip
 """Phases, then the states of plans that are no phase."""
 
-run_argument = click.argument("run", type=int)
 
+class RunKind(click.Choice[str]):
+    """A kind of runs; the table of kinds is imported when one is given, or when help is asked for."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The kinds of runs."""
+        from narval.engines.registry import run_kinds
+
+        return tuple(run_kinds())
+
+
+run_argument = click.argument("run", type=int)
 
 at_option = click.option(
     "--at", type=int, metavar="SEQ", help="As it was after line SEQ of its history (`narval history`)."
@@ -36,7 +49,7 @@ at_option = click.option(
 
 @command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --json")
 @click.option("--state", metavar="S", help="Only those in this state or phase: running, failed, done, …")
-@click.option("--kind", type=click.Choice(KINDS), help="Only those of this kind.")
+@click.option("--kind", type=RunKind(), help="Only those of this kind.")
 @click.option("--name", metavar="N", help="Only those of this definition.")
 def runs(session: Session, state: str | None, kind: str | None, name: str | None) -> None:
     """The runs there are, newest last."""
@@ -67,11 +80,11 @@ def show(
         answer = session.ask("graph", run=run, at=at)
         session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     elif svg is not None:
-        from narval.surfaces.cli.svg import svg as drawn
+        from narval.surfaces.cli.render.svg import svg as drawn
 
         svg.write(drawn(session.ask("graph", run=run, at=at)["dot"]))
     else:
-        session.give(session.ask("show", run=run, at=at), render.run)
+        session.give(session.ask("show", run=run, at=at), answers.run)
 
 
 @command("history", example="narval history 12\nnarval history 12 --follow\nnarval history 12 --at 87")
@@ -86,16 +99,20 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
     if at is not None:
         if follow:
             raise click.UsageError("--at and --follow exclude each other")
-        session.give(session.ask("show", run=run, at=at), render.run)
+        session.give(session.ask("show", run=run, at=at), answers.run)
         return
-    with asking(session.home) as asked, session.lines(render.history_line) as write:
+    with connect(session.home) as connection, session.lines(answers.history_line) as write:
+
+        def is_active() -> bool:
+            return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
+
         after, over = 0, False
         while not over:
-            over = not follow or asked.alone or asked.ask("wait", run=run, timeout=0)["phase"] != "active"
-            found = asked.ask("history", run=run, after=after, wait=0.0 if over else SLICE)
+            over = not follow or connection.record_only or not is_active()
+            found = connection.ask("history", run=run, after=after, wait=0.0 if over else SLICE)
             write(found)
             after = found[-1]["seq"] if found else after
-        if follow and asked.alone and asked.ask("wait", run=run, timeout=0)["phase"] == "active":
+        if follow and connection.record_only and is_active():
             click.echo(NOTHING_MORE, err=True)
 
 
@@ -109,7 +126,7 @@ def why(session: Session, run: int, identifier: str | None) -> None:
     the predicate that failed, and the value found there.
     """
     answer = session.ask("why", run=run, id=identifier)
-    session.give(answer, lambda found: click.echo("\n".join(render.why(found))))
+    session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
 
 
 @command("cancel", example="narval cancel 12 --reason 'started twice'")

@@ -1,4 +1,4 @@
-"""What one command works with: its home, its way of writing, and who answers for the home."""
+"""The session of one command: its home, its way of writing, and its connection to what answers."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import click
 
 from narval.errors import HomeHeldError, NarvalError
 from narval.operations.text import json_bytes
-from narval.surfaces.cli.startup_gc import lasting
+from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
-    from narval.surfaces.cli.without_daemon import WithoutDaemon, Working
+    from narval.surfaces.cli.without_daemon import RecordOnlyHome, WorkingHome
 
 T = TypeVar("T")
 
 
-class Asked(Protocol):
-    """Who answers: a daemon through its socket, or the home opened by this command."""
+class Connection(Protocol):
+    """What answers operations: a daemon through its socket, or the home opened by this command."""
 
     @property
-    def alone(self) -> bool:
-        """Whether no daemon runs."""
+    def record_only(self) -> bool:
+        """True if no daemon runs: what is asked is recorded for the next one."""
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
@@ -38,7 +38,7 @@ class Asked(Protocol):
 
 @dataclass
 class Session:
-    """What one command works with."""
+    """The options that all commands share, and what follows from them."""
 
     directory: Path | None = None
     as_json: bool = False
@@ -52,8 +52,8 @@ class Session:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        with asking(self.home) as asked:
-            return asked.ask(method, **params)
+        with connect(self.home) as connection:
+            return connection.ask(method, **params)
 
     @contextmanager
     def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], None]]:
@@ -85,30 +85,30 @@ class Session:
 
 
 @contextmanager
-def asking(home: Home, *, working: bool = False) -> Iterator[Asked]:
-    """Who answers for a home; without a daemon, `working` has what is asked performed, and not just recorded.
+def connect(home: Home, *, working: bool = False) -> Iterator[Connection]:
+    """A connection to a home; without a daemon, `working` performs what is asked, else it is recorded.
 
-    Raises HomeHeldError, or DaemonGoneError when who holds the home does not answer.
+    Raises HomeHeldError, or DaemonGoneError when the holder of the home does not answer.
     """
-    asked = reach(home, lambda: _opened(home, working=working))
+    connection = reach(home, lambda: _opened(home, working=working))
     try:
-        yield asked
+        yield connection
     finally:
-        asked.close()
+        connection.close()
 
 
-def _opened(home: Home, *, working: bool) -> WithoutDaemon | Working:
-    with lasting():
-        from narval.surfaces.cli.without_daemon import WithoutDaemon, Working
+def _opened(home: Home, *, working: bool) -> RecordOnlyHome | WorkingHome:
+    with suspended():
+        from narval.surfaces.cli.without_daemon import RecordOnlyHome, WorkingHome
 
-        return Working(home) if working else WithoutDaemon(home)
+        return WorkingHome(home) if working else RecordOnlyHome(home)
 
 
 def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
-    so that is tried again until patience with the one who holds it ends.
+    so that is tried again until patience with its holder ends.
     """
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:

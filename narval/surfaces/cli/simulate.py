@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from narval.simulation.scenario import Scenario, When
     from narval.simulation.simulated_home import SimulatedHome
     from narval.simulation.trace import Line
-    from narval.surfaces.cli.render_simulation import Told
+    from narval.surfaces.cli.render.simulation import StyledLine
 
 
 def _read_date(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
@@ -79,10 +79,10 @@ def simulate(
     called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
     or something expected is not so.
     """
-    from narval.simulation.simulated_home import stage
+    from narval.simulation.simulated_home import simulated_home
 
     home = session.home
-    here = stage(home)
+    here = simulated_home(home)
     for fault in here.loaded.faults:
         click.echo(f"did not load: {clean(fault)}", err=True)
     asked = {"at": at, "until": until, "memory": memory}
@@ -104,19 +104,19 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
     """What is to be played. Raises RequestError for what is neither a definition nor a scenario."""
     from narval.engines.registry import runnable
     from narval.simulation import files as finding
-    from narval.simulation.scenario import of_definition
+    from narval.simulation.scenario import scenario_of
 
     if not names:
         files = finding.scenario_files(home)
         if not files:
             raise RequestError(f"there are no scenarios in {home.path / 'scenarios'}; name a definition")
-        return [finding.read(here, path) for path in files]
+        return [finding.read_file(here, path) for path in files]
     found = []
     for name in names:
-        path = finding.named(home, name)
+        path = finding.scenario_named(home, name)
         if path is None and runnable(here.loaded.library, name) is None:
             raise RequestError(_unknown(home, here, name))
-        found.append(of_definition(name) if path is None else finding.read(here, path))
+        found.append(scenario_of(name) if path is None else finding.read_file(here, path))
     return found
 
 
@@ -136,25 +136,25 @@ def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -
     """Play one, telling of it as it goes on."""
     import asyncio
 
-    from narval.simulation.simulation import rehearse, start_of
-    from narval.surfaces.cli import render_simulation
+    from narval.simulation.simulation import play_scenario, start_of
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form
 
     start = start_of(here, scenario)
-    teller = render_simulation.Teller(here.zone)
+    story = StoryWriter(here.zone)
     if told:
-        click.echo(render_simulation.heading(scenario, start, here.zone))
+        click.echo(heading(scenario, start, here.zone))
 
     def tell(lines: list[Line]) -> None:
         if told and not brief:
-            _write(teller.told(lines))
+            _write(story.write(lines))
 
-    report = asyncio.run(rehearse(here, scenario, start, tell))
+    report = asyncio.run(play_scenario(here, scenario, start, tell))
     if told:
-        _write(render_simulation.ending(report))
-    return {"plain": render_simulation.plain(report), "well": report.well}
+        _write(ending(report))
+    return {"plain": json_form(report), "well": report.well}
 
 
-def _write(lines: Iterable[Told]) -> None:
+def _write(lines: Iterable[StyledLine]) -> None:
     """Write lines of a story, in colour on a terminal."""
     plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
     for text, colour in lines:

@@ -1,4 +1,4 @@
-"""What a start makes is there to stay: to look it through for garbage took a tenth of the start."""
+"""Garbage collection held back during start-up: a tenth of the start went into it, and it found nothing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def begin() -> None:
-    """From now until `end` nothing is looked through."""
+def suspend() -> None:
+    """Collect nothing until `resume`."""
     gc.disable()
 
 
-def end() -> None:
-    """Look through what is made from now on; not what is there, at any time."""
+def resume() -> None:
+    """Collect from now on, leaving out for good all objects made so far."""
     gc.freeze()
     gc.enable()
 
 
 @contextmanager
-def lasting() -> Iterator[None]:
-    """What is made within is there to stay."""
-    begin()
+def suspended() -> Iterator[None]:
+    """Collect nothing within the block, and leave out for good the objects made in it."""
+    suspend()
     try:
         yield
     finally:
-        end()
+        resume()

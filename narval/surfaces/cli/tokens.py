@@ -8,9 +8,9 @@ import click
 
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.memory import attributes_of
+from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
 from narval.surfaces.cli.runs import at_option, run_argument
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
 
 token_option = click.option("--token", type=int, metavar="ID", help="The token of this id (`narval tokens`).")
 

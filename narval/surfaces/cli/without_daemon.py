@@ -12,25 +12,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
-from narval.operations.operations import invoke
+from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
 
-READING = frozenset(
-    {
-        "status", "log", "memory", "runs", "show", "xml", "graph", "history", "why", "wait", "definitions",
-        "actions",
-    }
-)  # fmt: skip
-"""The operations that leave a home as it is: a home that one may only read answers them from a copy."""
 
-
-class WithoutDaemon:
+class RecordOnlyHome:
     """A home opened to be asked something: that is recorded, and left to the next daemon to act upon."""
 
-    alone = True
+    record_only = True
 
     def __init__(self, home: Home) -> None:
         self._runner, self._ends = asyncio.Runner(), ExitStack()
@@ -55,7 +47,7 @@ class WithoutDaemon:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        if self._refusal is not None and method not in READING:
+        if self._refusal is not None and method in OPERATIONS and not OPERATIONS[method].reads:
             raise self._refusal
         return self._runner.run(invoke(self._daemon, method, params))
 
@@ -68,10 +60,10 @@ class WithoutDaemon:
             self._runner.close()
 
 
-class Working:
+class WorkingHome:
     """A home at work for as long as this command asks it: a daemon whose end comes with the command's."""
 
-    alone = False
+    record_only = False
 
     def __init__(self, home: Home) -> None:
         self._runner = asyncio.Runner()

@@ -23,8 +23,8 @@ ANSWER = 60.0
 PAUSE = 0.05
 """Seconds between two looks at a home that another command holds for a moment."""
 
-_NOBODY = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError)
-"""What connecting meets when no daemon listens, or one that is just ending."""
+_NO_LISTENER = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError)
+"""The errors of a connection where no daemon listens, or one that is just ending."""
 
 
 class _BusyError(Exception):
@@ -34,7 +34,7 @@ class _BusyError(Exception):
 class Client:
     """A connection to the daemon that serves the socket at `path`. Raises DaemonGoneError."""
 
-    alone = False
+    record_only = False
 
     def __init__(self, path: Path, *, patience: float | None = None, answer: float = ANSWER) -> None:
         self._path, self._answer = path, answer
@@ -73,7 +73,7 @@ class Client:
         try:
             return cls(path)
         except DaemonGoneError as error:
-            if isinstance(error.__cause__, _NOBODY):
+            if isinstance(error.__cause__, _NO_LISTENER):
                 return None
             raise
 

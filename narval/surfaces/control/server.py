@@ -1,9 +1,9 @@
 """The control socket: a daemon's operations for the programs of its own user, as frames over a Unix socket.
 
-Who may ask is decided by the system: the socket has mode 0600 in a folder of mode 0700, and the credentials
-of each peer are checked besides. Nobody who does may take the daemon down or starve the others: frames are
-bounded before they are read, a connection has so many requests under way and no more are read until one is
-answered, half a frame and an answer that nobody reads are given up after a while. `wire` has the frames.
+The system decides which programs may ask: the socket has mode 0600 in a folder of mode 0700, and the
+credentials of each client are checked besides. No client can take the daemon down or starve the others:
+frames are bounded before they are read, a connection has at most so many requests under way, and half a frame
+or an answer that is not read is given up after a while. `wire` has the frames.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import socket
 import stat
 import struct
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ Invoke = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class ControlLimits(NamedTuple):
-    """How much one daemon puts up with; times in seconds."""
+    """The limits on clients of one daemon; times in seconds."""
 
     connections: int = 64
     requests: int = 16
@@ -70,7 +71,7 @@ class ControlServer:
         limits: ControlLimits | None = None,
         uid_of: Callable[[Any], int] | None = None,
     ) -> ControlServer:
-        """Listen at `path`. Only who holds the home's lock may call this: a socket found there is stale."""
+        """Listen at `path`. The caller must hold the home's lock: a socket found there is stale."""
         server = cls(path, invoke, limits or ControlLimits(), uid_of or peer_uid)
         listener = _listener(path)
         try:
@@ -98,7 +99,7 @@ class ControlServer:
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _Peer(reader, writer, self._invoke, self._limits)
         if self._closing:
-            writer.transport.abort()  # without a greeting: as if nobody listened
+            writer.transport.abort()  # without a greeting: as if no daemon listened
             return
         refusal = self._refusal(writer)
         if refusal is not None:
@@ -113,7 +114,7 @@ class ControlServer:
             del self._peers[peer]
 
     def _refusal(self, writer: asyncio.StreamWriter) -> NarvalError | None:
-        """Why a program that connects is not let in, or None."""
+        """The error for a program that is not let in, or None."""
         own = os.geteuid()
         uid = self._uid_of(writer.get_extra_info("socket"))
         if uid not in (own, 0):
@@ -129,8 +130,43 @@ class ControlServer:
         return None
 
 
+class _FrameWriter:
+    """The way to one client: writes frames of several answers, one at a time, until the client has gone."""
+
+    def __init__(self, writer: asyncio.StreamWriter, limits: ControlLimits) -> None:
+        self._writer, self._limits = writer, limits
+        self._lock = asyncio.Lock()
+
+    async def write(self, frames: Iterable[bytes]) -> None:
+        """Write frames, each once the client has taken enough of those before it; others may come between."""
+        for data in frames:
+            async with self._lock:
+                if self._writer.is_closing():
+                    return
+                try:
+                    async with asyncio.timeout(self._limits.frame):
+                        self._writer.write(data)
+                        await self._writer.drain()
+                except OSError:  # gone, or not reading: TimeoutError is one too
+                    self.abort()
+                    return
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Hang up, once the client has taken what is written, or after `closing` seconds."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(self._limits.closing):
+                await self._writer.wait_closed()
+        self.abort()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        self._writer.transport.abort()
+
+
 class _Peer:
-    """One connection: reads requests, has each answered by a task of its own, in whatever order they end."""
+    """One connection: reads requests, and answers each in a task of its own as soon as it can."""
 
     def __init__(
         self,
@@ -139,40 +175,38 @@ class _Peer:
         invoke: Invoke,
         limits: ControlLimits,
     ) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader, self._output = reader, _FrameWriter(writer, limits)
         self._invoke, self._limits = invoke, limits
         self._free = asyncio.Semaphore(limits.requests)
-        self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
-        self._heard = self._loop.time()
+        self._last_request = time.monotonic()
         self.dropped = False
 
     def mute_for(self) -> float:
-        """The seconds since it asked anything; none while it waits for an answer."""
-        return 0.0 if self._tasks else self._loop.time() - self._heard
+        """The seconds since the last request was answered; 0 while one is under way."""
+        return 0.0 if self._tasks else time.monotonic() - self._last_request
 
     def drop(self) -> None:
-        """Hang up without another word: somebody else wants in."""
+        """Hang up without another word, to make room for another client."""
         self.dropped = True
-        self._writer.transport.abort()
+        self._output.abort()
 
     async def refuse(self, error: NarvalError) -> None:
-        """Say why the peer is not let in, and hang up."""
-        await self._send([wire.frame(wire.GREETING, None, wire.error_form(error), None)])
-        await self._hang_up()
+        """Tell the client why it is not let in, and hang up."""
+        await self._output.write([wire.frame(wire.GREETING, None, wire.error_form(error), None)])
+        await self._output.close()
 
     async def serve(self) -> None:
-        """Greet, answer until the peer goes or breaks the rules, and hang up."""
+        """Greet, answer until the client goes or breaks the rules, and hang up."""
         about = {"narval": __version__, "protocol": wire.PROTOCOL}
         try:
-            await self._send([wire.frame(wire.GREETING, None, None, about)])
+            await self._output.write([wire.frame(wire.GREETING, None, None, about)])
             self._reading = asyncio.create_task(self._read())
             await asyncio.wait([self._reading])
             await self._settle(self._limits.grace)
         finally:
-            await self._hang_up()
+            await self._output.close()
 
     async def close(self) -> None:
         """Make `serve` end, because the daemon does."""
@@ -186,7 +220,7 @@ class _Peer:
         for task in late:
             task.cancel()
         if await _remaining(late, self._limits.closing):
-            self._writer.transport.abort()  # the peer does not even read why
+            self._output.abort()  # the client does not even read why
             await _remaining(late, self._limits.frame)
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -199,11 +233,11 @@ class _Peer:
                 task = asyncio.create_task(self._answer(number, method, params))
                 self._tasks.add(task)
                 task.add_done_callback(self._answered)
-        except (EOFError, OSError):  # the peer has gone, or is taken for gone
+        except (EOFError, OSError):  # the client has gone, or is taken for gone
             return
         except wire.WireError as error:
             form = wire.error_form(RequestError(f"not understood: {error}"))
-            await self._send([wire.frame(wire.REPLY, None, form, None)])
+            await self._output.write([wire.frame(wire.REPLY, None, form, None)])
 
     async def _frame(self) -> bytes:
         first = await self._first()
@@ -212,7 +246,7 @@ class _Peer:
             return await self._reader.readexactly(size)
 
     async def _first(self) -> bytes:
-        """The first byte of a frame, however long that takes while a request is under way."""
+        """The first byte of a frame; while a request is under way there is no time limit."""
         while True:
             try:
                 async with asyncio.timeout(self._limits.idle):
@@ -231,44 +265,24 @@ class _Peer:
         try:
             result = await self._invoke(method, params)
         except NarvalError as error:
-            await self._send([_failure(number, error)])
-        except asyncio.CancelledError:  # by `_settle` alone: nobody else holds this task
+            await self._output.write([_failure(number, error)])
+        except asyncio.CancelledError:  # by `_settle` alone, which alone holds this task
             gone = DaemonGoneError("the daemon did not go on with this, as it ends or you had hung up")
-            await self._send([_failure(number, gone)])
+            await self._output.write([_failure(number, gone)])
         except Exception as error:
             log.exception("the operation %s raised", method)
-            await self._send([_failure(number, InternalError(f"{method} raised {error!r}; see the log"))])
+            await self._output.write(
+                [_failure(number, InternalError(f"{method} raised {error!r}; see the log"))]
+            )
         else:
-            await self._send(_success(number, result))
+            await self._output.write(_success(number, result))
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._heard = self._loop.time()
+        self._last_request = time.monotonic()
         self._free.release()
         if not task.cancelled() and task.exception() is not None:
             log.error("an answer could not be given", exc_info=task.exception())
-
-    async def _send(self, frames: Iterable[bytes]) -> None:
-        """Write frames, each once the peer has taken enough of those before it; others may come between."""
-        for data in frames:
-            async with self._sending:
-                if self._writer.is_closing():
-                    return
-                try:
-                    async with asyncio.timeout(self._limits.frame):
-                        self._writer.write(data)
-                        await self._writer.drain()
-                except OSError:  # gone, or not reading: TimeoutError is one too
-                    self._writer.transport.abort()
-                    return
-            await asyncio.sleep(0)
-
-    async def _hang_up(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(self._limits.closing):
-                await self._writer.wait_closed()
-        self._writer.transport.abort()
 
 
 def _success(number: int, result: Any) -> Iterator[bytes]:
@@ -287,7 +301,7 @@ def _failure(number: int, error: NarvalError) -> bytes:
 
 
 async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[asyncio.Task[None]]:
-    """Those that have not ended after that many seconds."""
+    """The tasks that have not ended after that many seconds."""
     waiting = list(tasks)
     return (await asyncio.wait(waiting, timeout=within))[1] if waiting else set()
 

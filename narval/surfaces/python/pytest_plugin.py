@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from narval.simulation.report import SimulationReport
     from narval.simulation.simulated_home import SimulatedHome
-    from narval.simulation.simulation import SimulationReport
     from narval.surfaces.python.agent import Agent
 
 HOME = "narval_home"
@@ -75,11 +75,11 @@ class ScenarioItem(pytest.Item):
         import asyncio
 
         from narval.simulation import files
-        from narval.simulation.simulation import rehearse, start_of
+        from narval.simulation.simulation import play_scenario, start_of
 
-        stage = self._stage()
-        scenario = files.read(stage, self.path)
-        report = asyncio.run(rehearse(stage, scenario, start_of(stage, scenario)))
+        simulated_home = self._stage()
+        scenario = files.read_file(simulated_home, self.path)
+        report = asyncio.run(play_scenario(simulated_home, scenario, start_of(simulated_home, scenario)))
         if not report.well:
             raise NotAsExpected("\n".join(_told(report)))
 
@@ -98,12 +98,12 @@ class ScenarioItem(pytest.Item):
     def _stage(self) -> SimulatedHome:
         """The stage of the home; its definitions are read once."""
         from narval.runtime.home.home import Home
-        from narval.simulation.simulated_home import stage
+        from narval.simulation.simulated_home import simulated_home
 
         stages = self.config.stash.setdefault(_STAGES, {})
         path = self._home()
         if path not in stages:
-            stages[path] = stage(Home.find(path))
+            stages[path] = simulated_home(Home.find(path))
         return stages[path]
 
     def _home(self) -> Path:
@@ -118,10 +118,10 @@ class ScenarioItem(pytest.Item):
 
 def _told(report: SimulationReport) -> Iterator[str]:
     """The story of a scenario, then what it came to."""
-    from narval.surfaces.cli import render_simulation
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending
 
-    story = [text for text, _ in render_simulation.Teller(report.zone).told(report.lines)]
+    story = [text for text, _ in StoryWriter(report.zone).write(report.lines)]
     if len(story) > LONGEST_STORY:
         yield f"… {len(story) - LONGEST_STORY} lines before"
     yield from story[-LONGEST_STORY:]
-    yield from (text for text, _ in render_simulation.ending(report))
+    yield from (text for text, _ in ending(report))

@@ -17,11 +17,11 @@ from narval.runtime.store.batch import KeptElement
 from narval.simulation import files
 from narval.simulation.memory_copy import Remembered
 from narval.simulation.parser import read_date, read_scenario, read_when
-from narval.simulation.scenario import Scenario, of_definition
+from narval.simulation.scenario import Scenario, scenario_of
 from narval.simulation.simulated_home import SimulatedHome
-from narval.simulation.simulation import rehearse, start_of
+from narval.simulation.simulation import play_scenario, start_of
 from narval.source.text import Source
-from narval.surfaces.cli import render_simulation
+from narval.surfaces.cli.render.simulation import json_form
 from narval.surfaces.python.runner import Runner
 
 MEMORIES = ("new", "now", "empty")
@@ -54,18 +54,18 @@ def simulate(
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
     start = daemon.host.loop.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
-        return render_simulation.plain(runner.run(rehearse(here, scenario, start)))
+        return json_form(runner.run(play_scenario(here, scenario, start)))
 
 
 def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
     if isinstance(what, str) and what.lstrip().startswith("<"):
         return read_scenario(Source.of_text("scenario", what), here.loaded.library, here.schemas)
-    path = files.named(here.home, str(what))
+    path = files.scenario_named(here.home, str(what))
     if path is not None:
-        return files.read(here, path)
+        return files.read_file(here, path)
     if isinstance(what, Path):
         raise RequestError(f"there is no scenario {what}")
-    return of_definition(what)
+    return scenario_of(what)
 
 
 def _remembered(daemon: Daemon) -> Remembered:

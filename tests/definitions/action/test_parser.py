@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from narval.definitions.action.definition import Action, Input, Output, action
-from narval.definitions.action.parser import actions_of
+from narval.definitions.action.parser import declared
 from narval.errors import Fault
 from narval.source.text import Source
 
@@ -17,7 +17,7 @@ def read(text: str, path: str = "modules/mail.py") -> tuple[list[Action], list[F
     source = Source(path, textwrap.dedent(text).encode())
     module = ModuleType("narval_home_0.mail")
     exec(compile(source.text, path, "exec", dont_inherit=True), module.__dict__)
-    return actions_of(module, source)
+    return declared(module, source)
 
 
 def actions_in(text: str) -> dict[str, Action]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library, check_targets
-from narval.definitions.process.checks import doubts, names_asked
+from narval.definitions.process.checks import names_asked, warnings
 from narval.definitions.process.code import Code
 from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
@@ -46,7 +46,7 @@ def library_of(*texts: str) -> Library:
     return compose_all(Library(definitions))[0]
 
 
-def warnings(*texts: str) -> list[str]:
+def warned(*texts: str) -> list[str]:
     """What may not be meant in the first of some processes; each is at a `§` of its text."""
     places = []
     for number, line in enumerate(texts[0].split("\n"), 1):
@@ -54,7 +54,7 @@ def warnings(*texts: str) -> list[str]:
         places += [(number, len("".join(parts[:at])) + 1) for at in range(1, len(parts))]
     library = library_of(texts[0].replace("§", ""), *texts[1:])
     first = [each for each in library.of("process").values() if each.path == "recipes/p0.xml"]
-    found = sorted(doubts([each for each in first if isinstance(each, Process)], library))
+    found = sorted(warnings([each for each in first if isinstance(each, Process)], library))
     assert [(each.line, each.column) for each in found] == places, "\n".join(map(str, found))
     assert all(each.warning for each in found)
     return [each.message for each in found]
@@ -74,18 +74,18 @@ def test_a_process_without_doubts() -> None:
         '<join>flow.majority</join></node><node name="u" joinType="joinlang"><join>require all arcs when '
         'first or isOdd</join></node><node name="n" type="nested"><custom><graph name="p"/></custom></node>'
     )  # fmt: skip
-    assert warnings(text) == []
+    assert warned(text) == []
 
 
 def test_a_process_that_cannot_be_started_unless_another_imports_it() -> None:
     lonely = definition('<node name="a"/>')
-    assert "no node has isStart" in warnings(f"§{lonely}")[0]
+    assert "no node has isStart" in warned(f"§{lonely}")[0]
     importing = definition('<external name="e" processDefinition="p"/><node name="b" isStart="true"/>', "q")
-    assert warnings(lonely, importing) == []
+    assert warned(lonely, importing) == []
 
 
 def test_names_that_nothing_has() -> None:
-    messages = warnings(
+    messages = warned(
         definition(
             f"""{START}
 <node name="a"><guard>IF §isOld or isOdd THEN DELAY UNTIL §later ELSE @§text</guard></node>
@@ -109,13 +109,13 @@ def test_names_that_nothing_has() -> None:
 
 
 def test_a_listener_that_nothing_has() -> None:
-    assert "there is no listener 'logg' now; did you mean 'log'?" in warnings(
+    assert "there is no listener 'logg' now; did you mean 'log'?" in warned(
         "§" + definition(f'<listener name="logg"/>{START}')
     )
 
 
 def test_skips_to_arcs_that_are_not_there() -> None:
-    messages = warnings(
+    messages = warned(
         definition(
             """<node name="s" isStart="true"><arc to="t" name="exit"/>
 <guard>IF isOdd THEN Skip §exti ELSE §Skip</guard></node>
@@ -140,7 +140,7 @@ def test_arcs_that_whoever_imports_a_process_adds_are_there() -> None:
     outer = definition(
         f'{START}<external name="e" processDefinition="p"><arc from="a" to="s" name="out"/></external>', "q"
     )
-    assert len(warnings(inner, outer)) == 1
+    assert len(warned(inner, outer)) == 1
 
 
 def test_what_custom_says_must_be_a_property_of_the_type_if_there_is_one() -> None:

@@ -239,7 +239,7 @@ def missed(times: str, *, date: str, since: str, told: str) -> tuple[Dialogue, i
     said.returned("a")
     [wake] = said.wishes(SetTimer)
     assert wake.at == moment(date)
-    said.since, said.now = moment(since), moment(told)
+    said.up_since, said.now = moment(since), moment(told)
     said.wakes_up(wake.wake)
     return said, run
 

@@ -151,7 +151,7 @@ def test_runs_are_chosen_by_state_kind_and_name(place: Path) -> None:
     assert [run["name"] for run in data(place, "runs", "--state", "failed")] == ["demo.fail"]
     assert [run["name"] for run in data(place, "runs", "--name", "demo.await")] == ["demo.await"]
     assert len(data(place, "runs", "--kind", "plan")) == 3
-    assert data(place, "runs", "--kind", "task") == []
+    assert data(place, "runs", "--kind", "automaton") == []
     assert narval(place, "runs", "--kind", "recipe").exit_code == 2
 
 

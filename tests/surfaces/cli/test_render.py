@@ -25,8 +25,8 @@ from narval.operations.text import (
     took,
     xml_text,
 )
-from narval.surfaces.cli import render
-from narval.surfaces.cli.tables import ACTIONS, DEFINITIONS, ELEMENTS, Column, fields, table
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, ELEMENTS, Column, fields, table
 
 HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b", "\r"]
 
@@ -222,7 +222,7 @@ RUN = {
 
 
 def test_a_run_is_shown_with_its_error_its_caller_and_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
-    render.run(RUN)
+    answers.run(RUN)
     lines = rows_of(capsys)
     assert "run         12, a plan of mail.triage" in lines
     assert "error       timeout in step send: too slow \\x1b (element 14)" in lines
@@ -232,7 +232,7 @@ def test_a_run_is_shown_with_its_error_its_caller_and_its_parts(capsys: pytest.C
 
 
 def why(**answer: Any) -> list[str]:
-    return list(render.why({"run": 12, "state": "running", "waiting": [], **answer}))
+    return list(answers.why({"run": 12, "state": "running", "waiting": [], **answer}))
 
 
 def wait(what: str, **more: Any) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def test_each_kind_of_wait_is_a_sentence(what: dict[str, Any], said: str) -> Non
 def test_N29_why_of_a_call_that_waits_to_be_tried_again_says_when_and_what_went_wrong() -> None:
     again = "action m.a, try 2 of 3 after OSError: no line"
     told = why(waiting=[wait("try", until="2026-03-01T07:00:00.000+00:00", text=again)])
-    assert told[-1] == f"t waits until {render.moment('2026-03-01T07:00:00.000+00:00')} for {again}"
+    assert told[-1] == f"t waits until {answers.moment('2026-03-01T07:00:00.000+00:00')} for {again}"
 
 
 def test_why_of_a_part_gives_its_reason_and_of_a_run_that_waits_for_nothing_says_so() -> None:
@@ -291,12 +291,12 @@ def test_why_of_a_part_gives_its_reason_and_of_a_run_that_waits_for_nothing_says
 
 def test_history_and_log_are_one_line_each_with_their_details() -> None:
     at = "2026-11-21T08:08:33.975+00:00"
-    line = render.history_line(
+    line = answers.history_line(
         {"seq": 3, "at": at, "run": 1, "what": "Call", "step": "a\x1b", "n": [1], "t": ""}
     )
     assert line.endswith("Call              step=a\\x1b n=[1] t=''")
     assert "run=" not in line
-    shown = render.log_line(
+    shown = answers.log_line(
         {"seq": 1, "at": at, "level": "error", "logger": "narval.x", "message": "one\ntwo\x1b"}
     )
     assert shown.endswith("error     narval.x  one\n    two\\x1b")

@@ -26,6 +26,7 @@ import narval
 from narval.definitions.library import Definition
 from narval.definitions.process.code import Code, made
 from narval.definitions.process.statements import Accept, Discard, Skip
+from narval.engines.engine import tokens_of
 from narval.engines.events import Plain
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
@@ -99,7 +100,7 @@ class Questions:
                 f"{self.given_up} questions did not come back and still run; {kind} {name!r} was not asked",
                 "question-refused",
             )
-        portray = partial(run.engine.token_view, run.definition, run.state)  # type: ignore[attr-defined]
+        portray = partial(tokens_of(run.engine).token_view, run.definition, run.state)
         question = Question(definition, code, hook, arguments, portray, at)
         return self._answered(
             f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, manner, question)

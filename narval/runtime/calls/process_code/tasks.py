@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from narval.definitions.process.code import Code
 from narval.engines.commands import Call
+from narval.engines.engine import tokens_of
 from narval.errors import ActionError
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome, Where
@@ -86,8 +87,7 @@ def _before(run: Run, token: int) -> dict[str, Any]:
 
 def _portray(run: Run, token: int) -> dict[str, Any]:
     """What the engine says of a token, as plain data."""
-    found: dict[str, Any] = run.engine.token_view(run.definition, run.state, token)  # type: ignore[attr-defined]
-    return found
+    return tokens_of(run.engine).token_view(run.definition, run.state, token)
 
 
 def _as_it_is(outcome: Outcome) -> Outcome:

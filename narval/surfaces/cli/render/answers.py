@@ -1,4 +1,4 @@
-"""What operations answer, for people: a run, a daemon, its history and log, and why something waits."""
+"""Answers of operations, for people: a run, a daemon, its history and log, and why something waits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from narval.operations.text import (
     Row,
+    article,
     clean,
     clean_lines,
     counted,
@@ -24,7 +25,7 @@ from narval.operations.text import (
     took,
     zone,
 )
-from narval.surfaces.cli.tables import (
+from narval.surfaces.cli.render.tables import (
     ATTRIBUTES,
     CALLS,
     LATER,
@@ -40,21 +41,19 @@ from narval.surfaces.cli.tables import (
     table,
 )
 
-_A = {"automaton": "an"}
-
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
     (ATTRIBUTES, "environment"),
 )  # fmt: skip
-"""The tables of a run, by what its kind has."""
+"""The tables of a run, by the key in its answer; a kind has some of them."""
 
 
 def run(shown: Row) -> None:
-    """One run with its parts, for people."""
+    """Write one run with its parts."""
     parent, error, again = shown.get("parent"), shown.get("error"), shown.get("retry_of")
     fields(
         [
-            ("run", f"{shown['eid']}, {_A.get(shown['kind'], 'a')} {shown['kind']} of {shown['name']}"),
+            ("run", f"{shown['eid']}, {article(shown['kind'])} {shown['kind']} of {shown['name']}"),
             ("as of", f"line {shown['seq']}, {moment_exactly(shown['at'])}" if "seq" in shown else None),
             ("state", shown["state"]),
             ("started", f"{moment(shown['started'])} {zone()}"),
@@ -74,14 +73,13 @@ def run(shown: Row) -> None:
 
 
 def fault_of(error: Row) -> str:
-    """Why a run failed, in one sentence."""
+    """The error of a run in one sentence."""
     where = f" in step {error['step']}" if error.get("step") else ""
     return clean(f"{error['type']}{where}: {error['message']} (element {error['eid']})")
 
 
 def status(shown: Row) -> None:
-    """What a daemon does, for people."""
-    phases = _counts(shown["runs"])
+    """Write the status of a daemon."""
     executor, kinds = shown["executor"], shown["kinds"]
     alive = shown["state"] != "stopped"
     given_up, left = executor.get("given_up"), shown.get("calls_left")
@@ -94,8 +92,8 @@ def status(shown: Row) -> None:
             ("home", shown["home"]),
             ("daemon", _alive(shown) if alive else "none runs"),
             ("since", _since(shown) if alive else None),
-            ("runs", phases),
-            *((f"  {kind}", _counts(each)) for kind, each in kinds.items() if len(kinds) > 1),
+            ("runs", _counts(shown["runs"])),
+            *((f"  {kind}", _counts(phases)) for kind, phases in kinds.items() if len(kinds) > 1),
             ("waiting", _waits_of(shown)),
             ("elements", f"{shown['elements']:,}"),
             ("store", _store_of(shown)),
@@ -110,13 +108,13 @@ def status(shown: Row) -> None:
 
 
 MOST_LINES = 10
-"""So many lines of a section are shown."""
+"""The most lines of a section that are shown."""
 _SURVIVES = {"crash": "a crash", "power": "a loss of power"}
 _WAITED_FOR = {"call": "for a call", "condition": "for an element", "time": "for a moment"}
 
 
 def _section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """A table below the others, with a line on what it leaves out."""
+    """Write a table below the others, with a line on the rows it leaves out."""
     if not rows:
         return
     click.echo(f"\n{title}" if title else "")
@@ -147,7 +145,7 @@ def _waits_of(shown: Row) -> str:
 
 
 def history_line(line: Row) -> str:
-    """One thing that happened, for people."""
+    """One line of a run's history."""
     rest = " ".join(f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD)
     return f"{line['seq']:>6}  {moment_exactly(line['at'])}  {clean(line['what']):<16}  {rest}".rstrip()
 
@@ -162,7 +160,7 @@ def _detail(value: Any) -> str:
 
 
 def log_line(line: Row) -> str:
-    """One line of the log, for people."""
+    """One line of the log."""
     level = f"{clean(line['level']):<8}"
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         level = click.style(level, fg=_LEVELS.get(line["level"]))
@@ -194,7 +192,7 @@ _OTHERWISE = {
 
 
 def why(answer: Row) -> Iterator[str]:
-    """What a run waits for, as sentences."""
+    """The sentences on what a run waits for."""
     waiting, reason = answer["waiting"], answer.get("reason")
     if reason:
         yield f"run {answer['run']} ({answer['state']}): {clean(reason)}"

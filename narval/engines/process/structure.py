@@ -1,4 +1,4 @@
-"""Where the tokens of a process can come, found on its graph.
+"""The nodes and arcs of a process that no token can reach, found on its graph.
 
 The states of a process have no end, for it may loop, so that a walk through them would have none. But a token
 comes only along arcs: a node to which none can come is never run, whatever guards, people and programs say.
@@ -14,16 +14,16 @@ from narval.definitions.library import Library
 from narval.definitions.process.definition import Arc, MemoryGuard, Node, Process
 from narval.definitions.process.rubric import results
 from narval.definitions.process.statements import Accept, Discard, Skip
-from narval.exploration.findings import Finding
+from narval.engines.structure import Finding
 
 AT_ONCE = "node"
 """The type of nodes that complete by themselves, on the default arcs."""
 
 
-def unreached(process: Process, library: Library) -> list[Finding]:
-    """The nodes to which no token can come, and the arcs on which none can leave."""
+def unreachable(process: Process, library: Library) -> list[Finding]:
+    """The nodes to which no token can come (errors), and the arcs on which none can leave (notes)."""
     if not process.start_nodes or _is_imported(process, library):
-        return []  # where tokens come from is for others to say
+        return []  # tokens come from the process that imports it
     reach = _Reach(process, library)
     told = [
         Finding(process.path, node.line, 1, "error", node.id, f"node {node.id!r} never gets a token: {why}")
@@ -43,9 +43,9 @@ def _idle(arc: Arc) -> str:
 def _is_imported(process: Process, library: Library) -> bool:
     return any(
         node.origin == process.full_name
-        for each in library.of(Process.kind).values()
-        if isinstance(each, Process)
-        for node in each.nodes.values()
+        for other in library.of(Process.kind).values()
+        if isinstance(other, Process)
+        for node in other.nodes.values()
     )
 
 
@@ -90,7 +90,7 @@ class _Reach:
         return arc.start.id in self._live and arc.index in self._taken
 
     def _completes(self, node: Node) -> bool:
-        """Whether a join may ever be complete."""
+        """True if a join may ever be complete."""
         if node.join == "and":
             return all(map(self._comes, node.ins))
         if node.join == "labelAnd":
@@ -98,16 +98,16 @@ class _Reach:
         return any(map(self._comes, node.ins))
 
     def _may_leave(self, arc: Arc) -> bool:
-        """Whether tokens may leave on an arc, if its node ever has any."""
+        """True if tokens may leave on an arc, once its node has any."""
         node = arc.start
         own = self._classes.get(node.type)
         if "guard" in getattr(own, "hooks", ()) or isinstance(node.guard, MemoryGuard):
             return True
         said = [Accept()] if node.guard is None else list(results(node.guard))
-        if any(not isinstance(each, (Accept, Discard, Skip)) for each in said):
+        if any(not isinstance(result, (Accept, Discard, Skip)) for result in said):
             return True  # a token that waits to be asked again can be completed on any arcs
-        if any(isinstance(each, Skip) and each.arc == arc.name for each in said):
+        if any(isinstance(result, Skip) and result.arc == arc.name for result in said):
             return True
-        accepted = any(isinstance(each, Accept) for each in said)
+        accepted = any(isinstance(result, Accept) for result in said)
         by_itself = node.type == AT_ONCE and own is None and not self._listened
         return accepted and (not arc.name or not by_itself)

@@ -8,13 +8,13 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from narval.operations.text import clean, counted, duration, shortened
+from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario
-from narval.simulation.simulation import Found, SimulationReport
 from narval.simulation.trace import Line
-from narval.surfaces.cli import render
-from narval.surfaces.cli.tables import SNIPPET
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.tables import SNIPPET
 
-MOST_TOLD = 20
+MOST_LISTED = 20
 """So many runs are told of that wait at the end, or failed."""
 
 BEGINNINGS = {
@@ -38,21 +38,21 @@ def shown(at: float, zone: tzinfo | None) -> str:
 # --- for people ---------------------------------------------------------------------------------------------
 
 
-Told = tuple[str, str | None]
+StyledLine = tuple[str, str | None]
 """A line of a story, and its colour where it has one; BOLD is one too."""
 
 BOLD = "bold"
 
 
-class Teller:
-    """Tells a story as it happens; each day has a heading of its own."""
+class StoryWriter:
+    """Writes what happens in a simulation as a story, with a heading for each day."""
 
     def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
         self._day = ""
 
-    def told(self, lines: Iterable[Line]) -> Iterator[Told]:
-        """What happened since the last time."""
+    def write(self, lines: Iterable[Line]) -> Iterator[StyledLine]:
+        """The lines of the story for what has happened since the last call."""
         for line in lines:
             when = local(line["at"], self._zone)
             day = f"{when:%A} {when:%Y-%m-%d}"
@@ -65,18 +65,18 @@ class Teller:
             yield f"  {when:%H:%M:%S}  {run:<8}  {clean(text)}".rstrip(), colour
 
 
-def _arrived(line: Line) -> Told:
+def _arrived(line: Line) -> StyledLine:
     return f"{line['element']} arrives: {shortened(line['xml'], SNIPPET)}", "cyan"
 
 
-def _started(line: Line) -> Told:
+def _started(line: Line) -> StyledLine:
     caller = line["caller"]
     by = f", called by step {caller['step']} of run {caller['run']}" if caller else ""
     given = f" with {_listed(line['elements'])}" if line["elements"] else ""
     return f"{line['name']} starts{given}{by}", None
 
 
-def _called(line: Line) -> Told:
+def _called(line: Line) -> StyledLine:
     given = ", ".join(f"{id} {_listed(eids)}" for id, eids in line["inputs"].items() if eids)
     what = f"{line['action']}({given})"
     step, how = line["step"], line.get("how")
@@ -98,25 +98,25 @@ def _called(line: Line) -> Told:
     return f"{step}: would call {what}" + (f", made up {gave}" if gave else ""), "magenta"
 
 
-def _added(line: Line) -> Told:
+def _added(line: Line) -> StyledLine:
     step = f"{line['step']}: " if line["step"] else ""
     is_error = line["xml"].startswith("<error")
     return f"{step}adds {line['element']}: {shortened(line['xml'], SNIPPET)}", "red" if is_error else None
 
 
-def _ended(line: Line) -> Told:
+def _ended(line: Line) -> StyledLine:
     took = f" after {duration(line['took'])}" if line["took"] else ""
     why = f": {line['error']}" if line.get("error") else ""
     return f"{line['name']} is {line['state']}{took}{why}", "red" if line["phase"] == "failed" else "green"
 
 
-def _forgot(line: Line) -> Told:
+def _forgot(line: Line) -> StyledLine:
     runs, elements = counted(line["runs"], "run"), counted(line["elements"], "element")
     told = [text for text, number in ((runs, line["runs"]), (elements, line["elements"])) if number]
     return f"{' and '.join(told)} forgotten", "bright_black"
 
 
-SENTENCES: Mapping[str, Callable[[Line], Told]] = {
+SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "arrived": _arrived,
     "started": _started,
     "called": _called,
@@ -136,7 +136,7 @@ def heading(scenario: Scenario, start: float, zone: tzinfo | None) -> str:
     return f"{told}: {clean(scenario.description)}" if scenario.description else told
 
 
-def ending(report: SimulationReport) -> Iterator[Told]:
+def ending(report: SimulationReport) -> Iterator[StyledLine]:
     """What it came to: runs, calls that would have been made, what waits, what was expected."""
     took = duration(report.end - report.start) if report.end > report.start else "no time at all"
     why = f": {report.stopped}" if report.stopped else ""
@@ -144,7 +144,7 @@ def ending(report: SimulationReport) -> Iterator[Told]:
     yield f"{shown(report.end, report.zone)}, after {took}{why}", BOLD
     yield from ((line, None) for line in (*_counts(report), *_waiting(report)))
     yield from ((line, "red") for line in (*_failed(report.failed), *_unanswered(report)))
-    for found in report.found:
+    for found in report.judged:
         yield _expected(report, found), "green" if found.met else "red"
 
 
@@ -163,20 +163,20 @@ def _waiting(report: SimulationReport) -> Iterator[str]:
     if report.waiting:
         yield f"  {counted(len(report.waiting), 'run')} still under way:"
     names = {each["eid"]: clean(each["name"]) for each in report.runs}
-    for answer in report.waiting[:MOST_TOLD]:
-        first, *rest = (line for line in render.why(answer) if line.strip())
+    for answer in report.waiting[:MOST_LISTED]:
+        first, *rest = (line for line in answers.why(answer) if line.strip())
         yield f"    {first}" if not rest else f"    run {answer['run']} of {names.get(answer['run'], '')}"
         yield from (f"      {line}" for line in rest)
-    if len(report.waiting) > MOST_TOLD:
-        yield f"    and {len(report.waiting) - MOST_TOLD} more"
+    if len(report.waiting) > MOST_LISTED:
+        yield f"    and {len(report.waiting) - MOST_LISTED} more"
 
 
 def _failed(lines: Sequence[Line]) -> Iterator[str]:
-    for line in lines[:MOST_TOLD]:
+    for line in lines[:MOST_LISTED]:
         why = shortened(line["error"] or "", 200)
         yield f"  failed: run {line['run']} of {clean(line['name'])}: {why}"
-    if len(lines) > MOST_TOLD:
-        yield f"  and {counted(len(lines) - MOST_TOLD, 'more failed run')}"
+    if len(lines) > MOST_LISTED:
+        yield f"  and {counted(len(lines) - MOST_LISTED, 'more failed run')}"
 
 
 def _unanswered(report: SimulationReport) -> Iterator[str]:
@@ -185,26 +185,30 @@ def _unanswered(report: SimulationReport) -> Iterator[str]:
         yield f"  {counted(number, 'call')} without an answer: {clean(text)}"
 
 
-def _expected(report: SimulationReport, found: Found) -> str:
-    at = f" at {shown(found.at, report.zone)}" if found.wish.at is not None else ""
+def _expected(report: SimulationReport, found: Judged) -> str:
+    at = f" at {shown(found.at, report.zone)}" if found.expectation.at is not None else ""
     if found.met:
-        return f"  as expected{at}: {clean(found.wish.text)}, {found.count}"
+        return f"  as expected{at}: {clean(found.expectation.text)}, {found.count}"
     return f"  NOT AS EXPECTED{at}: {unmet(report.scenario, found)}"
 
 
-def unmet(scenario: Scenario, found: Found) -> str:
+def unmet(scenario: Scenario, found: Judged) -> str:
     """That something expected is not so: where it is written, what was expected, what was found."""
-    wish = found.wish
-    wanted = f"expected {clean(wish.text)} {_number(wish)}, found {found.count}"
-    return f"{scenario.path}:{wish.line}:{wish.column}: {wanted}"
+    expectation = found.expectation
+    wanted = f"expected {clean(expectation.text)} {_number(expectation)}, found {found.count}"
+    return f"{scenario.path}:{expectation.line}:{expectation.column}: {wanted}"
 
 
-def _number(wish: Expectation) -> str:
-    if wish.most is None:
-        return f"{counted(wish.least, 'time')} or more"
-    if wish.least == wish.most:
-        return counted(wish.most, "time")
-    return f"at most {counted(wish.most, 'time')}" if not wish.least else f"{wish.least} to {wish.most} times"
+def _number(expectation: Expectation) -> str:
+    if expectation.most is None:
+        return f"{counted(expectation.least, 'time')} or more"
+    if expectation.least == expectation.most:
+        return counted(expectation.most, "time")
+    return (
+        f"at most {counted(expectation.most, 'time')}"
+        if not expectation.least
+        else f"{expectation.least} to {expectation.most} times"
+    )
 
 
 def _listed(eids: Iterable[int]) -> str:
@@ -214,7 +218,7 @@ def _listed(eids: Iterable[int]) -> str:
 # --- for programs -------------------------------------------------------------------------------------------
 
 
-def plain(report: SimulationReport) -> dict[str, Any]:
+def json_form(report: SimulationReport) -> dict[str, Any]:
     """A report in the form of the command line's `--json`."""
     zone, calls = report.zone, Counter((met.action, met.how) for met in report.calls)
     return {
@@ -233,16 +237,16 @@ def plain(report: SimulationReport) -> dict[str, Any]:
         "expected": [
             {
                 "path": report.scenario.path,
-                "line": each.wish.line,
-                "column": each.wish.column,
-                "what": each.wish.text,
+                "line": each.expectation.line,
+                "column": each.expectation.column,
+                "what": each.expectation.text,
                 "at": _iso(each.at, zone),
-                "least": each.wish.least,
-                "most": each.wish.most,
+                "least": each.expectation.least,
+                "most": each.expectation.most,
                 "found": each.count,
                 "met": each.met,
             }
-            for each in report.found
+            for each in report.judged
         ],
         "well": report.well,
     }

@@ -14,7 +14,7 @@ from narval.definitions.library import Library
 from narval.definitions.process.code import Code
 from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
-from narval.exploration.reachability import unreached
+from narval.engines.process.structure import unreachable
 from narval.source.text import Source
 
 START = '<node name="s" isStart="true">{}</node>'
@@ -30,7 +30,7 @@ def told(*texts: str, others: tuple[Any, ...] = ()) -> list[str]:
     assert faults == []
     process = library.get("process", "g.p0")
     assert isinstance(process, Process)
-    return [f"{each.severity} {each.part}: {each.message}" for each in unreached(process, library)]
+    return [f"{each.severity} {each.part}: {each.message}" for each in unreachable(process, library)]
 
 
 def test_a_node_to_which_nothing_leads() -> None:

@@ -1,0 +1,112 @@
+"""Settlement: which of the files that were read are good, for one may make another bad (N13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from narval.definitions.kinds import KINDS, compose
+from narval.definitions.library import Definition, Library, Parsed, check_targets, is_composite
+from narval.errors import Fault
+from narval.runtime.home.modules import Imported
+
+
+class Settlement:
+    """The library of all good files, and of the last good versions of the others.
+
+    `read` are files by path, `before` is the library of the last settlement. `faults` has the files that are
+    not good.
+    """
+
+    def __init__(
+        self,
+        imported: Imported,
+        read: Mapping[str, Parsed],
+        last_good: Callable[[str], tuple[Definition, ...]],
+        before: Library,
+    ) -> None:
+        self._read, self._last_good, self._before = read, last_good, before
+        self._code = [declared for module in imported.modules.values() for declared in module.found]
+        self._module_faults = imported.faults
+        self.faults: dict[str, list[Fault]] = {
+            path: list(parsed.faults) for path, parsed in read.items() if parsed.faults
+        }
+        self.library = self._settle()
+
+    def all_faults(self) -> Iterable[Fault]:
+        """The faults of modules and of definitions."""
+        kept = (*self._module_faults.values(), *self.faults.values())
+        return [fault for faults in kept for fault in faults]
+
+    def _settle(self) -> Library:
+        self._refuse_doubles()
+        own = set(self.faults)
+        while True:
+            library, misfits = compose(self._incomplete())
+            broken = self._broken_files()
+            new = {
+                path: faults
+                for path, parsed in self._read.items()
+                if path not in self.faults
+                and (
+                    faults := [
+                        *check_targets(parsed.references, library, broken),
+                        *(fault for fault in misfits if fault.path == path),
+                    ]
+                )
+            }
+            if not new:
+                break
+            self.faults.update(new)
+        for path in own:
+            parsed = self._read[path]
+            seen = library.replace(parsed.definitions)
+            # a definition of this very file that has faults is reported already
+            references = [
+                reference
+                for reference in parsed.references
+                if (reference.kind, reference.target) not in parsed.names
+                or seen.get(reference.kind, reference.target) is not None
+            ]
+            self.faults[path] += check_targets(references, seen, self._broken_files())
+        return _reuse(library, self._before)
+
+    def _incomplete(self) -> Library:
+        definitions: list[Definition] = list(self._code)
+        for path, parsed in self._read.items():
+            definitions += self._last_good(path) if path in self.faults else parsed.definitions
+        return Library(definitions)
+
+    def _broken_files(self) -> dict[tuple[str, str], str]:
+        """The files that did not load, by what they are meant to have: names, or a group if none is known."""
+        broken = {("action", stem): faults[0].path for stem, faults in self._module_faults.items()}
+        for path in self.faults:
+            group = Path(path).stem.partition(".")[0]  # which such a file was probably meant to have
+            named = self._read[path].names or {(kind, group) for kind in KINDS if KINDS[kind].suffixes}
+            broken.update((name, path) for name in named)
+        return broken
+
+    def _refuse_doubles(self) -> None:
+        """Leave a name that two files give to definitions of one kind to the first of them."""
+        first: dict[tuple[str, str], str] = {}
+        for path, parsed in self._read.items():
+            for definition in parsed.definitions:
+                kind, name = definition.kind, definition.full_name
+                other = first.setdefault((kind, name), path)
+                if other != path:
+                    message = f"expected a new name, found the {kind} {name} of {other} again"
+                    faults = self.faults.setdefault(path, list(parsed.faults))
+                    faults.append(Fault(path, definition.line, 1, message))
+
+
+def _reuse(library: Library, before: Library) -> Library:
+    """The same, with the definitions of before where they would be composed of the same again."""
+    same = [
+        known
+        for definition in library
+        if is_composite(definition)
+        and is_composite(known := before.get(definition.kind, definition.full_name))
+        and known.draft is definition.draft
+        and known.digest == definition.digest
+    ]
+    return library.replace(same) if same else library
