@@ -1,23 +1,23 @@
-"""Every error narval raises; an error's class says whose matter it is.
+"""The errors that narval raises; an error's class tells whose matter it is.
 
 NarvalError
 ├── DefinitionError      the author of a definition: a file has faults, each with line and column
 ├── PatternError         the author of a pattern: it is no XPath, or not one that can be tried here
-├── ElementError         who sent an element: it is malformed, hostile or refused by its schema
-├── ActionError          the author of an action: it raised, hung, died or returned rubbish
-├── RequestError         who asked: no such run, no such definition, a wrong argument
-│   └── TokenError       a process refuses what was asked of its tokens
+├── ElementError         the sender of an element: it is malformed, hostile or refused by its schema
+├── ActionError          the author of an action: it raised, hung, died or returned wrong output
+├── RequestError         the caller: no such run, no such definition, a wrong argument
+│   └── TokenError       a process refuses an operation on its tokens
 │       ├── NoTokenError             it has no such token, or several where one is meant
 │       ├── TokenCompleteError       the token is complete already
 │       ├── NotExecutingError        the process is over, cancelled or held up
-│       └── NotBacktrackableError    one cannot go back to the token, or not past another
-├── OperatorError        who runs the daemon: its home or its settings
+│       └── NotBacktrackableError    it cannot go back to the token, or not past another
+├── OperatorError        the operator of the daemon: its home or its settings
 │   ├── NoHomeError      there is no home there
 │   ├── HomeHeldError    another program holds the home
 │   └── SettingsError    etc/narval.toml has faults
 ├── SurroundingsError    the machine: disk, file system, peers
 │   ├── StoreError       the store cannot be read or written
-│   │   └── UnreadableError  one thing in it cannot be understood, or is missing; the rest is sound
+│   │   └── UnreadableError  one record in it cannot be understood, or is missing; the rest is sound
 │   └── DaemonGoneError  the daemon does not answer
 └── InternalError        narval itself: an illegal transition, a broken invariant
 """
@@ -29,14 +29,14 @@ from dataclasses import dataclass
 
 
 class NarvalError(Exception):
-    """Anything narval raises on purpose."""
+    """An error that narval raises on purpose."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing wrong in a file: where, what, and what to do next. `line` and `column` count from 1.
+    """A fault in a file: its place, what is wrong, and what to do next. `line` and `column` count from 1.
 
-    A `warning` is of what is allowed and may not be meant: it refuses nothing.
+    A `warning` is about something allowed that may not be meant: the file is accepted.
     """
 
     path: str
@@ -79,9 +79,9 @@ class ElementError(NarvalError):
 
 
 class ActionError(NarvalError):
-    """An action did not do its work. `kind` becomes the `type` of the error element.
+    """An action failed. `kind` becomes the `type` of the error element.
 
-    `final` says that trying again cannot help: the step's `retries` are not used (N29).
+    If `final`, trying again cannot help: the step's `retries` are not used (N29).
     """
 
     def __init__(self, message: str, kind: str = "action-failed", *, final: bool = False) -> None:
@@ -90,11 +90,11 @@ class ActionError(NarvalError):
 
 
 class RequestError(NarvalError):
-    """Who asked is mistaken: no such run, no such definition, a wrong argument."""
+    """A wrong request: no such run, no such definition, a wrong argument."""
 
 
 class TokenError(RequestError):
-    """A process refuses what was asked of its tokens; nothing has changed. `kind` is a stable word."""
+    """A process refuses an operation on its tokens; nothing has changed. `kind` is a stable word."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
@@ -114,11 +114,11 @@ class NotExecutingError(TokenError):
 
 
 class NotBacktrackableError(TokenError):
-    """One cannot go back: not-complete, already-backtracked, not-backtrackable."""
+    """The process cannot go back: not-complete, already-backtracked, not-backtrackable."""
 
 
 class OperatorError(NarvalError):
-    """Who runs the daemon has something to set right."""
+    """The operator of the daemon has something to correct."""
 
 
 class NoHomeError(OperatorError):
@@ -142,7 +142,7 @@ class StoreError(SurroundingsError):
 
 
 class UnreadableError(StoreError):
-    """One thing that the store holds cannot be understood, or is missing; the rest of it is sound."""
+    """A record of the store cannot be understood, or is missing; the rest of the store is sound."""
 
 
 class DaemonGoneError(SurroundingsError):

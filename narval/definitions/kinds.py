@@ -12,11 +12,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
+from lxml import etree
+
 from narval.definitions.library import Definition, Library, ModuleDefinition, Parsed
 from narval.errors import DefinitionError, Fault
 from narval.memory.elements.element import local_name
 from narval.source.text import Source
-from narval.source.xml import read_xml
+from narval.source.xml import XmlNode, read_xml
 
 XSLT = "http://www.w3.org/1999/XSL/Transform"
 PROCESS = "http://sarasvati.googlecode.com/ProcessDefinition"
@@ -26,7 +28,8 @@ class Kind(NamedTuple):
     """A kind of definitions: the packages that read and run them, and the marks of their files.
 
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
-    itself. `suffixes` and `roots` are those of its files; a kind without suffixes is found in modules (N30).
+    itself. `suffixes` and `roots` are those of its files: a kind without roots is written as text, one
+    without suffixes is found in modules (N30).
     With `nests_current` its runs nest the current version of one another, named without its group if need be
     (section 9).
     One that `composes` has a module `composition`, whose `compose_all` makes definitions whole of others in a
@@ -117,12 +120,14 @@ def parse(source: Source) -> Parsed:
     kinds = [kind for kind in KINDS.values() if source.path.endswith(kind.suffixes)]
     if not kinds:
         raise DefinitionError([source.fault(f"expected a file of {', '.join(sorted(suffixes()))}")])
+    for kind in kinds:
+        if not kind.roots:
+            return _parse(kind, source, None)
     root = read_xml(source)
     name = local_name(root.tag) or root.tag
     for kind in kinds:
         if name in kind.roots:
-            parsed: Parsed = import_module(f"{kind.definitions}.parser").parse(source, root)
-            return parsed
+            return _parse(kind, source, root)
     wanted = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
     message = f"expected the root {wanted}, found {_shown(name)}"
     raise DefinitionError([source.fault(message, root.line, root.column)])
@@ -137,10 +142,24 @@ def read_definition(kind: str, path: str, data: bytes) -> Definition:
 
     It was good when it was kept: a fault that only a later narval finds does not keep its runs from ending.
     """
-    source = Source(path, data)
-    root = read_xml(source) if KINDS[kind].roots else None
-    parsed: Parsed = import_module(f"{KINDS[kind].definitions}.parser").parse(source, root)
+    row, source = KINDS[kind], Source(path, data)
+    root = read_xml(source) if row.roots or row.suffixes else None
+    if root is not None and not row.roots:
+        source, root = Source(path, root.text.encode()), None
+    parsed = _parse(row, source, root)
     return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]
+
+
+def text_element(definition: str, kind: str, text: str) -> bytes:
+    """The element that memory and the store keep of a definition written as text (N2)."""
+    root = etree.Element(kind, name=definition)
+    root.text = text
+    return etree.tostring(root, encoding="utf-8")
+
+
+def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:
+    parsed: Parsed = import_module(f"{kind.definitions}.parser").parse(source, root)
+    return parsed
 
 
 def parse_module(module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:

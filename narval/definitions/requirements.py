@@ -17,7 +17,11 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class TransitionCondition(msgspec.Struct, frozen=True):
-    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once."""
+    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once.
+
+    `lasting`: it must have fitted, itself or the elements it replaced, for so many seconds (N38).
+    """
 
     condition: Condition
     use: bool = False
+    lasting: float | None = None

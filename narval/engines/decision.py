@@ -119,10 +119,19 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
 
         `again` are those that a condition may take though they are marked there.
         """
-        slots = [
+        return self.one_for_each_slot(self.slots(search, wanted, again))
+
+    def slots(
+        self, search: CandidateSearch, wanted: Wanted, again: Sequence[tuple[int, ...]] = ()
+    ) -> list[Slot]:
+        """The conditions, each with the elements that fit it, nearest first."""
+        return [
             Slot(str(at), search.ranks(bound, scope, again[at] if again else ()))
             for at, (bound, scope) in enumerate(wanted)
         ]
+
+    def one_for_each_slot(self, slots: list[Slot]) -> tuple[int, ...] | None:
+        """One element for each slot, each its own; None if one has none."""
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
@@ -133,10 +142,10 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
                 self.command(commands.MarkUsed(scope, (eid,)))
         self.add_to_context(tuple(dict.fromkeys(eids)))
 
-    def watch(self, watch: str, wanted: Wanted) -> None:
-        """Set a watch for elements that satisfy conditions (N24)."""
+    def watch(self, watch: str, wanted: Wanted, *, or_outdated: bool = False) -> None:
+        """Set a watch for elements that satisfy conditions (N24), or for their replacement too."""
         bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
-        self.command(commands.Watch(watch, bounds, scopes))
+        self.command(commands.Watch(watch, bounds, scopes, or_outdated))
 
     # --- the end --------------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing a run waits for: `what` is one of condition, time, call, try, input, join, signal,
     person.
 
-    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`.
+    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
+    for how many seconds an element must fit each of them (N38), where there is one that must.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     scopes: tuple[MarkScope | None, ...] = ()
     calls: tuple[str, ...] = ()
     until: float | None = None
+    lasting: tuple[float | None, ...] = ()
 
 
 Lookup = Callable[[int], Element | None]
@@ -96,7 +98,10 @@ class Engine(Protocol):
         """What the run waits for now; `watches` are those it has set."""
 
     def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
-        """The parts of the run with their states, as surfaces show them: each has an `id`."""
+        """The parts of the run with their states, as surfaces show them: each has an `id`.
+
+        What waits for a moment may say `until`.
+        """
 
     def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
         """Why a part is in the state it is in, for people; None when there is none of that id.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Any, Protocol
 
 from narval.engines.commands import Call, Command, Watch
@@ -51,6 +52,13 @@ class RunView(Protocol):
     @property
     def up_since(self) -> float:
         """Since when the daemon has been at work without a break: dates before that were missed."""
+
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+        """The moment when an element that fits was added, or the first of those that it replaced (N38).
+
+        It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
+        What was replaced and is forgotten is not known any more; `known` is what was told before it was.
+        """
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""

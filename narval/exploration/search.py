@@ -154,7 +154,8 @@ class _Walk:
         self, reached: ExplorationState, happening: Happening, choices: Choices
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(reached.state), happening.event
-        view = AnyMemory(self._targets, choices, reached.calls, max(reached.next_eid, happening.next_eid))
+        next_eid = max(reached.next_eid, happening.next_eid)
+        view = AnyMemory(self._targets, choices, reached.calls, next_eid, event.at)
         _, wished = self._engine.advance(self._definition, state, event, view)
         return reached.after(event, state, wished, view.next_eid, happening.errors), view.answers
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from narval.definitions.library import Library
@@ -99,15 +100,19 @@ MISFIT = OutputElement(_UNKNOWN)
 class AnyMemory:
     """The `View` of an engine for one way through one event; `next_eid` goes on from what was used before.
 
-    `calls` are those under way. No date has been missed: one that was is as one that comes later.
+    `calls` are those under way, `now` is the moment of the event. No date has been missed: one that was is as
+    one that comes later.
     """
 
     zone = "UTC"
     up_since = 0.0
 
-    def __init__(self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int) -> None:
+    def __init__(
+        self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int, now: float
+    ) -> None:
         self._targets, self._choices, self._calls = targets, choices, calls
-        self.next_eid = next_eid
+        self.next_eid, self._now = next_eid, now
+        self._since: dict[tuple[int, Demands], float] = {}
         self._added: dict[int, Element] = {}
         self._fitting: dict[int, list[Demands]] = {}
         """Of elements met during this event: what they are known to fit."""
@@ -162,6 +167,16 @@ class AnyMemory:
         if element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
         return self._fits(element.eid, asked)
+
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+        """Since ever, or only now: what must last (N38) has, or has not.
+
+        Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
+        """
+        asked = eid, demands(bound)
+        if asked not in self._since:
+            self._since[asked] = -inf if self._choices.whether() else self._now
+        return self._since[asked]
 
     def context(self, run: int) -> Iterable[int]:
         """Nothing: what a run holds is in memory too, where every search ends (N15)."""

@@ -1,1 +1,1 @@
-"""What an agent knows: elements, who holds them, who waits for them. Pure: no clock, no files, no threads."""
+"""The memory of an agent: elements, the contexts that hold them, the conditions that wait for them."""

@@ -1,7 +1,7 @@
-"""Contexts: which run holds which elements, and how contexts nest (N3).
+"""Contexts: the elements that each run holds (N3).
 
 A context is a set of references; an element may be in many. The context of a run that was called is nested in
-its caller's: looking outward goes from the run's own elements to its caller's, and so on.
+its caller's: a search goes from the run's own elements to its caller's, and so on.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 
 
 class Contexts:
-    """Run to elements, and back."""
+    """The elements of each run, and the runs of each element."""
 
     __slots__ = ("_held", "_holders", "_unsorted")
 
     def __init__(self) -> None:
         self._held: dict[int, dict[int, None]] = {}
         self._unsorted: set[int] = set()
-        """Runs that an element joined after a younger one: sorted when somebody looks."""
-        # Most elements have one holder: it stands here as a bare number, several as a set.
+        """Runs that an element joined after a younger one: sorted when they are read."""
+        # Most elements have one holder, which stands here as a bare number; several stand as a set.
         self._holders: dict[int, int | set[int]] = {}
 
     def of(self, run: int) -> Iterable[int]:
@@ -33,7 +33,7 @@ class Contexts:
         return self._held.keys()
 
     def holds(self, run: int, eid: int) -> bool:
-        """Whether the element is in the run's context."""
+        """True if the element is in the run's context."""
         return eid in self._held.get(run, ())
 
     def holders(self, eid: int) -> Iterator[int]:
@@ -45,7 +45,7 @@ class Contexts:
             yield from holders
 
     def join(self, run: int, eids: Iterable[int]) -> None:
-        """Elements join a run's context."""
+        """Add elements to a run's context."""
         held = self._held.get(run)
         if held is None:
             held = self._held[run] = {}
@@ -66,7 +66,7 @@ class Contexts:
                 self._holders[eid] = {holders, run}
 
     def leave(self, run: int, eids: Iterable[int]) -> None:
-        """Elements leave a run's context."""
+        """Remove elements from a run's context; those that are not in it are ignored."""
         held = self._held.get(run)
         if held is None:
             return
@@ -78,13 +78,13 @@ class Contexts:
             self._unsorted.discard(run)
 
     def forget_run(self, run: int) -> None:
-        """The whole context goes."""
+        """Remove a whole context."""
         self._unsorted.discard(run)
         for eid in self._held.pop(run, {}):
             self._drop(run, eid)
 
     def forget_element(self, eid: int) -> None:
-        """An element leaves every context."""
+        """Remove an element from every context."""
         for run in list(self.holders(eid)):
             self.leave(run, (eid,))
 

@@ -1,7 +1,7 @@
-"""What is due to be forgotten (N5). Decides nothing by itself: the loop asks when a moment has come.
+"""Retention: the elements and runs that are due to be forgotten (N5). The loop decides when to ask.
 
-A home may have to forget a million elements at once, and people wait meanwhile. So all that is here takes how
-much to look at, and goes on from there when it is asked again.
+A home may have to forget a million elements at once, while people wait. So every function here is told how
+many elements to look at, and goes on from there at the next call.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ _WORTH_CUTTING = 1024
 
 
 class ForgetChunk(NamedTuple):
-    """A part of the context of a run that is over: what goes with the run, and what stays without it."""
+    """A part of the context of a run that is over: the eids to forget with it, and those that stay.
+
+    `last` is True if nothing is left behind it, so that the run itself may go.
+    """
 
     going: tuple[int, ...]
     staying: tuple[int, ...]
     last: bool
-    """Whether nothing is left behind it, so that the run itself may go."""
 
 
-def portion_of(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> ForgetChunk:
-    """The oldest part of what a run holds.
+def next_chunk(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> ForgetChunk:
+    """The oldest `most` eids of a run's context, divided into those to forget and those that stay.
 
-    An element goes when only runs hold it that go too; what memory.xml or the library declares stays, and so
-    does what a call has reserved.
+    An element is forgotten when every run that holds it is (`goes_too`), unless memory.xml or the library
+    declares it or a call has reserved it.
     """
     going, staying = [], []
     held = tuple(islice(memory.contexts.of(run), most + 1))
@@ -44,12 +46,12 @@ def portion_of(memory: Memory, run: int, goes_too: Callable[[int], bool], most: 
 
 
 class IdleTracker:
-    """Since when nobody has used each element, for a home that forgets what is idle (`forget_after`, N5).
+    """The moment since which each element has been idle, for a home with `forget_after` (N5).
 
-    `after` is in seconds. Elements come in order of time, so they stand in a queue; only what was used since,
-    or came from a clock that was set back, stands in a heap. A use only notes the moment; the element is put
-    off when its turn comes. So using costs a dictionary entry, an element 16 bytes, and nothing ever scans
-    memory.
+    `after` is in seconds. Elements arrive in order of time, so they stand in a queue; one that was used
+    since, or arrived by a clock that was set back, stands in a heap. A use only notes the moment; the element
+    is put off when its turn comes. So a use costs a dictionary entry, an element 16 bytes, and memory is
+    never scanned.
     """
 
     __slots__ = ("_added", "_after", "_eids", "_first", "_heap", "_touched")
@@ -59,12 +61,12 @@ class IdleTracker:
         self._eids = array("Q")
         self._added = array("d")
         self._first = 0
-        """Those before it have left the queue, and are cut off when they are most of it."""
+        """The index of the queue's head; what is before it is cut off when it is most of the arrays."""
         self._heap: list[tuple[float, int]] = []
         self._touched: dict[int, float] = {}
 
     def added(self, eid: int, at: float) -> None:
-        """An element is there, or a run is over; idle since then."""
+        """Note that an element was added, or a run ended, at that moment: idle since then."""
         if self._first < len(self._added) and at < self._added[-1]:
             heapq.heappush(self._heap, (at + self._after, eid))
         else:
@@ -72,39 +74,39 @@ class IdleTracker:
             self._added.append(at)
 
     def used(self, eids: Iterable[int], at: float) -> None:
-        """Someone used these elements."""
+        """Note that these elements were used at that moment."""
         for eid in eids:
             self._touched[eid] = at
 
     def shift(self, by: float) -> None:
-        """The clock was set: what was idle for so long still is."""
+        """Move every moment by so many seconds, after the clock was set."""
         self._heap = [(at + by, eid) for at, eid in self._heap]
         self._touched = {eid: at + by for eid, at in self._touched.items()}
 
     def next(self) -> float | None:
-        """The moment to look again."""
+        """The moment at which the next element may be due; None when there is none."""
         known = [self._added[self._first] + self._after] if self._first < len(self._added) else []
         if self._heap:
             known.append(self._heap[0][0])
         return min(known, default=None)
 
     def is_due(self, now: float) -> bool:
-        """Whether there is something to look at."""
+        """True if an element may be due."""
         due = self.next()
         return due is not None and due <= now
 
     def put_off(self, eid: int, now: float) -> None:
-        """Look at an element again after as long a time."""
+        """Look at an element again `after` seconds from now."""
         heapq.heappush(self._heap, (now + self._after, eid))
 
     def due(
         self, memory: Memory, now: float, is_active: Callable[[int], bool], most: int | None = None
     ) -> Iterator[int]:
-        """What has been idle long enough, `most` looked at: no live context holds it, nothing protects it.
+        """The eids that have been idle long enough, are protected by nothing and held by no active run.
 
-        A run is idle since it was over.
+        At most `most` are looked at. A run is idle since it ended.
         """
-        for eid in islice(self._come(now), most):
+        for eid in islice(self._reached(now), most):
             touched = self._touched.pop(eid, None)
             if eid not in memory:
                 continue
@@ -115,16 +117,16 @@ class IdleTracker:
             else:
                 yield eid
 
-    def _come(self, now: float) -> Iterator[int]:
-        """The elements whose turn it is, the earliest first."""
+    def _reached(self, now: float) -> Iterator[int]:
+        """The eids whose turn has come, the earliest first."""
         while (due := self.next()) is not None and due <= now:
             if self._heap and self._heap[0][0] == due:
                 yield heapq.heappop(self._heap)[1]
             else:
-                yield self._taken()
+                yield self._pop()
 
-    def _taken(self) -> int:
-        """The first of the queue, out of it."""
+    def _pop(self) -> int:
+        """The eid at the head of the queue, removed from it."""
         eid = self._eids[self._first]
         self._first += 1
         if self._first >= _WORTH_CUTTING and 2 * self._first >= len(self._eids):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from narval.definitions.requirements import TransitionCondition
 from narval.definitions.schedule import FIELDS, Ranges, Time
-from narval.operations.text import shortened
+from narval.operations.text import duration, shortened
 
 _COLOURS = {
     "todo": "#ffffff", "ready": "#fff3c4", "running": "#ffe08a", "end": "#ffe08a", "done": "#c9e9c3",
@@ -64,7 +65,7 @@ def _recipe(definition: Any, state: Any) -> Iterator[str]:
         yield f"  {node} [shape=box, label={_quoted(label)}, fillcolor={_fill(run.state)}];"
     for transition in definition.transitions.values():
         found = state.transition(transition.id).state
-        texts = [" and ".join(one.text for one in each.condition.patterns) for each in transition.conditions]
+        texts = [_condition(condition) for condition in transition.conditions]
         label = "\n".join([transition.id, *map(_date, transition.times), *texts])
         node = _quoted("t:" + transition.id)
         shown = f"label={_quoted(label)}, fillcolor={_fill(found)}"
@@ -82,6 +83,12 @@ _DRAWN: Mapping[str, Callable[[Any, Any], Iterator[str]]] = {
     "process": _process,
 }
 """How the runs of each kind of definition are drawn."""
+
+
+def _condition(condition: TransitionCondition) -> str:
+    """A condition as it is written, and how long it must last."""
+    text = " and ".join(pattern.text for pattern in condition.condition.patterns)
+    return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"
 
 
 def _date(time: Time) -> str:

@@ -54,9 +54,12 @@ def shown(
 ) -> dict[str, Any]:
     """A run with its parts, its context, and the run and step that it was begun again from, or None."""
     again = resumed_from(found.engine, state)
+    parts = found.engine.parts(definition, state)
+    for part in (part for listed in parts.values() for part in listed if "until" in part):
+        part["until"] = moment(part["until"])
     return {
         **run(agent, found),
-        **found.engine.parts(definition, state),
+        **parts,
         "context": list(context),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }

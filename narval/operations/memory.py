@@ -77,10 +77,11 @@ def _matching(
     if context is not None:
         eids = list(memory.contexts.of(find_run(daemon, context).eid))
     else:
-        eids = list(memory.candidates(bound) if bound is not None else memory)
+        candidates = memory.index.candidates(bound) if bound is not None else None
+        eids = list(memory if candidates is None else candidates)
     for eid in eids:
         element = memory.element(eid)
-        fits = element is not None and (bound is None or memory.fits(element, bound))
+        fits = element is not None and (bound is None or bound.test(memory.tree(element)))
         yield element if fits and not (current and eid in memory.outdated) else None
 
 

@@ -32,11 +32,11 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
     """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
     found = find_run(daemon, run)
     state, definition = state_and_definition(daemon, found)
-    return explain(daemon.agent, found, definition, state, id)
+    return explain(daemon.agent, daemon.host.loop.clock.now(), found, definition, state, id)
 
 
 def explain(
-    agent: AgentState, run: Run, definition: Any, state: Any, identifier: str | None
+    agent: AgentState, now: float, run: Run, definition: Any, state: Any, identifier: str | None
 ) -> dict[str, Any]:
     """The reason and the waits of a run, or of one part of it by its identifier. Raises RequestError.
 
@@ -61,7 +61,7 @@ def explain(
         outcome = _outcome(agent.memory, run, list(filter(None, reasons)))
         if outcome:
             answer["reason"] = outcome
-    answer["waiting"] = [_waiting(agent, run, wait) for wait in waits]
+    answer["waiting"] = [_waiting(agent, now, run, wait) for wait in waits]
     return answer
 
 
@@ -102,10 +102,13 @@ def _error(memory: Memory, eid: int) -> str:
     return "; ".join([text, *(detail or "").splitlines()])
 
 
-def _waiting(agent: AgentState, run: Run, wait: Wait) -> dict[str, Any]:
+def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, Any]:
+    lasting = wait.lasting or (None,) * len(wait.conditions)
     conditions = [
         _condition(agent, run, bound, scope)
-        for bound, scope in zip(wait.conditions, wait.scopes, strict=True)
+        if seconds is None
+        else _lasting(agent, now, run, bound, scope, seconds)
+        for bound, scope, seconds in zip(wait.conditions, wait.scopes, lasting, strict=True)
     ]
     line: dict[str, Any] = {
         "id": wait.id,
@@ -135,6 +138,27 @@ def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | Non
     if found is not None:
         return {**line, "met": True, "nearest": found}
     return {**line, **_nearest(agent.memory, run.eid, bound, scope)}
+
+
+def _lasting(
+    agent: AgentState, now: float, run: Run, bound: Bound, scope: MarkScope | None, seconds: float
+) -> dict[str, Any]:
+    """A condition that must last (N38): since when it does, and when it will have done so for long enough."""
+    memory = agent.memory
+    found = ((memory.fits_since(eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
+    since, eid = min(found, default=(None, None))
+    if since is None or eid is None:
+        return {**_condition(agent, run, bound, scope), "lasting": seconds, "since": None, "until": None}
+    return {
+        "pattern": bound.text,
+        "met": since + seconds <= now,
+        "nearest": eid,
+        "failed": None,
+        "value": None,
+        "lasting": seconds,
+        "since": moment(since),
+        "until": moment(since + seconds),
+    }
 
 
 def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:

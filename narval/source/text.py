@@ -1,8 +1,6 @@
 """Source: a text with a path and a digest, which gives every error its line and column.
 
-`read_xml` reads XML into nodes that know their place, down to the characters of an attribute's value, which
-lxml cannot tell. It accepts what definitions need and nothing else: no DTD, no entities but the five of XML,
-bounded depth and size. Lines and columns count from 1, in characters.
+Lines and columns count from 1, in characters.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 class Source:
     """The bytes of a file, or of a text within one that begins at `line` and `column`.
 
-    `encoding` overrides what the bytes say of themselves: a text that was a string already is UTF-8 here.
+    `encoding` overrides what the bytes declare: a text that was a string already is UTF-8 here.
     """
 
     path: str
@@ -78,9 +76,7 @@ class Source:
 
     @cached_property
     def xml_text(self) -> str:
-        """The text with blanks for its XML declaration, and for the line before it by which a system knows
-        what runs the file: both have done their work. All places stay.
-        """
+        """The text with its XML declaration, and a line `#!` before it, blanked out; all places stay."""
         found = NOT_XML.match(self.text)
         head = found[0] if found is not None else ""
         return re.sub(r"[^\r\n]", " ", head) + self.text[len(head) :] if head.strip() else self.text
@@ -91,7 +87,7 @@ class Source:
         return [0, *(newline.end() for newline in NEWLINE.finditer(self.text))]
 
     def fault(self, message: str, line: int = 1, column: int = 1) -> Fault:
-        """One thing wrong in this text."""
+        """A fault in this text."""
         return Fault(self.path, line, column, message)
 
     def place(self, offset: int) -> tuple[int, int]:

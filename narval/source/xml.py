@@ -1,4 +1,8 @@
-"""XML with the place of each node: read by expat, without entities, network or DTD loading."""
+"""XML nodes that know their place, down to the characters of an attribute's value, which lxml cannot tell.
+
+Read by expat, which accepts what definitions need and no more: no DTD, no entities but the five of XML,
+bounded depth and size.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,21 @@ from narval.errors import DefinitionError
 from narval.source.text import MAX_BYTES, Source
 
 MAX_DEPTH = 200
-
-
 MAX_NODES = 1_000_000
+
+
+class _Markup:
+    """The bytes of a node in its document, from `start` to `end`; the prefixes it uses, and those it
+    declares.
+    """
+
+    __slots__ = ("declared", "document", "end", "prefixes", "start")
+
+    def __init__(self, document: _Document, start: int) -> None:
+        self.document = document
+        self.start = self.end = start
+        self.prefixes: set[str] = set()
+        self.declared: frozenset[str] = frozenset()
 
 
 class XmlNode:
@@ -23,11 +39,7 @@ class XmlNode:
     """
 
     __slots__ = (
-        "_declared",
-        "_document",
-        "_end",
-        "_prefixes",
-        "_start",
+        "_markup",
         "attributes",
         "children",
         "column",
@@ -37,91 +49,84 @@ class XmlNode:
         "text",
     )
 
-    def __init__(self, document: _Document, tag: str, start: int, line: int, column: int) -> None:
+    def __init__(self, markup: _Markup, tag: str, line: int, column: int) -> None:
         self.tag = tag
         self.attributes: dict[str, str] = {}
         self.text = ""
         self.children: list[XmlNode] = []
         self.line, self.column = line, column
         self.namespaces: Mapping[str, str] = {}
-        self._document = document
-        self._start = self._end = start
-        self._prefixes: set[str] = set()
-        self._declared: frozenset[str] = frozenset()
+        self._markup = markup
 
     def place(self, attribute: str, offset: int = 0) -> tuple[int, int]:
-        """Where the value of an attribute is, or a character of it; where the tag is, if there is none."""
+        """The place of an attribute's value, or of a character of it; that of the tag if it is absent."""
         for name, start in self._written():
             if name == attribute:
-                return self._document.place(_walk(self._document.text, start, offset, _VALUE_PIECE))
+                return self._markup.document.place(
+                    _walk(self._markup.document.text, start, offset, _VALUE_PIECE)
+                )
         return self.line, self.column
 
     def text_place(self, offset: int = 0) -> tuple[int, int]:
-        """Where a character of the text is, or the first thing within the element that is not text."""
+        """The place of a character of the text, or of what follows the text."""
         inside = self._tag_end()
-        return self._document.place(_walk(self._document.text, inside, offset, _TEXT_PIECE))
+        return self._markup.document.place(_walk(self._markup.document.text, inside, offset, _TEXT_PIECE))
 
     def text_places(self) -> Callable[[int], tuple[int, int]]:
-        """`text_place` for many characters of one text, which is walked through once."""
-        text, offsets = self._document.text, array("L")
+        """A function as `text_place`, for many characters of one text, which is walked through once."""
+        text, offsets = self._markup.document.text, array("L")
         begin = position = self._tag_end()
         if text.startswith(self.text + "<", begin):  # nothing but the characters themselves
-            return lambda offset: self._document.place(begin + offset)
+            return lambda offset: self._markup.document.place(begin + offset)
         for _ in range(len(self.text) + 1):
             position = _walk(text, position, 0, _TEXT_PIECE)
             offsets.append(position)
             position = _walk(text, position, 1, _TEXT_PIECE)
-        return lambda offset: self._document.place(offsets[min(offset, len(offsets) - 1)])
+        return lambda offset: self._markup.document.place(offsets[min(offset, len(offsets) - 1)])
 
     def walk(self) -> Iterator[XmlNode]:
-        """The element and all within it, in the order of the file."""
+        """The node and all within it, in the order of the file."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def xml(self, *, all_namespaces: bool = False) -> bytes:
-        """The element as it is written, made to stand alone: UTF-8, with the namespaces it uses declared.
+        """The node as it is written, in UTF-8, with the namespaces it uses declared, so that it stands alone.
 
-        `all_namespaces` keeps those that it could use too, as patterns within it may.
+        With `all_namespaces` those in scope are declared too, since patterns within it may use them.
         """
         used = (
-            set(self.namespaces) if all_namespaces else set().union(*(each._prefixes for each in self.walk()))
+            set(self.namespaces)
+            if all_namespaces
+            else set().union(*(node._markup.prefixes for node in self.walk()))
         )
-        wanted = sorted((used & set(self.namespaces)) - self._declared)
+        wanted = sorted((used & set(self.namespaces)) - self._markup.declared)
         declarations = "".join(
             f" xmlns{':' if prefix else ''}{prefix}={_quoted(self.namespaces[prefix])}" for prefix in wanted
         )
-        written = self._document.utf8[self._start : self._end]
+        written = self._markup.document.utf8[self._markup.start : self._markup.end]
         name = _NAME.match(written)
         at = name.end() if name else 0
         return written[:at] + declarations.encode() + written[at:]
 
     def _tag_end(self) -> int:
         """The offset of the first character after the start tag."""
-        text, start = self._document.text, self._document.offset(self._start)
+        text, start = self._markup.document.text, self._markup.document.offset(self._markup.start)
         tag = _START_TAG.match(text, start)
         return tag.end() if tag else start
 
     def _written(self) -> Iterator[tuple[str, int]]:
         """Each attribute's name, and the offset of its value, read from the start tag."""
-        text, start = self._document.text, self._document.offset(self._start)
-        for each in _ATTRIBUTE.finditer(text, start, self._tag_end()):
-            prefix, colon, local = each[1].rpartition(":")
-            yield (f"{{{self.namespaces.get(prefix, '')}}}{local}" if colon else local), each.start(3)
+        text, start = self._markup.document.text, self._markup.document.offset(self._markup.start)
+        for written in _ATTRIBUTE.finditer(text, start, self._tag_end()):
+            prefix, colon, local = written[1].rpartition(":")
+            yield (f"{{{self.namespaces.get(prefix, '')}}}{local}" if colon else local), written.start(3)
 
 
 _NAME = re.compile(rb"<[^\s/>]+")
-
-
 _START_TAG = re.compile(r"""<[^\s/>]+(?:[^>"']|"[^"]*"|'[^']*')*>""")
-
-
 _ATTRIBUTE = re.compile(r"""\s([^\s=/>"'<]+)\s*=\s*(["'])(.*?)\2""", re.DOTALL)
-
-
 _VALUE_PIECE = re.compile(r"(?P<skipped>(?!))|&[^;]*;|\r\n|.", re.DOTALL)
-
-
 _TEXT_PIECE = re.compile(
     r"(?P<skipped><!\[CDATA\[|\]\]>|<!--.*?-->|<\?.*?\?>)|&[^;]*;|\r\n|[^<]", re.DOTALL
 )  # stops at a tag
@@ -161,8 +166,6 @@ def read_xml(source: Source) -> XmlNode:
 
 
 _ERRORS = expat.errors
-
-
 _HINTS = {
     _ERRORS.codes[_ERRORS.XML_ERROR_UNDEFINED_ENTITY]: (
         "an entity that XML does not know; write the character (there are &lt; &gt; &amp; &apos; &quot;)"
@@ -181,7 +184,7 @@ _HINTS = {
 
 
 class _XmlReader:
-    """Turns what expat hears into nodes."""
+    """Makes nodes of the events of expat."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -245,13 +248,14 @@ class _XmlReader:
         if self._count > MAX_NODES:
             self._refuse(f"expected at most {MAX_NODES:,} elements in a file")
         tag, prefix = _expanded(name)
-        node = XmlNode(self._document, tag, self._parser.CurrentByteIndex, *self._here())
-        node._prefixes.add(prefix)
+        markup = _Markup(self._document, self._parser.CurrentByteIndex)
+        markup.prefixes.add(prefix)
+        node = XmlNode(markup, tag, *self._here())
         for key, value in zip(attributes[::2], attributes[1::2], strict=True):
             expanded, prefix = _expanded(key)
             node.attributes[expanded] = value
             if prefix:
-                node._prefixes.add(prefix)
+                markup.prefixes.add(prefix)
         self._scope(node)
         if self._open:
             self._open[-1].children.append(node)
@@ -265,7 +269,7 @@ class _XmlReader:
         if self._declared:
             merged = {**outer, **self._declared}
             node.namespaces = {prefix: uri for prefix, uri in merged.items() if uri}
-            node._declared = frozenset(self._declared)
+            node._markup.declared = frozenset(self._declared)
             self._declared = {}
         else:
             node.namespaces = outer
@@ -278,7 +282,7 @@ class _XmlReader:
         node.text = "".join(self._texts.pop())
         utf8, end = self._document.utf8, self._parser.CurrentByteIndex
         bare = not node.children and not node.text and utf8[end - 2 : end] == b"/>"
-        node._end = end if bare else utf8.index(b">", end) + 1
+        node._markup.end = end if bare else utf8.index(b">", end) + 1
 
 
 def _expanded(name: str) -> tuple[str, str]:

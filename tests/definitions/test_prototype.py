@@ -7,13 +7,13 @@ import pytest
 from narval.definitions.prototype import Input, Narrowing, Output, Prototype, narrow
 from narval.errors import DefinitionError, PatternError
 from narval.memory.elements.element import Element
-from narval.memory.elements.tree_cache import Trees
+from narval.memory.elements.tree_cache import TreeCache
 
 FLAGS = ("use", "list", "optional", "outdates")
 
 
 def fits(condition: object, xml: str) -> bool:
-    return bool(condition.bind({}).test(Trees().of(Element(0, xml.encode()))))  # type: ignore[attr-defined]
+    return bool(condition.bind({}).test(TreeCache().of(Element(0, xml.encode()))))  # type: ignore[attr-defined]
 
 
 def faults_of(

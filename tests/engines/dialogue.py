@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from math import inf
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.definitions.action.definition import Action, Input, Output
 from narval.definitions.kinds import parse
@@ -66,14 +68,17 @@ def step(id: str, target: str = "", inside: str = "", **attributes: str) -> str:
 def transition(id: str, ins: str, outs: str, *conditions: str, inside: str = "", priority: int = 0) -> str:
     """A transition between steps, named with blanks between them; `a!` is an error link.
 
-    A condition `use mail` uses what matches `mail`, and `mail & *[@new]` has two patterns.
+    A condition `use mail` uses what matches `mail`, `mail & *[@new]` has two patterns, and `mail for 10m`
+    must last.
     """
     links = [f'<in idref="{each.rstrip("!")}"{_ON_ERROR * each.endswith("!")}/>' for each in ins.split()]
     links += [f'<out idref="{each}"/>' for each in outs.split()]
     for text in conditions:
+        text, _, lasting = text.partition(" for ")
         use, patterns = text.startswith("use "), text.removeprefix("use ").split(" & ")
         matches = "".join(f"<match>{escape(each)}</match>" for each in patterns)
-        links.append(f'<condition use="{"yes" if use else "no"}">{matches}</condition>')
+        duration = f' for="{lasting}"' if lasting else ""
+        links.append(f'<condition use="{"yes" if use else "no"}"{duration}>{matches}</condition>')
     return f'<transition id="{id}" priority="{priority}">{"".join(links)}{inside}</transition>'
 
 
@@ -279,6 +284,17 @@ class Dialogue:
         """Time goes on up to a moment, such as 2026-03-01T07:00:00Z; what is due on the way is told."""
         self._until(datetime.fromisoformat(moment).timestamp())
 
+    def outdated(self, eid: int) -> None:
+        """An element is replaced by nothing."""
+        self.heard = []
+        self.memory.apply(facts.Outdated((eid,)))
+        self._offer(eid, outdated=True)
+        self._drain()
+
+    def forgets(self, *eids: int) -> None:
+        """Elements leave memory, and nobody is told."""
+        self.memory.apply(facts.Forgotten(eids))
+
     def passes(self, seconds: float) -> None:
         """Time goes on for so many seconds; what is due on the way is told."""
         self._until(self.now + seconds)
@@ -374,7 +390,10 @@ class Dialogue:
         return self.memory.among(eids, bound, scope)
 
     def fits(self, element: Element, bound: Any) -> bool:
-        return self.memory.fits(element, bound)
+        return bound.test(self.memory.tree(element))
+
+    def fits_since(self, eid: int, bound: Any, scope: Any, known: float = inf) -> float:
+        return self.memory.fits_since(eid, bound, scope, known)
 
     def context(self, run: int) -> Iterable[int]:
         return self.memory.contexts.of(run)
@@ -386,7 +405,7 @@ class Dialogue:
         return self.memory.reserved_for(bound, scope)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        return (name, expression, value) in self.memory.keys
+        return (name, expression, value) in self.memory.unique_values
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         return set(creates) <= self.files
@@ -469,27 +488,36 @@ class Dialogue:
             elif isinstance(command, commands.Release):
                 for eid in command.eids:
                     self._offer(eid)
+            elif isinstance(command, commands.Outdate):
+                for eid in command.eids:
+                    self._offer(eid, outdated=True)
         self._check(run, heard.changes)
 
-    def _offer(self, eid: int) -> None:
+    def _offer(self, eid: int, *, outdated: bool = False) -> None:
         """Who waits for such an element is told when the event under way has been dealt with."""
         element = self.memory.element(eid)
         for watch, (run, command) in self.watches.items():
-            if element is not None and any(self.memory.fits(element, each) for each in command.conditions):
-                self._queue.append((run, Matched(self._next(), self.now, watch, eid)))
+            if outdated and not command.or_outdated:
+                continue
+            if element is not None and any(
+                bound.test(self.memory.tree(element)) for bound in command.conditions
+            ):
+                self._queue.append((run, Matched(0 if outdated else self._next(), self.now, watch, eid)))
 
     def _drain(self) -> None:
         while self._queue:
             run, event = self._queue.popleft()
             if isinstance(event, Matched) and not self._still_true(event):
                 continue
-            self._tell(run, event)
+            self._tell(run, event if event.id else replace(event, id=self._next()))
 
     def _still_true(self, event: Matched) -> bool:
         watched = self.watches.get(event.watch)
-        return watched is not None and any(
-            self.memory.may_take(event.eid, each) for each in watched[1].scopes
-        )
+        if watched is None:
+            return False
+        if watched[1].or_outdated and event.eid in self.memory.outdated:
+            return True
+        return any(self.memory.is_available(event.eid, scope) for scope in watched[1].scopes)
 
     def _check(self, run: int, changes: list[Any]) -> None:
         engine, state = self.engines[run], self.states[run]

@@ -72,7 +72,9 @@ class Watched(Dialogue):
 
 @st.composite
 def timed_plans(draw: st.DrawFn) -> str:
-    """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates."""
+    """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates, and
+    for elements to last.
+    """
     text = draw(plans())
 
     def timed(written: re.Match[str]) -> str:
@@ -85,7 +87,15 @@ def timed_plans(draw: st.DrawFn) -> str:
         date = draw(st.sampled_from(["", "", "", '<time seconds="0"/>', '<time seconds="0" years="2023"/>']))
         return f"{date}</transition>"
 
-    return re.sub("</transition>", dated, re.sub("<step (.)", timed, text))
+    def lasting(written: re.Match[str]) -> str:
+        """A transition whose conditions must last."""
+        if "on-error" in written[0]:
+            return written[0]
+        duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"']))
+        return written[0].replace("<condition", f"<condition{duration}")
+
+    text = re.sub("<transition .*?</transition>", lasting, re.sub("<step (.)", timed, text))
+    return re.sub("</transition>", dated, text)
 
 
 def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:

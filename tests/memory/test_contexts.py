@@ -1,4 +1,4 @@
-"""Contexts: which run holds which elements (N3)."""
+"""Contexts: the elements that each run holds (N3)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,7 +73,7 @@ OPERATIONS = st.tuples(
 
 
 @given(st.lists(OPERATIONS, max_size=30))
-def test_it_is_a_relation_that_can_be_read_from_both_sides(
+def test_contexts_are_a_relation_that_can_be_read_from_both_sides(
     operations: list[tuple[str, int, list[int]]],
 ) -> None:
     made, pairs = Contexts(), set[tuple[int, int]]()
@@ -91,7 +91,7 @@ def test_it_is_a_relation_that_can_be_read_from_both_sides(
             for eid in eids:
                 made.forget_element(eid)
                 pairs = {pair for pair in pairs if pair[1] != eid}
-        for each in range(1, 4):
-            assert list(made.of(each)) == sorted(eid for of, eid in pairs if of == each)
-        for each in range(1, 7):
-            assert sorted(made.holders(each)) == sorted(of for of, eid in pairs if eid == each)
+        for run in range(1, 4):
+            assert list(made.of(run)) == sorted(eid for holder, eid in pairs if holder == run)
+        for eid in range(1, 7):
+            assert sorted(made.holders(eid)) == sorted(holder for holder, held in pairs if held == eid)

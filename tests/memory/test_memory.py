@@ -1,4 +1,4 @@
-"""Memory: what it holds, what may be taken, and that its indexes agree with looking (N1, N2, N18)."""
+"""Memory: its elements, their availability, and indexes that agree with a scan (N1, N2, N18)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_N1_elements_of_some_names_come_oldest_first() -> None:
 # --- N2: runs ---------------------------------------------------------------------------------------------
 
 
-def test_N2_a_run_is_an_element_rendered_when_somebody_looks() -> None:
+def test_N2_a_run_is_an_element_rendered_on_demand() -> None:
     made, states = memory("<mail/>"), ["ready"]
     made.show_run(2, "plan", lambda eid: Element(eid, f"<plan state='{states[-1]}'/>".encode()))
     made.apply(changes.Added(Element(made.next_eid, b"<mail/>")))
@@ -73,7 +73,7 @@ def test_N2_a_run_is_an_element_rendered_when_somebody_looks() -> None:
     assert list(made.matching(bound("plan"))) == []
 
 
-def test_N2_many_runs_are_not_indexed_by_what_they_looked_like_once() -> None:
+def test_N2_runs_are_not_indexed_by_their_attributes_which_change() -> None:
     made, state = Memory(), ["ready"] * 100
     for eid in range(1, 101):
         made.show_run(eid, "plan", lambda eid: Element(eid, f"<plan state='{state[eid - 1]}'/>".encode()))
@@ -83,10 +83,10 @@ def test_N2_many_runs_are_not_indexed_by_what_they_looked_like_once() -> None:
     assert list(made.matching(bound("plan[@state='done']"))) == [42]
 
 
-# --- N18: what may be taken -------------------------------------------------------------------------------
+# --- N18: availability -------------------------------------------------------------------------------
 
 
-def test_N18_what_was_used_is_not_taken_again_by_the_same_input() -> None:
+def test_N18_an_element_is_not_available_again_to_the_input_that_used_it() -> None:
     made = memory("<mail/>", "<mail/>")
     made.apply(changes.Used(SCOPE, (1,)))
     assert list(made.matching(bound("mail"), SCOPE)) == [2]
@@ -95,7 +95,7 @@ def test_N18_what_was_used_is_not_taken_again_by_the_same_input() -> None:
     assert (made.used_by(1), made.used_by(2)) == ([SCOPE], [])
 
 
-def test_N18_what_is_reserved_or_outdated_is_not_taken_by_anyone() -> None:
+def test_N18_a_reserved_or_outdated_element_is_available_to_no_one() -> None:
     made = memory("<mail/>", "<mail/>", "<mail/>")
     made.apply(changes.Reserved((1,)))
     made.apply(changes.Outdated((2,)))
@@ -106,7 +106,7 @@ def test_N18_what_is_reserved_or_outdated_is_not_taken_by_anyone() -> None:
     assert list(made.matching(bound("mail"))) == [1, 3]
 
 
-def test_N18_it_can_tell_that_only_a_reservation_is_in_the_way() -> None:
+def test_N18_memory_knows_that_only_a_reservation_is_in_the_way() -> None:
     made = memory("<mail/>", "<mail n='1'/>")
     assert not made.reserved_for(bound("mail"), None)
     made.apply(changes.Reserved((1,)))
@@ -116,15 +116,15 @@ def test_N18_it_can_tell_that_only_a_reservation_is_in_the_way() -> None:
     assert not made.reserved_for(bound("mail"), SCOPE), "it has been used: being free would not help"
 
 
-def test_among_keeps_the_order_it_is_given_and_drops_what_is_not_there() -> None:
+def test_among_keeps_the_order_given_and_drops_eids_without_an_element() -> None:
     made = memory("<mail/>", "<page/>", "<mail/>")
     assert list(made.among([9, 3, 2, 1], bound("mail"), None)) == [3, 1]
 
 
-# --- forgetting and taking back ---------------------------------------------------------------------------
+# --- forgetting and reverting ---------------------------------------------------------------------------
 
 
-def test_N5_what_is_forgotten_leaves_contexts_marks_and_indexes() -> None:
+def test_N5_a_forgotten_element_leaves_contexts_marks_and_indexes() -> None:
     made = memory(*(f"<mail n='{n % 3}'/>" for n in range(90)))
     assert len(list(made.matching(bound("mail[@n='1']")))) == 30
     made.apply(changes.Held(7, (2, 5)))
@@ -149,7 +149,7 @@ def test_N5_a_forgotten_run_leaves_the_contexts_and_marks_of_others_too() -> Non
     assert not memory.marks[SCOPE]
 
 
-def test_N4_a_declared_element_knows_by_what_until_it_is_declared_no_more() -> None:
+def test_N4_an_element_has_its_declaration_until_it_is_declared_no_more() -> None:
     made = Memory()
     made.apply(changes.Added(Element(1, b"<user/>"), declared="memory.xml:abc"))
     assert made.declared == {1: "memory.xml:abc"}
@@ -172,7 +172,7 @@ def test_N4_a_declared_element_knows_by_what_until_it_is_declared_no_more() -> N
     ],
     ids=lambda change: type(change).__name__,
 )
-def test_a_change_that_was_taken_back_has_left_nothing(change: Any) -> None:
+def test_a_change_that_was_reverted_has_left_nothing(change: Any) -> None:
     made = memory("<mail/>", "<mail/>")
     if isinstance(change, changes.Released):
         made.apply(changes.Reserved((2,)))
@@ -184,7 +184,7 @@ def test_a_change_that_was_taken_back_has_left_nothing(change: Any) -> None:
 
 
 def seen(made: Memory) -> list[Any]:
-    """All that can be seen of a memory."""
+    """All that a memory shows."""
     return [
         list(made),
         made.next_eid,
@@ -192,12 +192,12 @@ def seen(made: Memory) -> list[Any]:
         {scope: set(eids) for scope, eids in made.marks.items() if eids},
         set(made.reserved),
         set(made.outdated),
-        set(made.keys),
+        set(made.unique_values),
         list(made.matching(bound("mail"))),
     ]
 
 
-# --- the indexes never disagree with looking --------------------------------------------------------------
+# --- the indexes agree with a scan --------------------------------------------------------------
 
 PATTERNS = [
     bound("mail"),
@@ -213,7 +213,7 @@ PATTERNS = [
 ]
 
 
-class Looking(RuleBasedStateMachine):
+class Scanning(RuleBasedStateMachine):
     """A memory beside one that tries every element."""
 
     @initialize(count=st.integers(0, 60))
@@ -254,13 +254,13 @@ class Looking(RuleBasedStateMachine):
         self.undo.clear()
 
     @rule(steps=st.integers(1, 5))
-    def take_back(self, steps: int) -> None:
+    def revert(self, steps: int) -> None:
         for _ in range(min(steps, len(self.undo))):
             self.memory.revert(self.undo.pop())
 
     @rule(which=st.sampled_from(PATTERNS), scope=st.sampled_from([None, SCOPE, OTHER]))
     def look(self, which: Bound, scope: tuple[str, str, str] | None) -> None:
-        assert list(self.memory.matching(which, scope)) == list(self.looked(which, scope))
+        assert list(self.memory.matching(which, scope)) == list(self.scanned(which, scope))
 
     @rule(which=st.sampled_from(PATTERNS))
     def look_often(self, which: Bound) -> None:
@@ -274,7 +274,7 @@ class Looking(RuleBasedStateMachine):
                 fits = [eid for eid in self.memory if which.test(Tree(self.memory.element(eid)))]
                 assert list(self.memory.select(which)) == fits
 
-    def looked(self, which: Bound, scope: tuple[str, str, str] | None) -> Iterator[int]:
+    def scanned(self, which: Bound, scope: tuple[str, str, str] | None) -> Iterator[int]:
         for eid in sorted(self.memory):
             element = self.memory.element(eid)
             if eid in self.memory.outdated or eid in self.memory.reserved:
@@ -289,5 +289,5 @@ class Looking(RuleBasedStateMachine):
         return tuple(data.draw(st.lists(st.sampled_from(free), max_size=3, unique=True))) if free else ()
 
 
-TestLooking = Looking.TestCase
-TestLooking.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestScanning = Scanning.TestCase
+TestScanning.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

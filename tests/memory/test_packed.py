@@ -1,4 +1,4 @@
-"""Elements are what they were, whether young and as they came or old and packed."""
+"""An element is what it was, whether it is young and an object or old and packed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from narval.memory import packed as module
 from narval.memory.elements.element import Element, Origin
-from narval.memory.packed import LARGE, Elements
+from narval.memory.packed import LARGE, ElementTable
 
 EID = st.integers(0, 2**40)
 ORIGIN = st.builds(
@@ -31,8 +31,8 @@ def _grows_old_soon():
 
 
 @given(st.lists(ELEMENT, max_size=12), st.sets(st.integers(1, 12)))
-def test_what_is_old_is_as_it_was(given_elements, gone):
-    elements, expected = Elements(), {}
+def test_a_packed_element_is_as_it_was(given_elements, gone):
+    elements, expected = ElementTable(), {}
     for eid, (xml, added, origin) in enumerate(given_elements, start=1):
         expected[eid] = Element(eid, xml, added, origin)
         elements.add(Element(eid, xml, added, origin))
@@ -55,14 +55,14 @@ def test_what_is_old_is_as_it_was(given_elements, gone):
 
 
 def test_an_origin_too_long_to_be_packed_is_kept_as_it_is():
-    elements, origin = Elements(), Origin(1, "x" * 70_000)
+    elements, origin = ElementTable(), Origin(1, "x" * 70_000)
     for eid in range(1, 5):
         elements.add(Element(eid, b"<a/>", 0.0, origin))
     assert elements.get(1).origin is origin
 
 
-def test_an_eid_that_comes_back_is_what_came_last():
-    elements = Elements()
+def test_an_eid_added_again_is_the_element_added_last():
+    elements = ElementTable()
     elements.add(Element(1, b"<a/>"))
     elements.pop(1)
     elements.add(Element(1, b"<b/>"))
@@ -72,8 +72,12 @@ def test_an_eid_that_comes_back_is_what_came_last():
     assert elements.name(1) == "b"
 
 
-def test_the_garbage_collector_has_nothing_to_look_at():
-    elements = Elements()
+def test_elements_add_nothing_to_the_work_of_the_garbage_collector():
+    elements = ElementTable()
+    gc.collect()
+    before = len(gc.get_objects())
     for eid in range(1, 100):
         elements.add(Element(eid, b"<a/>", float(eid), Origin(eid, "step", "call", (eid - 1,))))
-    assert not any(gc.is_tracked(kept) for kept in elements._kept.values())
+    gc.collect()
+    assert len(elements) == 99
+    assert len(gc.get_objects()) - before < 10

@@ -1,9 +1,9 @@
-"""What is due to be forgotten, and what never is (N5)."""
+"""The elements and runs that are due to be forgotten, and those that never are (N5)."""
 
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element
 from narval.memory.memory import Memory
-from narval.memory.retention import IdleTracker, portion_of
+from narval.memory.retention import IdleTracker, next_chunk
 
 
 def memory(count: int = 6) -> Memory:
@@ -30,37 +30,37 @@ def alone(run: int) -> bool:
 
 def test_N5_a_plan_is_forgotten_with_each_element_of_its_context() -> None:
     made = with_runs(memory(), run10=(1, 2))
-    assert portion_of(made, 10, alone, 100) == ((1, 2), (), True)
+    assert next_chunk(made, 10, alone, 100) == ((1, 2), (), True)
 
 
 def test_N5_an_element_that_another_run_holds_stays() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert portion_of(made, 10, alone, 100) == ((1,), (2,), True)
+    assert next_chunk(made, 10, alone, 100) == ((1,), (2,), True)
 
 
-def test_N5_an_element_goes_when_all_who_hold_it_go() -> None:
+def test_N5_an_element_goes_when_all_runs_that_hold_it_go() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert portion_of(made, 10, {10, 11}.__contains__, 100) == ((1, 2), (), True)
+    assert next_chunk(made, 10, {10, 11}.__contains__, 100) == ((1, 2), (), True)
 
 
-def test_N5_what_is_declared_or_reserved_stays() -> None:
+def test_N5_an_element_declared_or_reserved_stays() -> None:
     made = with_runs(memory(), run10=(1, 2, 7))
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
     made.apply(changes.Reserved((1,)))
-    assert portion_of(made, 10, alone, 100) == ((2,), (1, 7), True)
+    assert next_chunk(made, 10, alone, 100) == ((2,), (1, 7), True)
 
 
 def test_N5_a_run_in_a_context_is_no_element_to_forget() -> None:
     made = with_runs(memory(), run10=(), run11=(1, 10))
-    assert portion_of(made, 11, alone, 100) == ((1,), (10,), True)
+    assert next_chunk(made, 11, alone, 100) == ((1,), (10,), True)
 
 
-def test_N5_a_long_context_goes_part_by_part() -> None:
+def test_N5_a_long_context_goes_in_chunks() -> None:
     made = with_runs(memory(), run10=(1, 2, 3, 4, 5), run11=(2,))
-    assert portion_of(made, 10, alone, 2) == ((1,), (2,), False)
+    assert next_chunk(made, 10, alone, 2) == ((1,), (2,), False)
     made.apply(changes.Forgotten((1,)))
     made.apply(changes.Unheld(10, (2,)))
-    assert portion_of(made, 10, alone, 3) == ((3, 4, 5), (), True)
+    assert next_chunk(made, 10, alone, 3) == ((3, 4, 5), (), True)
 
 
 # --- elements that nobody used for long -------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_N5_the_last_use_counts() -> None:
     assert list(waiting.due(memory(), 100.0, never)) == [1]
 
 
-def test_N5_what_a_live_context_holds_is_not_idle() -> None:
+def test_N5_an_element_held_by_an_active_run_is_not_idle() -> None:
     made, active = with_runs(memory(), run10=(1,)), {10}
     waiting = idle(60.0, 1)
     assert not list(waiting.due(made, 60.0, active.__contains__))
@@ -112,7 +112,7 @@ def test_N5_what_a_live_context_holds_is_not_idle() -> None:
     assert list(waiting.due(made, 120.0, active.__contains__)) == [1]
 
 
-def test_N5_what_is_declared_or_in_use_is_looked_at_again_later() -> None:
+def test_N5_an_element_declared_or_reserved_is_looked_at_again_later() -> None:
     made = memory()
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
     made.apply(changes.Reserved((1,)))
@@ -124,7 +124,7 @@ def test_N5_what_is_declared_or_in_use_is_looked_at_again_later() -> None:
     assert list(waiting.due(made, 120.0, never)) == [1, 2, 7]
 
 
-def test_N5_what_is_gone_already_is_not_forgotten_twice() -> None:
+def test_N5_a_forgotten_element_is_not_due_again() -> None:
     made, waiting = memory(), idle(60.0, 1, 2)
     waiting.used((1,), 10.0)
     made.apply(changes.Forgotten((1, 2)))
@@ -132,7 +132,7 @@ def test_N5_what_is_gone_already_is_not_forgotten_twice() -> None:
     assert waiting.next() is None
 
 
-def test_N5_no_more_is_looked_at_than_asked_for() -> None:
+def test_N5_no_more_elements_are_looked_at_than_asked_for() -> None:
     made, waiting = memory(), idle(60.0, 1, 2, 3, 4)
     waiting.used((1,), 50.0)
     assert list(waiting.due(made, 60.0, never, 2)) == [2]

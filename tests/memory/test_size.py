@@ -1,4 +1,4 @@
-"""What a memory of many elements takes, counted in bytes and in elements parsed, never in seconds (W8)."""
+"""The cost of a memory of many elements, in bytes and in elements parsed, never in seconds (W8)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from narval.memory import packed
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
-from narval.memory.elements.tree_cache import Trees
+from narval.memory.elements.tree_cache import TreeCache
 from narval.memory.index import attribute_values
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import condition
@@ -61,10 +61,10 @@ def test_neither_an_index_nor_a_further_element_in_it_parses_anything(
 ) -> None:
     memory = filled(500)
     monkeypatch.setattr(attribute_values, "parse", None)
-    monkeypatch.setattr(Trees, "of", None)
+    monkeypatch.setattr(TreeCache, "of", None)
     for bound in ASKED:
         assert list(memory.select(bound)) == []
     memory.apply(changes.Added(mail(500)))
     memory.apply(changes.Forgotten((300,)))
-    assert len(list(memory.candidates(condition("email[@id='m0000500']").bind()))) == 1
-    assert list(memory.candidates(condition("email[@id='m0000000']").bind())) == []
+    assert len(list(memory.index.candidates(condition("email[@id='m0000500']").bind()))) == 1
+    assert list(memory.index.candidates(condition("email[@id='m0000000']").bind())) == []

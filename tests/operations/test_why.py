@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ RECIPES = """<cookbook>
   <step id="z" type="action" target="w.nothing"/>
   <transition id="ill"><in idref="s" on-error="yes"/><out idref="z"/>
     <condition><match>help[@now]</match></condition></transition>
+</recipe>
+<recipe group="w" name="late" start_step="s" end_step="z">
+  <step id="s" type="action" target="w.nothing"/>
+  <step id="z" type="action" target="w.nothing"/>
+  <transition id="late"><in idref="s"/><out idref="z"/>
+    <condition for="10m"><match>order[@state='open']</match></condition></transition>
 </recipe>
 </cookbook>"""
 
@@ -264,3 +271,29 @@ def test_N28_a_failed_run_says_when_its_recipe_begins_again() -> None:
 
 def _fails() -> None:
     raise ValueError("never well")
+
+
+def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will_hold(agent: Agent) -> None:
+    run = start(agent, "w.late")
+    (waiting,) = agent.why(run)["waiting"]
+    (condition,) = waiting["conditions"]
+    assert waiting["until"] is None
+    assert (condition["met"], condition["lasting"], condition["since"]) == (False, 600.0, None)
+    assert "  not met  order[@state='open'] for 10 min 0 s" in list(answers.why(agent.why(run)))
+
+    order = agent.add("<order state='open'/>")
+    agent.until_idle()
+    answer = agent.why(run)
+    (waiting,) = answer["waiting"]
+    (condition,) = waiting["conditions"]
+    assert waiting["text"] == f"element {order} to have fitted for long enough"
+    assert (condition["met"], condition["nearest"]) == (False, order)
+    since, until = map(datetime.fromisoformat, (condition["since"], condition["until"]))
+    assert (until - since, waiting["until"]) == (timedelta(minutes=10), condition["until"])
+    assert agent.run(run)["transitions"][0]["until"] == condition["until"]
+    lines = list(answers.why(answer))
+    assert lines[-3].startswith(f"late waits for element {order} to have fitted for long enough, until 20")
+    assert lines[-1].startswith(f"           element {order} fits since 20")
+    assert "order[@state='open'] for 10 min 0 s" in dot.dot(*_definition_and_state(agent, run))
+    reason = agent.why(run, "late")["reason"]
+    assert reason.endswith(f"its in-steps are done, and element {order} must still fit for a while")

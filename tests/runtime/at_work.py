@@ -126,7 +126,7 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
         "outdated": set(memory.outdated),
         "reserved": set(memory.reserved),
         "marks": {scope: set(eids) for scope, eids in memory.marks.items() if eids},
-        "keys": set(memory.keys),
+        "keys": set(memory.unique_values),
         "contexts": {run: held for run in memory.contexts.runs() if (held := set(memory.contexts.of(run)))},
         "next_eid": memory.next_eid,
         "runs": {

@@ -226,3 +226,23 @@ def test_a_memory_file_with_faults_is_told(shop: Home) -> None:
     shop.memory.write_text("<memory><shop></memory>")
     with pytest.raises(DefinitionError, match=r"data/memory\.xml:1:17"):
         play(shop, f"<scenario {AT}/>")
+
+
+def test_N38_a_condition_that_must_last_is_played_with_the_clock_of_the_simulation(shop: Home) -> None:
+    (shop.path / "recipes/late.xml").write_text(
+        """<recipe group="shop" name="late" start_step="wait" end_step="tell">
+          <step id="wait" type="action" target="shop.nothing"/>
+          <step id="tell" type="action" target="shop.tell"/>
+          <transition id="late"><in idref="wait"/><out idref="tell"/>
+            <condition for="2h"><match>order</match></condition></transition>
+        </recipe>"""
+    )
+    report = play(
+        shop,
+        f"""<scenario {AT} until="4h">
+          <arrive><start-plan recipe="shop.late"/></arrive>
+          <arrive at="+1h"><order id="1"/></arrive>
+        </scenario>""",
+    )
+    told = [met for met in report.calls if met.action == "shop.tell"]
+    assert [met.at - report.start for met in told] == [3 * 3600]

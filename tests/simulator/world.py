@@ -85,6 +85,7 @@ PATTERNS = (
     "signal[@name='go']",
 )
 ACTIONS = ("nothing", "note", "take", "look", "count", "stumble", "once", "spawn", "mix", "amend", "report")
+DURATIONS = ("", "", "", "", "", " for='5s'", " for='1m'")
 FIELDS = ("seconds='0' minutes='0' hours='7'", "seconds='0' minutes='*'", "seconds='0,20,40'")
 
 
@@ -97,6 +98,8 @@ class World:
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
+        self._durations = Random(str(chance.getstate()[1][:3]))
+        """A chance of its own: the seeds of before make the recipes of before, but for what must last."""
         self.durability = chance.choice(("crash", "crash", "power"))
         self.limit = chance.choice((1, 2, 1000))
         self.forget_after = chance.choice((None, None, None, 400.0))
@@ -211,7 +214,8 @@ class World:
         for _ in range(chance.choice((0, 0, 1, 1, 2))):
             use = " use='yes'" if chance.random() < 0.5 else ""
             matches = f"<match>{chance.choice(PATTERNS)}</match>"
-            inner.append(f"<condition{use}>{matches}</condition>")
+            lasting = "" if "on-error" in "".join(inner) else self._durations.choice(DURATIONS)
+            inner.append(f"<condition{use}{lasting}>{matches}</condition>")
         if chance.random() < 0.1:
             inner.append(self._context())
         if chance.random() < self.dated:

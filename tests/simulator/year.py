@@ -138,7 +138,7 @@ class Year:
             "elements": len(agent.memory),
             "runs": len(agent.runs),
             "active": len(agent.runs.active),
-            "keys": len(agent.memory.keys),
+            "keys": len(agent.memory.unique_values),
             "marks": sum(map(len, agent.memory.marks.values())),
             "waiting": len(agent.watches.index),
             "moments": len(agent.clockwork.timers),

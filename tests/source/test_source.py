@@ -48,7 +48,7 @@ def test_a_python_file_declares_its_encoding_as_python_files_do() -> None:
     assert Source("m.py", text.encode("latin-1")).text == text
 
 
-def test_what_is_not_utf_8_is_a_fault_at_the_byte() -> None:
+def test_a_byte_that_is_not_utf_8_is_a_fault_at_its_place() -> None:
     told = fault_of("<a>\n éé".encode() + b"\xe9</a>")
     assert told.startswith("a.xml:2:4: expected utf-8 text, found the byte 0xe9; save the file as UTF-8")
 
@@ -56,12 +56,12 @@ def test_what_is_not_utf_8_is_a_fault_at_the_byte() -> None:
 @pytest.mark.parametrize(
     "name", ["latin-99", "hex", "rot13", "idna", "utf-7", "undefined", "é", "unicode_escape"]
 )
-def test_an_encoding_that_is_none_for_files_is_a_fault_at_its_name(name: str) -> None:
+def test_an_encoding_that_no_file_has_is_a_fault_at_its_name(name: str) -> None:
     told = fault_of(f"\n<?xml version='1.0' encoding='{name}'?><a/>".encode())
     assert told.startswith("a.xml:2:31: unknown encoding")
 
 
-def test_a_file_that_says_it_is_utf_16_but_is_not_is_told_so() -> None:
+def test_a_file_that_declares_utf_16_but_is_not_is_a_fault() -> None:
     assert "says it is UTF-16, but it is not" in fault_of("<?xml version='1.0' encoding='UTF-16'?><a/>")
 
 
@@ -171,7 +171,7 @@ def test_blanks_before_the_xml_declaration_are_tolerated() -> None:
         ('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "a DOCTYPE is not accepted"),
     ],
 )
-def test_what_is_not_well_formed_is_a_fault_with_its_place(text: str, told: str) -> None:
+def test_xml_that_is_not_well_formed_is_a_fault_with_its_place(text: str, told: str) -> None:
     assert told in fault_of(text)
 
 
@@ -210,14 +210,14 @@ def documents(draw: st.DrawFn, depth: int = 3) -> str:
 
 @given(documents())
 @settings(max_examples=150, deadline=None)
-def test_nodes_say_what_lxml_says(text: str) -> None:
+def test_nodes_are_those_that_lxml_reads(text: str) -> None:
     expected = etree.fromstring(text.encode())
     elements = [element for element in expected.iter() if isinstance(element.tag, str)]
     nodes = list(root_of(text).walk())
     assert [(node.tag, node.attributes["v"]) for node in nodes] == [
-        (each.tag, each.get("v")) for each in elements
+        (element.tag, element.get("v")) for element in elements
     ]
-    assert [node.text for node in nodes] == ["".join(each.xpath("text()")) for each in elements]
+    assert [node.text for node in nodes] == ["".join(element.xpath("text()")) for element in elements]
     for node, element in zip(nodes, elements, strict=True):
         alone = etree.fromstring(node.xml())
         assert etree.tostring(alone, method="c14n", exclusive=True) == etree.tostring(

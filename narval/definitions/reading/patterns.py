@@ -76,7 +76,7 @@ class Patterns:
         """The `condition` entries within an entry, without those that cannot be tried."""
         conditions = [(written, self.condition(written)) for written in entry.of("condition")]
         return tuple(
-            TransitionCondition(condition, written.get("use", False))
+            TransitionCondition(condition, written.get("use", False), written.get("for"))
             for written, condition in conditions
             if condition is not None
         )

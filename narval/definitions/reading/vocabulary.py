@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from narval.definitions.kinds import KINDS
+from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 
 
@@ -126,6 +127,13 @@ def timeout(text: str) -> float:
     if not (limit := seconds(text)):
         raise ValueError("more than 0 seconds")
     return limit
+
+
+def duration(text: str) -> float:
+    """A length of time in seconds, with or without a unit, more than 0."""
+    if not (length := read_duration(text)):
+        raise ValueError('more than no time, such as "10m"')
+    return length
 
 
 # --- what kinds share -----------------------------------------------------------------------------------

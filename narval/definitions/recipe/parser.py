@@ -182,6 +182,8 @@ class _TransitionReader:
         """The transition; links to steps that are not there are left out."""
         conditions = self._patterns.requirements(entry)
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
+        if any(written.get("on-error") for written, _ in ins):
+            self._refuse_durations(entry)
         return Transition(
             entry.get("id", ""),
             entry.get("priority", 0),
@@ -193,6 +195,15 @@ class _TransitionReader:
             tuple(times(self._found, entry.of("time"))),
             entry.node.line,
         )
+
+    def _refuse_durations(self, entry: Entry) -> None:
+        for condition in entry.of("condition"):
+            if "for" in condition.written:
+                why = (
+                    "for: the conditions of an error link hold when its step has failed, or never; "
+                    "remove this, and let a transition after the next step wait"
+                )
+                self._found.fault(condition, why, "for")
 
     def _links(self, entry: Entry, word: str) -> list[tuple[Entry, Step]]:
         """The links of one direction with their steps: one at least, which names each step once."""

@@ -12,6 +12,7 @@ from narval.definitions.reading.vocabulary import (
     Word,
     Words,
     anything,
+    duration,
     full_name,
     identifier,
     integer,
@@ -56,6 +57,6 @@ WORDS: Words = {
     ),
     "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
     "out": Word({"idref": Attribute(identifier, required=True)}),
-    "condition": CONDITION,
+    "condition": Word({**CONDITION.attributes, "for": Attribute(duration)}, CONDITION.children),
     "time": TIME,
 }

@@ -175,6 +175,32 @@ class TransitionWaiting(msgspec.Struct, frozen=True, tag=True, gc=False):
     watch: str
 
 
+class Satisfied(msgspec.Struct, frozen=True, gc=False):
+    """An element fits the condition of that number, counted from 1, since that moment (N38)."""
+
+    condition: int
+    eid: int
+    since: float
+
+
+class DurationStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """All conditions have elements, those with `for` not long enough: they may have at `until` (N38).
+
+    `satisfied` has, for each of those with `for`, the element that will be first.
+    """
+
+    transition: str
+    satisfied: tuple[Satisfied, ...]
+    until: float
+    wake: str
+
+
+class DurationEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The moment of a duration has come, or an element it counted on was replaced or taken."""
+
+    transition: str
+
+
 class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
     in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
@@ -225,6 +251,8 @@ PlanChange = (
     | DateSet
     | DateCome
     | TransitionWaiting
+    | DurationStarted
+    | DurationEnded
     | TransitionFired
     | MadeImpossible
     | TransitionFailed

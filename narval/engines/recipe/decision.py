@@ -23,7 +23,7 @@ PLAN = "plan"
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
-    """What variables stand for: `$STEPID` what that step produced, `$decision` the plan element (N10)."""
+    """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
         if name in recipe.steps:
@@ -77,7 +77,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         )
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
-        """What variables stand for: `$STEPID` what that step produced, `$decision` the plan element (N10)."""
+        """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def surroundings(
@@ -118,6 +118,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.dated:
+            self.command(commands.CancelTimer(self.state.transition(transition).wake))
+        for transition in self.state.lasting:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for step in self.state.held_back:
             self.command(commands.Unwatch(self.state.step(step).watch))

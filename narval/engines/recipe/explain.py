@@ -12,7 +12,7 @@ from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.recipe.decision import bindings, conditions_of
-from narval.engines.recipe.state import NOT_ENDED, PlanState, StepRun
+from narval.engines.recipe.state import NOT_ENDED, PlanState, StepRun, TransitionRun
 from narval.errors import DefinitionError
 from narval.memory.elements.element import SIGNAL
 from narval.memory.elements.error_element import read_error
@@ -66,8 +66,13 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(identifier, "time", then, until=state.transition(identifier).date)
     for identifier in state.waiting:
-        watch = watches.get(state.transition(identifier).watch)
-        yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch))
+        watch, lasting = watches.get(state.transition(identifier).watch), _lasting(definition, identifier)
+        if identifier in state.lasting:
+            run = state.transition(identifier)
+            text = f"{_too_young(run)} to have fitted for long enough"
+            yield Wait(identifier, "condition", text, **_conditions(watch), until=run.until, lasting=lasting)
+        else:
+            yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch), lasting=lasting)
     if state.status == "running":
         yield from _joins(definition, state)
 
@@ -95,6 +100,17 @@ def _kind_of_wait(watch: Watch | None) -> tuple[str, str]:
     if watch is not None and all(bound.names == _SIGNAL_ALONE for bound in watch.conditions):
         return "signal", " and ".join(bound.text for bound in watch.conditions)
     return "condition", "an element for each condition"
+
+
+def _lasting(definition: Recipe, transition: str) -> tuple[float | None, ...]:
+    """For how many seconds each condition of a transition must hold; empty if none must."""
+    found = tuple(condition.lasting for condition in definition.transitions[transition].conditions)
+    return found if any(found) else ()
+
+
+def _too_young(run: TransitionRun) -> str:
+    eids = dict.fromkeys(satisfied.eid for satisfied in run.satisfied)
+    return f"element{'s' if len(eids) > 1 else ''} {_listed(eids)}"
 
 
 def _conditions(watch: Watch | None) -> dict[str, Any]:
@@ -155,10 +171,18 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
             for step in definition.steps.values()
         ],
         "transitions": [
-            {"id": each.id, "state": state.transition(each.id).state}
-            for each in definition.transitions.values()
+            {"id": transition.id, "state": state.transition(transition.id).state, **_until(state, transition)}
+            for transition in definition.transitions.values()
         ],
     }
+
+
+def _until(state: PlanState, transition: Transition) -> dict[str, float]:
+    """The moment that a transition waits for, if it does."""
+    run = state.transition(transition.id)
+    if transition.id in state.lasting:
+        return {"until": run.until}
+    return {"until": run.date} if transition.id in state.dated else {}
 
 
 def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
@@ -255,10 +279,14 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         for link in transition.ins
     )
     took = state.transition(transition.id).took
+    lacking = "some condition has no element"
+    if transition.id in state.lasting:
+        young = state.transition(transition.id)
+        lacking = f"{_too_young(young)} must still fit for a while"
     texts = {
         "wait-step": f"its in-steps have not all ended: {ins}",
         "wait-time": "its in-steps have ended, and its date has not come",
-        "wait-condition": "its in-steps are done, and some condition has no element",
+        "wait-condition": f"its in-steps are done, and {lacking}",
         "fired": f"it was taken with elements {_listed(took)}" if took else "it was taken",
         "impossible": _dead(definition, state, transition) if word == "impossible" else "",
         "fail": _failed(state, transition, f" when its in-steps had ended: {ins}"),
@@ -369,10 +397,13 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.dated:
         what, text, until = "time", _THEN if wanted else "", run.date
+    elif transition.id in state.lasting:
+        text, until = f"{_too_young(run)} to have fitted for long enough", run.until
     if word == "fired" or (what == "condition" and not wanted):
         return None
     bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
-    return Wait(transition.id, what, text, bounds, scopes, until=until)
+    lasting = _lasting(definition, transition.id)
+    return Wait(transition.id, what, text, bounds, scopes, until=until, lasting=lasting)
 
 
 def _listed(eids: Iterable[int]) -> str:

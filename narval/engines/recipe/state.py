@@ -27,12 +27,15 @@ from narval.engines.recipe.changes import (
     CallsDropped,
     DateCome,
     DateSet,
+    DurationEnded,
+    DurationStarted,
     Each,
     MadeImpossible,
     PlanChange,
     PlanMoved,
     PlanResumed,
     PlanStarted,
+    Satisfied,
     SourceWell,
     StepDone,
     StepErred,
@@ -125,7 +128,9 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A transition as far as it has come; one not in the state is `wait-step`.
 
-    `date` is the one it waits for under `wake`, or waited for: it has `come`.
+    `date` is the one it waits for under `wake`, or waited for: it has `come`. In wait-condition `wake` is for
+    `until`, when the elements of `satisfied` will have fitted long enough (N38); these are known from then
+    on, for what they replaced may be forgotten.
     """
 
     state: str = "wait-step"
@@ -134,6 +139,8 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     date: float = 0.0
     wake: str = ""
     come: bool = False
+    satisfied: tuple[Satisfied, ...] = ()
+    until: float = 0.0
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -153,6 +160,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """Transitions in wait-condition."""
     dated: dict[str, None] = {}
     """Transitions in wait-time whose date has not come."""
+    lasting: dict[str, None] = {}
+    """Transitions in wait-condition whose elements have not fitted long enough (N38)."""
     held_back: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
     in_error: dict[str, None] = {}
@@ -213,6 +222,9 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
         state.waiting.pop(transition, None)
     if state.dated:
         state.dated.pop(transition, None)
+    if run.satisfied:
+        run.satisfied = ()
+        _end_duration(state, transition)
     return run
 
 
@@ -348,6 +360,23 @@ def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
     state.waited = True
 
 
+def _duration_started(state: PlanState, change: DurationStarted) -> None:
+    run = state.transitions[change.transition]
+    run.satisfied, run.until, run.wake = change.satisfied, change.until, change.wake
+    state.lasting[change.transition] = None
+
+
+def _duration_ended(state: PlanState, change: DurationEnded) -> None:
+    _end_duration(state, change.transition)
+
+
+def _end_duration(state: PlanState, transition: str) -> None:
+    if transition in state.lasting:
+        del state.lasting[transition]
+        run = state.transitions[transition]
+        run.until, run.wake = 0.0, ""
+
+
 def _transition_fired(state: PlanState, change: TransitionFired) -> None:
     if change.transition in state.transitions:
         run = _move_transition(state, change.transition, "fireable")
@@ -381,6 +410,8 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     state.move(change.to, change.at, change.error)
     state.waiting.clear()
     state.dated.clear()
+    for transition in tuple(state.lasting):
+        _end_duration(state, transition)
     state.held_back.clear()
 
 
@@ -403,6 +434,8 @@ APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     DateSet: _date_set,
     DateCome: _date_come,
     TransitionWaiting: _transition_asleep,
+    DurationStarted: _duration_started,
+    DurationEnded: _duration_ended,
     TransitionFired: _transition_fired,
     MadeImpossible: _made_impossible,
     TransitionFailed: _transition_failed,

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
+from narval.engines.assignment import Slot
 from narval.engines.decision import Wanted
 from narval.engines.recipe import explain, triggers
 from narval.engines.recipe.changes import (
     DateCome,
+    DurationEnded,
     MadeImpossible,
     TransitionFailed,
     TransitionFired,
@@ -63,7 +65,16 @@ def matched(decision: RecipeDecision, watch: str) -> None:
 
 
 def woken(decision: RecipeDecision, wake: str) -> None:
-    """The moment of a date is there: try its transition and the rivals, or wait for the right date."""
+    """The moment of a date is there: try its transition and the rivals, or wait for the right date.
+
+    The same for the moment when elements may have fitted long enough (N38).
+    """
+    for identifier in decision.state.lasting:
+        if decision.state.transition(identifier).wake == wake:
+            decision.change(DurationEnded(identifier))
+            _choose(decision, decision.definition.transitions[identifier].rivals, look_up=_as_watched)
+            _fail_if_unhandled(decision)
+            return
     for identifier in decision.state.dated:
         if decision.state.transition(identifier).wake == wake:
             transition = decision.definition.transitions[identifier]
@@ -149,8 +160,11 @@ def _choose(
             continue
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
-        elif transition.id not in decision.state.waiting:
+            continue
+        if transition.id not in decision.state.waiting:
             _sleep(decision, transition, conditions)
+        if triggers.has_durations(transition):
+            triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
@@ -186,7 +200,7 @@ def _sleep(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> 
     _stop_waiting(decision, transition)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
-    decision.watch(watch, wanted)
+    decision.watch(watch, wanted, or_outdated=triggers.has_durations(transition))
 
 
 def _waiting_for(decision: RecipeDecision, step: Step) -> list[Transition]:
@@ -200,12 +214,17 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        _sleep(decision, transition, wanted(decision, transition))
+        conditions = wanted(decision, transition)
+        _sleep(decision, transition, conditions)
+        if triggers.has_durations(transition):
+            triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
 
 
 def _stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         decision.command(commands.Unwatch(decision.state.transition(transition.id).watch))
+        if transition.id in decision.state.lasting:
+            decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
     elif transition.id in decision.state.dated:
         decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
 
@@ -278,7 +297,7 @@ def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
 def _as_watched(decision: RecipeDecision, transition: Transition) -> Wanted:
     """What a transition wants, where no step has ended: what it sleeps for, which is resolved already.
 
-    What `$decision` stands for is another element at any time.
+    What `$plan` stands for is another element at any time.
     """
     if transition.id in decision.state.waiting and PLAN not in _variables(transition):
         watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
@@ -295,6 +314,14 @@ def _found(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> 
     """One element for each condition, each its own, nearest first (N23); None when one has none."""
     if not wanted:
         return ()
+    slots = _slots(decision, transition, wanted)
+    if triggers.has_durations(transition):
+        slots = triggers.lasted(decision, transition, wanted, slots)
+    return decision.one_for_each_slot(slots)
+
+
+def _slots(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
+    """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
     around = decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
     again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
-    return decision.one_for_each(around, wanted, again)
+    return decision.slots(around, wanted, again)

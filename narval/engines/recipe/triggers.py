@@ -1,20 +1,33 @@
-"""The dates that transitions wait for (N25): when the next one comes, and whether it has.
+"""Triggers that are moments: the dates of transitions (N25), and conditions that must last (`for`, N38).
 
 The clock of a transition starts once its in-steps have ended, and one date is set: the next that fits. The
 runtime says when its moment is there, and says so early when the clock has been set back or the zone of the
 home is another now: then the date is worked out anew.
+
+A condition with `for` holds once an element fits it and has done so for as long. That is counted from the
+moment when the element was added, or the first of those that it replaced in turn, if they all fitted. When
+all conditions of a transition have elements and only time is missing, one timer is set: for the moment when
+the last of them will have lasted. It is an absolute moment, so it needs neither a daemon that is up nor a
+clock that nobody sets; when it comes, all is judged anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from math import inf
+from operator import itemgetter
+from typing import NamedTuple
+
 from narval.definitions.recipe.definition import Transition
 from narval.engines import commands, dates
-from narval.engines.recipe.changes import DateSet
+from narval.engines.assignment import Slot, assign
+from narval.engines.decision import Wanted
+from narval.engines.recipe.changes import DateSet, DurationEnded, DurationStarted, Satisfied
 from narval.engines.recipe.decision import RecipeDecision
 
 
 def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
-    """Whether a transition still has a date to wait for."""
+    """True while a transition has a date to wait for."""
     return bool(transition.times) and not decision.state.transition(transition.id).come
 
 
@@ -30,6 +43,93 @@ def set_date(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def has_come(decision: RecipeDecision, transition: Transition) -> bool:
-    """Whether the date that was set is there, or was missed and is not to be dropped for that."""
+    """True if the date that was set is there, or was missed and is not to be dropped for that."""
     date = decision.state.transition(transition.id).date
     return dates.has_come(transition.times, date, decision.event.at, decision.view)
+
+
+# --- conditions that must last ----------------------------------------------------------------------------
+
+
+class _Candidate(NamedTuple):
+    """An element that fits a condition since a moment, and will have lasted at another."""
+
+    until: float
+    eid: int
+    since: float
+
+
+def has_durations(transition: Transition) -> bool:
+    """True if some condition of a transition must last."""
+    return any(condition.lasting is not None for condition in transition.conditions)
+
+
+def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> list[Slot]:
+    """The slots of the conditions, those with `for` reduced to elements that have fitted long enough.
+
+    The element that was the first to have lasted comes first.
+    """
+    found = _candidates(decision, transition, wanted, slots)
+    return [
+        Slot(slot.id, _one_rank([each.eid for each in found[at] if each.until <= decision.event.at]))
+        if at in found
+        else slot
+        for at, slot in enumerate(slots)
+    ]
+
+
+def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> None:
+    """Wait for the moment when the conditions of a waiting transition may have lasted.
+
+    No timer is set while a condition has no element at all: an element that comes is told by the watch.
+    """
+    run = decision.state.transition(transition.id)
+    found = _candidates(decision, transition, wanted, slots)
+    until = None if assign(slots).missing else _next_moment(found, decision.event.at)
+    satisfied = tuple(Satisfied(at + 1, each[0].eid, each[0].since) for at, each in found.items() if each)
+    if transition.id in decision.state.lasting:
+        if (until, satisfied) == (run.until, run.satisfied):
+            return
+        decision.command(commands.CancelTimer(run.wake))
+        decision.change(DurationEnded(transition.id))
+    if until is not None:
+        wake = decision.identifier()
+        decision.change(DurationStarted(transition.id, satisfied, until, wake))
+        decision.command(commands.SetTimer(wake, until, dated=True))
+
+
+def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
+    """The moment from which each condition has an element that has lasted; None if time alone changes
+    nothing.
+
+    Where each has one already, two of them want the same element: then the next that will have lasted.
+    """
+    moment = max(candidates[0].until for candidates in found.values())
+    if moment > now:
+        return moment
+    later = [each.until for candidates in found.values() for each in candidates if each.until > now]
+    return min(later, default=None)
+
+
+def _candidates(
+    decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
+) -> dict[int, list[_Candidate]]:
+    """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
+    known = {
+        (each.condition, each.eid): each.since for each in decision.state.transition(transition.id).satisfied
+    }
+    found: dict[int, list[_Candidate]] = {}
+    for at, (bound, scope) in enumerate(wanted):
+        lasting = transition.conditions[at].lasting
+        if lasting is None:
+            continue
+        candidates = []
+        for eid in dict.fromkeys(eid for rank in slots[at].ranks() for eid in rank):
+            since = decision.view.fits_since(eid, bound, scope, known.get((at + 1, eid), inf))
+            candidates.append(_Candidate(since + lasting, eid, since))
+        found[at] = sorted(candidates, key=itemgetter(0))
+    return found
+
+
+def _one_rank(eids: list[int]) -> Callable[[], Iterator[list[int]]]:
+    return lambda: iter((eids,))

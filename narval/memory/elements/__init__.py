@@ -1,1 +1,1 @@
-"""Elements: immutable values, and what can happen to them."""
+"""Elements: immutable values, and the changes of a memory of them."""

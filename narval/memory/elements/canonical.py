@@ -13,31 +13,24 @@ from narval.memory.elements.element import children, local_name
 from narval.memory.elements.flat_xml import canonical_flat
 
 MAX_BYTES = 16 * 1024 * 1024
-"""An element larger than this (in bytes of XML) is refused: keep it as a file and refer to it."""
-
+"""The most bytes of XML of an element; a larger one is to be kept as a file and referred to."""
 
 MAX_DEPTH = 256
-"""Levels of nesting; what is deeper is refused."""
-
+"""The most levels of nesting."""
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-
-
 _DECLARATION = re.compile(
     rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>"""
 )
-
-
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
 _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
 
 def canonical(source: str | bytes | etree._Element) -> bytes:
     """The bytes under which an element is kept: UTF-8, one root, no declaration, no eid (N1, N6).
 
-    Raises ElementError for what is malformed (with line and column), too large, too deep, or has a DOCTYPE.
+    Raises ElementError for XML that is malformed (with line and column), too large, too deep, or has a
+    DOCTYPE.
     """
     if isinstance(source, etree._Element):
         _check_tree(source)
@@ -49,7 +42,7 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
 
 
 def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
-    """The root of bytes from anywhere; `text` says that an encoding declaration does not apply.
+    """The root of untrusted bytes; with `text` an encoding declaration does not apply.
 
     Raises ElementError.
     """
@@ -73,7 +66,7 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
 
 
 def _utf8(data: bytes, *, text: bool) -> bytes:
-    """The bytes as UTF-8 without a declaration, where a declaration says that they are something else."""
+    """The bytes as UTF-8 without a declaration, where a declaration names another encoding."""
     declared = _DECLARATION.match(data)
     if declared is None:
         return data
@@ -89,7 +82,7 @@ def _utf8(data: bytes, *, text: bool) -> bytes:
 
 
 def elements_of(data: str | bytes) -> list[bytes]:
-    """The elements a file or message holds: the root, or each child of a root `memory` (surfaces, `add`).
+    """The elements of a file or message: the root, or each child of a root `memory`.
 
     Raises ElementError.
     """
@@ -98,7 +91,7 @@ def elements_of(data: str | bytes) -> list[bytes]:
         return [flat]
     root = parse_untrusted(_encoded(data), text=isinstance(data, str))
     roots: Iterable[etree._Element] = children(root) if local_name(root.tag) == "memory" else [root]
-    return [_kept_bytes(each) for each in roots]
+    return [_kept_bytes(root) for root in roots]
 
 
 def _encoded(data: str | bytes) -> bytes:
@@ -113,7 +106,7 @@ def _encoded(data: str | bytes) -> bytes:
 
 
 def _check_tree(root: etree._Element) -> None:
-    """A tree made by a program is held to what a parsed one is: an element, not too deep, no entities."""
+    """Raise ElementError for a tree made by a program that is no element, too deep or has entities."""
     if not isinstance(root.tag, str):
         raise ElementError("malformed", "expected an element, got a comment or an instruction")
     if next(root.iter(etree.Entity), None) is not None:

@@ -1,4 +1,4 @@
-"""All that can happen to a memory. Each is a fact: applying it decides nothing, and it can be taken back."""
+"""Changes: all that can happen to a memory. Each is a fact: applying it decides nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import msgspec
 from narval.memory.elements.element import Element
 
 MarkScope = tuple[str, str, str]
-"""Who used an element (N18): definition, step or transition id, input id or condition position.
+"""The user of an element (N18): definition, step or transition id, input id or condition position.
 
-It names the definition, not its version, so that marks survive new versions of a recipe.
+It names the definition, not its version, so that marks survive new versions of a definition.
 """
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
-    """An element entered memory; `declared` protects it and says by what (a declaration of memory.xml, the
-    library). If `held` by a run, it has joined the context of that at once (N3)."""
+    """An element entered memory, and with `held` the context of that run (N3).
+
+    `declared` names the declaration (of memory.xml, of the library) that protects it.
+    """
 
     element: Element
     declared: str = ""
@@ -30,7 +32,7 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unheld(msgspec.Struct, frozen=True):
-    """These elements left the context of a run that is being forgotten part by part (N5)."""
+    """These elements left the context of a run that is being forgotten in chunks (N5)."""
 
     run: int
     eids: tuple[int, ...]
@@ -44,33 +46,38 @@ class Used(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False):
-    """These elements are about to be outdated by a call: nobody else may take them until it is over (N18)."""
+    """A call is going to replace these elements: no other gets them until it has returned (N18)."""
 
     eids: tuple[int, ...]
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
-    """The call that reserved these elements failed: they may be taken again."""
+    """The call that reserved these elements failed: they are available again."""
 
     eids: tuple[int, ...]
 
 
 class Outdated(msgspec.Struct, frozen=True, gc=False):
-    """These elements have been replaced: no input or condition will take them any more (N18)."""
+    """These elements have been replaced: no input or condition gets them any more (N18)."""
 
     eids: tuple[int, ...]
 
 
 class Keyed(msgspec.Struct, frozen=True, gc=False):
-    """An output with `unique` gave this value: an equal one will be dropped, even after forgetting (N37)."""
+    """An output with `unique` gave this value: an equal one is dropped, even after forgetting (N37)."""
 
     name: str
     expression: str
     value: str
 
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """The output's name, its expression and the value, as `Memory.unique_values` keeps them."""
+        return self.name, self.expression, self.value
+
 
 class Undeclared(msgspec.Struct, frozen=True, gc=False):
-    """What declared these elements does not do so any more: they lose their protection (N4)."""
+    """These elements are declared no more: they lose their protection (N4)."""
 
     eids: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""Names of the elements that are obeyed: start-plan and quit (N4, N6)."""
+"""The names of control elements: `start-plan` and `quit` (N4, N6)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import CONTROL
 
 ACTED: MarkScope = ("narval", "start-plan", "acted")
-"""Marks the `start-plan` elements that have been acted upon (N4)."""
-
+"""The scope that marks the `start-plan` elements that have been executed (N4)."""
 
 START_PLAN, QUIT = "start-plan", "quit"
-
-
 START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
-"""The root names of what starts plans: plain, or in the control namespace (N6)."""
-
+"""The root names of elements that start a run: plain, or in the control namespace (N6)."""
 
 CONTROLS = frozenset({*START_PLANS, QUIT, f"{{{CONTROL}}}{QUIT}"})
-"""The root names of what is obeyed."""
+"""The root names of all control elements."""

@@ -1,7 +1,7 @@
 """Element: an immutable XML tree with an id and an origin, kept as bytes (design, "Memory"; N1, N8).
 
-The bytes are the memory; a parsed tree is a view of them, made when somebody looks. Whatever enters memory
-passes `canonical` first, so every element in memory is well formed, bounded, and free of DTD and entities.
+The bytes are the memory; a parsed tree is a view of them, made on demand. Every element passes `canonical`
+on its way in, so those in memory are well formed, bounded, and free of DTD and entities.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from lxml import etree
 from narval.memory.elements.flat_xml import flat_attributes, flat_name, flat_values
 
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
-"""The control namespace of N6; narval reads its own words with it and without it."""
+"""The control namespace (N6); narval reads its own words with it and without it."""
 
 SIGNAL = "signal"
-"""The name of the element that says what someone said to a run (`narval signal`)."""
+"""The root name of an element sent to a run by `narval signal`."""
 
+_BYTES_A_NODE = 4
+"""No element or attribute is shorter."""
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
 _BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
-"""A root without a namespace: its name is known without parsing."""
+"""The start of a root without a namespace, whose name is known without parsing."""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Where an element comes from (N8): the run, step and call that made it, the eids it was made from.
+    """The origin of an element (N8): the run, step and call that made it, the eids it was made from.
 
-    Of what was dropped into the inbox `run` is 0, and `step` the path of the file.
+    For an element from the inbox, `run` is 0 and `step` the path of the file.
     """
 
     run: int
@@ -41,7 +43,7 @@ class Element(msgspec.Struct, eq=False, gc=False):
     """One element of memory: never altered; a new version is a new element that outdates this one (N1).
 
     `eid` is its number (0: not in memory yet), `xml` its bytes (UTF-8, no declaration, no eid attribute),
-    `added` the moment it arrived (seconds since 1970, UTC), `origin` who made it (None: from outside).
+    `added` the moment it arrived (seconds since 1970, UTC), `origin` its maker (None: from outside).
     """
 
     eid: int
@@ -74,7 +76,7 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
     @property
     def addressed(self) -> bool:
-        """Whether it was said to one run, and is no other's business: a signal that no step produced."""
+        """True if it is a signal sent to one run, found in the context of that run alone."""
         return self.origin is not None and not self.origin.step and self.name == SIGNAL
 
     def tree(self) -> etree._Element:
@@ -85,13 +87,14 @@ class Element(msgspec.Struct, eq=False, gc=False):
         return root
 
     def xpath(self, expression: str) -> Any:
-        """What an XPath 1.0 expression selects, as lxml gives it; the element is the only child of its
-        context node, as in a pattern: `element.xpath("email/@subject")`.
+        """The result of an XPath 1.0 expression, as lxml gives it.
+
+        The element is the only child of the context node, as in a pattern: `element.xpath("email/@subject")`.
         """
         return Tree(self).context.xpath(expression)
 
     def with_eid(self) -> bytes:
-        """The bytes with the `eid` attribute set, as people are shown them."""
+        """The bytes with the `eid` attribute set, for people."""
         return etree.tostring(self.tree(), encoding="utf-8")
 
     def __eq__(self, other: object) -> bool:
@@ -108,10 +111,10 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
 
 class Tree:
-    """An element as patterns see it: `root`, and `context`, a `memory` node whose only child that is (N9).
+    """An element as patterns see it: `root`, the only child of `context`, a `memory` node (N9).
 
-    It is parsed when need be: of an element without content, `get` knows the attributes from the bytes.
-    Belongs to the thread that made it.
+    Parsed on demand: `get` reads the attributes of an element without content from the bytes. A tree belongs
+    to the thread that made it.
     """
 
     __slots__ = ("_context", "_element", "_flat", "size")
@@ -128,24 +131,24 @@ class Tree:
         return self._element._name or self._element.name
 
     def get(self, name: str) -> str | None:
-        """The value of an attribute of the root, `eid` included; None when it has none."""
+        """The value of an attribute of the root, `eid` included; None when it is absent."""
         if self._flat is None:
             return self.root.get(name)
-        places, values = self._flat
-        place = places.get(name)
-        if place is not None:
-            return values[place]
+        positions, values = self._flat
+        position = positions.get(name)
+        if position is not None:
+            return values[position]
         return str(self._element.eid) if name == "eid" and self._element.eid else None
 
     @property
     def root(self) -> etree._Element:
-        """The element itself."""
+        """The node of the element itself."""
         root: etree._Element = self.context[0]
         return root
 
     @property
     def context(self) -> etree._Element:
-        """The node that expressions are evaluated at."""
+        """The node at which expressions are evaluated."""
         context = self._context
         if context is None:
             element = self._element
@@ -155,8 +158,8 @@ class Tree:
         return context
 
     def has_more_nodes(self, most: int) -> bool:
-        """Whether there are more elements and attributes in it than so many."""
-        if self.size <= BYTES_A_NODE * most:
+        """True if the tree has more than `most` elements and attributes."""
+        if self.size <= _BYTES_A_NODE * most:
             return False
         counted = 0
         for node in self.root.iter("*"):
@@ -189,7 +192,3 @@ def local_name(tag: object) -> str | None:
         return tag
     namespace, _, local = tag[1:].partition("}")
     return local if namespace == CONTROL else None
-
-
-BYTES_A_NODE = 4
-"""No element or attribute is shorter."""

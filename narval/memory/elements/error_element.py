@@ -1,4 +1,4 @@
-"""The `error` element: how a failure is told in memory, to recipes and to people (N17, N20, N26)."""
+"""The `error` element: a failure as definitions and people find it in memory (N17, N20, N26)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def make_error(kind: str, message: str, detail: str = "", **where: str | int | N
 
 
 def read_error(element: Element) -> tuple[str, str, str]:
-    """The type, message and step that an error element tells; an action's own may lack any of them."""
+    """The type, message and step of an error element; one that an action made may lack any of them."""
     root = parse(element.xml)
-    told = root.find("message")
-    message = "".join(str(part) for part in (root if told is None else told).itertext())
+    found = root.find("message")
+    message = "".join(str(part) for part in (root if found is None else found).itertext())
     return root.get("type", "error"), " ".join(message.split()), root.get("step", "")

@@ -1,10 +1,9 @@
-"""Elements without content, read from their bytes: most of what programs make, and a parser takes longer.
+"""Elements without content, read from their bytes: most of those that programs make.
 
-Programs write elements of few *forms*: what stands around the values is the same from one to the next. So an
-element is split at its quotes, and what stands around its values is looked up among the forms seen lately; a
-new one is read once. Only what is surely written in one way is taken here, in ASCII, with plain names and
-values in which nothing stands for something else. All other XML, and all that is not well formed, is for the
-parser.
+Fast path, measured by `make bench ONLY=W3`: a parser takes longer. Programs write elements of few *forms*:
+the text around the values is the same from one to the next. So an element is split at its quotes, and the
+text around its values is looked up among the forms seen lately; a new one is read once. Accepted is ASCII
+with plain names and values without references; all other XML, well formed or not, is left to the parser.
 """
 
 from __future__ import annotations
@@ -14,36 +13,38 @@ from functools import lru_cache
 from typing import NamedTuple
 
 LONGEST = 4096
-"""What is longer is not worth the look."""
+"""The most characters of an element that is read here."""
 
 _is_one_tag = re.compile(r"<[ -%'-;=?-~]*+>").fullmatch
-"""Printable ASCII without references: one tag, whatever is in it."""
+"""Match one tag of printable ASCII without references."""
 _NAME = "[A-Za-z_][A-Za-z0-9_.-]*+"
 _is_form = re.compile(rf'<({_NAME})(?: {_NAME}="")*+/>').fullmatch
 _names = re.compile(r' ([^=]+)=""').findall
 
 
 class Form(NamedTuple):
-    """What elements have in common that differ in the values of their attributes alone."""
+    """The form of elements that differ in the values of their attributes alone.
+
+    `positions` gives for each attribute the position of its value among the values.
+    """
 
     name: str
-    places: dict[str, int]
-    """Of each attribute, where its value is among the values."""
+    positions: dict[str, int]
 
 
 _latest: list[tuple[bytes, Form, list[str]]] = [(b"", Form("", {}), [])]
-"""What was read last, as it is mostly asked for next; it is replaced whole, whichever thread does it."""
+"""The element read last, which is mostly asked for next; replaced whole, so any thread may do it."""
 
 
 def canonical_flat(source: str | bytes) -> bytes | None:
-    """The bytes under which an element is kept; None when that is for the parser to say."""
+    """The bytes under which an element is kept; None when it is to be parsed."""
     if len(source) > LONGEST:
         return None
     text = source if isinstance(source, str) else str(source, "latin-1")
     if '"' not in text:
         text = text.replace("'", '"')
     read = _read(text)
-    if read is None or "eid" in read[0].places:
+    if read is None or "eid" in read[0].positions:
         return None
     xml = text.encode("ascii")
     _latest[0] = (xml, *read)
@@ -51,31 +52,31 @@ def canonical_flat(source: str | bytes) -> bytes | None:
 
 
 def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
-    """Of an element in memory, where each attribute has its value, and the values.
+    """The position of each attribute's value, and the values, of an element in memory.
 
-    None when it has content, or is to be parsed.
+    None when it has content or is to be parsed.
     """
     latest, form, values = _latest[0]
     if latest is xml:
-        return form.places, values
+        return form.positions, values
     read = _read(str(xml, "latin-1")) if len(xml) <= LONGEST else None
-    return None if read is None else (read[0].places, read[1])
+    return None if read is None else (read[0].positions, read[1])
 
 
 def flat_attributes(xml: bytes) -> dict[str, str] | None:
-    """The attributes of an element in memory, by name; None when it has content, or is to be parsed."""
+    """The attributes of an element in memory, by name; None when it has content or is to be parsed."""
     read = flat_values(xml)
     return None if read is None else dict(zip(*read, strict=True))
 
 
 def flat_name(xml: bytes) -> str | None:
-    """The name of the element that was read last; None when it is another."""
+    """The root name of the element that was read last; None when it is another."""
     latest, form, _ = _latest[0]
     return form.name if latest is xml else None
 
 
 def _read(text: str) -> tuple[Form, list[str]] | None:
-    """The form of an element in double quotes, and its values; None when it is none, or to be parsed."""
+    """The form of an element in double quotes, and its values; None when it is to be parsed."""
     if _is_one_tag(text) is None:
         return None
     parts = text.split('"')
@@ -85,11 +86,11 @@ def _read(text: str) -> tuple[Form, list[str]] | None:
 
 @lru_cache(maxsize=512)
 def _form(around: tuple[str, ...]) -> Form | None:
-    """The form that stands around values; None when that is no element, or one with namespaces."""
+    """The form of the text around values; None when that is no element, or one with namespaces."""
     text = '""'.join(around)
     found = _is_form(text)
     if found is None:
         return None
     attributes = _names(text)
-    places = {name: place for place, name in enumerate(attributes)}
-    return None if "xmlns" in places or len(places) < len(attributes) else Form(found[1], places)
+    positions = {name: position for position, name in enumerate(attributes)}
+    return None if "xmlns" in positions or len(positions) < len(attributes) else Form(found[1], positions)

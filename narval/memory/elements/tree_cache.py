@@ -5,11 +5,12 @@ from __future__ import annotations
 from narval.memory.elements.element import Element, Tree
 
 
-class Trees:
-    """The trees looked at last, so that an element tried by many patterns is parsed once; bounded.
+class TreeCache:
+    """The trees used last, so that an element tried by many patterns is parsed once.
 
-    They are in two halves. What is asked for comes into the newer; when that is full it becomes the older,
-    and what nobody asked for since goes as a whole. So keeping a tree costs no more than putting it there.
+    At most `most` trees and `most_bytes` of XML are kept, in two halves. A tree that is asked for goes into
+    the newer; when that is full it becomes the older, and the older is dropped. So keeping a tree costs no
+    more than putting it there.
     """
 
     def __init__(self, most: int = 1024, most_bytes: int = 8 * 1024 * 1024) -> None:
@@ -17,7 +18,7 @@ class Trees:
         self._newer: dict[int, Tree] = {}
         self._older: dict[int, Tree] = {}
         self._bytes = 0
-        """How many bytes of XML came into the newer half."""
+        """The bytes of XML in the newer half."""
 
     def of(self, element: Element) -> Tree:
         """The element's tree; an element without an eid is parsed each time."""
@@ -34,6 +35,6 @@ class Trees:
         return tree
 
     def drop(self, eid: int) -> None:
-        """Forget one tree, because its element changed or is gone."""
+        """Drop the tree of an element that has left memory."""
         self._newer.pop(eid, None)
         self._older.pop(eid, None)

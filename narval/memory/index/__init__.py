@@ -1,1 +1,1 @@
-"""Who waits for what, by the values that could satisfy it."""
+"""Indexes: of elements for conditions, and of conditions for elements."""

@@ -1,10 +1,11 @@
-"""Where the index files conditions: under a root name, then by the value of a field, then by a number.
+"""Buckets: conditions filed under a root name, then by the value of a field, then by a number.
 
-A *leaf* is one alternative of a condition in its place. Under a root name is a *branch*; in it are
-*shelves*, one for each field and way to compare it; on a shelf, under each value, is a leaf or, when a
-second one comes, a *bucket* of them; in a bucket, leaves that compare a number are kept in *order* of it.
-Whatever is empty goes. With many leaves most of the time is spent on fetching them into the processor's
-cache, so they are small, and there is no more around a leaf than its place needs.
+A *leaf* is one alternative of a condition. Under a root name is a *branch*; in it are *field indexes*, one
+for each field and way to compare it; under each value of one is a leaf or, when a second is added, a *bucket*
+of them; in a bucket, leaves that compare a number are kept in *order* of it. Empty ones are removed.
+
+Fast path, measured by `make bench ONLY=W3`: with many leaves most of the time is spent on fetching them into
+the processor's cache, so they are small, and have no more objects around them than they need.
 """
 
 from __future__ import annotations
@@ -24,107 +25,109 @@ _INCLUSIVE = ("ge", "le")
 
 
 class Leaf:
-    """One alternative of a condition; `tests` are what its place leaves open."""
+    """One alternative of a condition; `tests` are those that its position leaves open."""
 
     __slots__ = ("home", "position", "serial", "tests")
 
     home: FieldIndex | Bucket | Order
     position: Any
-    """Where its home finds it: by the value of a field, at a place of a list, by a number."""
+    """Its key in its home: the value of a field, an index of the list, or a number."""
     serial: int
     tests: Tests
 
     def meet(self, facts: Facts, met: list[Leaf]) -> None:
-        """Join those that are met, if an element that comes here passes the tests."""
+        """Append itself to `met` if an element that leads here passes the tests."""
         if not self.tests or hold(self.tests, facts):
             met.append(self)
 
 
 def decides(tests: Tests) -> bool:
-    """Whether a place leaves none of these tests open: at most one value to look up, and one number."""
+    """True if a position leaves none of these tests open: at most one value to look up, and one number."""
     numbers = sum([test.positive and test.operator in _ABOVE and isfinite(test.operand) for test in tests])
-    shelved = sum([test.positive and test.operator in _SHELVES for test in tests])
-    return numbers <= 1 and shelved <= 1 and numbers + shelved == len(tests)
+    indexed = sum([test.positive and test.operator in _FIELD_INDEXES for test in tests])
+    return numbers <= 1 and indexed <= 1 and numbers + indexed == len(tests)
 
 
 class Branch:
-    """All that is filed under one root name, or under none."""
+    """The leaves of one root name, or of none (`tag` None)."""
 
-    __slots__ = ("_branches", "_by_attribute", "_others", "loose", "shelves", "tag")
+    __slots__ = ("_branches", "_by_attribute", "_others", "indexes", "loose", "tag")
 
     def __init__(self, tag: str | None, branches: dict[Any, Branch]) -> None:
         self.tag = tag
         self.loose = Bucket(self)
-        """What can be on no shelf."""
-        self.shelves: dict[tuple[str, Field], FieldIndex] = {}
-        self._by_attribute: tuple[tuple[str, Places], ...] = ()
-        """Of the shelves on which the value of an attribute is looked up, and nothing else to be done."""
+        """The leaves that no field index can hold."""
+        self.indexes: dict[tuple[str, Field], FieldIndex] = {}
+        self._by_attribute: tuple[tuple[str, ByValue], ...] = ()
+        """Of the indexes in which the value of an attribute is looked up, and no more is to be done."""
         self._others: tuple[FieldIndex, ...] = ()
         self._branches = branches
 
     def met(self, facts: Facts) -> list[Leaf]:
-        """The leaves whose place an element of that name comes to, and whose tests it passes."""
+        """The leaves that an element of that name leads to, and whose tests it passes."""
         met: list[Leaf] = []
         value_of = facts.tree.get
-        for name, places in self._by_attribute:
-            place = places.get(value_of(name))
-            if place is not None:
-                place.meet(facts, met)
-        for shelf in self._others:
-            for place in shelf.met(facts):
-                place.meet(facts, met)
+        for name, by_value in self._by_attribute:
+            filed = by_value.get(value_of(name))
+            if filed is not None:
+                filed.meet(facts, met)
+        for index in self._others:
+            for filed in index.met(facts):
+                filed.meet(facts, met)
         loose = self.loose
         if loose or loose.orders:
             loose.meet(facts, met)
         return met
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
-        """File on the shelf that looks at fewest: by an equality, the one that fewest others share."""
-        fit = [test for test in tests if test.positive and test.operator in _SHELVES]
+        """File a leaf in the index that looks at fewest: under the value that fewest others share."""
+        fit = [test for test in tests if test.positive and test.operator in _FIELD_INDEXES]
         if not fit:
             self.loose.add(leaf, tests)
             return
         chosen = fit[0] if len(fit) == 1 else min(fit, key=self.cost)
-        shelf = self.shelves.get((chosen.operator, chosen.field))
-        if shelf is None:
-            shelf = _SHELVES[chosen.operator](self, chosen.field)
-            self.shelves[chosen.operator, chosen.field] = shelf
+        index = self.indexes.get((chosen.operator, chosen.field))
+        if index is None:
+            index = _FIELD_INDEXES[chosen.operator](self, chosen.field)
+            self.indexes[chosen.operator, chosen.field] = index
             self._arrange()
-        shelf.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
+        index.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
 
     def alone(self, tests: Tests) -> Leaf | None:
-        """The leaf that has the value of an only test to itself, and nothing open."""
+        """The leaf that is alone under the value of an only test, with no test open; else None."""
         if len(tests) != 1:
             return None
-        shelf = self.shelves.get((tests[0].operator, tests[0].field))
-        place = None if shelf is None else shelf.places.get(tests[0].operand)
-        return place if isinstance(place, Leaf) and not place.tests else None
+        index = self.indexes.get((tests[0].operator, tests[0].field))
+        filed = None if index is None else index.by_value.get(tests[0].operand)
+        return filed if isinstance(filed, Leaf) and not filed.tests else None
 
     def cost(self, test: Test) -> tuple[int, int]:
-        """How dear a shelf is to ask, and how many are filed there under the same value."""
-        shelf = self.shelves.get((test.operator, test.field))
-        place = None if shelf is None else shelf.places.get(test.operand)
-        return _COSTS[test.operator], 0 if place is None else 1 if isinstance(place, Leaf) else place.size
+        """The cost of asking the index of a test, and the number of leaves under the same value."""
+        index = self.indexes.get((test.operator, test.field))
+        filed = None if index is None else index.by_value.get(test.operand)
+        return _COSTS[test.operator], 0 if filed is None else 1 if isinstance(filed, Leaf) else filed.size
 
-    def drop(self, shelf: FieldIndex | None) -> None:
-        """A shelf is empty, or what is on none."""
-        if shelf is not None:
-            del self.shelves[shelf.operator, shelf.field]
+    def drop(self, index: FieldIndex | None) -> None:
+        """Remove an index that is empty; and the branch, if nothing is left in it."""
+        if index is not None:
+            del self.indexes[index.operator, index.field]
             self._arrange()
-        if not self.shelves and not self.loose.size:
+        if not self.indexes and not self.loose.size:
             del self._branches[self.tag]
 
     def _arrange(self) -> None:
-        """A shelf has come or gone."""
-        shelves = self.shelves.values()
-        self._by_attribute = tuple([(each.attribute, each.places) for each in shelves if each.attribute])
-        self._others = tuple([each for each in shelves if not each.attribute])
+        """Divide the indexes anew, after one was added or removed."""
+        indexes = self.indexes.values()
+        self._by_attribute = tuple(
+            [(index.attribute, index.by_value) for index in indexes if index.attribute]
+        )
+        self._others = tuple([index for index in indexes if not index.attribute])
 
 
 class FieldIndex:
-    """What is filed by the value that one field is equal to."""
+    """Leaves filed by the value that a field must be equal to."""
 
-    __slots__ = ("attribute", "branch", "field", "places")
+    __slots__ = ("attribute", "branch", "by_value", "field")
 
     operator = "eq"
 
@@ -132,39 +135,39 @@ class FieldIndex:
         self.branch = branch
         self.field = field
         self.attribute: str | None = field.attribute
-        """The attribute whose value is looked up in `places`, if that is all there is to do."""
-        self.places: Places = {}
+        """The attribute whose value is looked up in `by_value`, if no more is to be done."""
+        self.by_value: ByValue = {}
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
-        """The places an element falls into."""
-        return [place for value in facts[self.field] if (place := self.places.get(value)) is not None]
+        """The leaves and buckets that an element leads to."""
+        return [filed for value in facts[self.field] if (filed := self.by_value.get(value)) is not None]
 
     def add(self, leaf: Leaf, value: Any, tests: Tests) -> None:
-        """File under a value; the second that comes makes a bucket."""
-        place = self.places.get(value)
-        if place is None:
-            self.places[value] = leaf
+        """File a leaf under a value; the second makes a bucket."""
+        filed = self.by_value.get(value)
+        if filed is None:
+            self.by_value[value] = leaf
             leaf.home, leaf.position, leaf.tests = self, value, tests
             return
-        if isinstance(place, Leaf):
-            first, place = place, Bucket(self, value)
-            self.places[value] = place
-            place.add(first, first.tests)
-        place.add(leaf, tests)
+        if isinstance(filed, Leaf):
+            first, filed = filed, Bucket(self, value)
+            self.by_value[value] = filed
+            filed.add(first, first.tests)
+        filed.add(leaf, tests)
 
     def remove(self, leaf: Leaf) -> None:
-        """Take out a leaf that has a value to itself."""
+        """Remove a leaf that is alone under its value."""
         self.drop(leaf.position)
 
     def drop(self, value: Any) -> None:
-        """Nothing is filed under a value any more."""
-        del self.places[value]
-        if not self.places:
+        """Remove a value under which no leaf is left."""
+        del self.by_value[value]
+        if not self.by_value:
             self.branch.drop(self)
 
 
 class PrefixIndex(FieldIndex):
-    """What is filed by what one field starts with: as many look-ups as there are lengths."""
+    """Leaves filed by what a field must start with: one look-up for each length of prefix."""
 
     __slots__ = ("lengths",)
 
@@ -174,15 +177,15 @@ class PrefixIndex(FieldIndex):
         super().__init__(branch, field)
         self.attribute = None
         self.lengths: dict[int, int] = {}
-        """How many prefixes of each length there are."""
+        """The number of prefixes of each length."""
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         text = _text(facts[self.field])
         starts = [text[:length] for length in self.lengths if length <= len(text)]
-        return [place for start in starts if (place := self.places.get(start)) is not None]
+        return [filed for start in starts if (filed := self.by_value.get(start)) is not None]
 
     def add(self, leaf: Leaf, value: str, tests: Tests) -> None:
-        if value not in self.places:
+        if value not in self.by_value:
             self.lengths[len(value)] = self.lengths.get(len(value), 0) + 1
         super().add(leaf, value, tests)
 
@@ -194,7 +197,7 @@ class PrefixIndex(FieldIndex):
 
 
 class SubstringIndex(FieldIndex):
-    """What is filed by what one field contains: each needle is looked for once, however many wait for it."""
+    """Leaves filed by what a field must contain: each needle is searched for once."""
 
     __slots__ = ()
 
@@ -206,18 +209,18 @@ class SubstringIndex(FieldIndex):
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         text = _text(facts[self.field])
-        return [place for needle, place in self.places.items() if needle in text]
+        return [filed for needle, filed in self.by_value.items() if needle in text]
 
 
-Places = dict[Any, "Leaf | Bucket"]
-_SHELVES: dict[str, type[FieldIndex]] = {
-    each.operator: each for each in (FieldIndex, PrefixIndex, SubstringIndex)
+ByValue = dict[Any, "Leaf | Bucket"]
+_FIELD_INDEXES: dict[str, type[FieldIndex]] = {
+    index.operator: index for index in (FieldIndex, PrefixIndex, SubstringIndex)
 }
-_COSTS = {operator: cost for cost, operator in enumerate(_SHELVES)}
+_COSTS = {operator: cost for cost, operator in enumerate(_FIELD_INDEXES)}
 
 
 def hold(tests: Tests, facts: Facts) -> bool:
-    """Whether all tests hold of an element."""
+    """True if all tests hold of an element."""
     for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
         if not test.holds(facts):
             return False
@@ -225,12 +228,12 @@ def hold(tests: Tests, facts: Facts) -> bool:
 
 
 def _text(values: Sequence[str]) -> str:
-    """What a function of strings sees of a field: its first node, or nothing."""
+    """The string that a function sees of a field: that of its first node, or ""."""
     return values[0] if values else ""
 
 
 class Bucket(list[Leaf]):
-    """What is filed under one value on a shelf, or on no shelf: leaves, and orders with more of them."""
+    """The leaves under one value of an index, or in no index; more of them in orders."""
 
     __slots__ = ("orders", "owner", "value")
 
@@ -240,11 +243,11 @@ class Bucket(list[Leaf]):
 
     @property
     def size(self) -> int:
-        """How many leaves are filed in here."""
+        """The number of leaves in the bucket and its orders."""
         return len(self) + sum(map(len, self.orders))
 
     def meet(self, facts: Facts, met: list[Leaf]) -> None:
-        """Add the leaves in here whose tests an element passes that comes here."""
+        """Append to `met` the leaves whose tests an element passes that leads here."""
         for leaf in self:
             if not leaf.tests or hold(leaf.tests, facts):
                 met.append(leaf)
@@ -261,17 +264,17 @@ class Bucket(list[Leaf]):
                     met.append(leaf)
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
-        """File in order of the first number compared with, if there is any."""
+        """File a leaf, in order of the first number it compares with, if any."""
         for test in tests:
             if test.positive and test.operator in _ABOVE and isfinite(test.operand):
-                leaf.tests = tuple([each for each in tests if each is not test])
+                leaf.tests = tuple([other for other in tests if other is not test])
                 self.order(test.field, _ABOVE[test.operator]).file(leaf, test)
                 return
         leaf.home, leaf.position, leaf.tests = self, len(self), tests
         self.append(leaf)
 
     def order(self, field: Field, above: bool) -> Order:
-        """The order of that field's numbers, a new one if need be."""
+        """The order of a field's numbers, a new one if need be."""
         for order in self.orders:
             if order.field is field and order.above is above:
                 return order
@@ -280,7 +283,7 @@ class Bucket(list[Leaf]):
         return order
 
     def remove(self, leaf: Leaf) -> None:
-        """Take out a leaf that is in no order; the last takes its place."""
+        """Remove a leaf that is in no order; the last one moves to its index."""
         last = self.pop()
         if last is not leaf:
             self[leaf.position] = last
@@ -289,14 +292,14 @@ class Bucket(list[Leaf]):
             self.owner.drop(self.value)
 
     def drop(self, order: Order) -> None:
-        """An order is empty."""
-        self.orders = tuple([each for each in self.orders if each is not order])
+        """Remove an order that is empty."""
+        self.orders = tuple([other for other in self.orders if other is not order])
         if not self and not self.orders:
             self.owner.drop(self.value)
 
 
 class Order(Thresholds[Leaf]):
-    """What is filed in order of a number that a field has to lie above, or below."""
+    """Leaves in order of the number that a field must lie above, or below."""
 
     __slots__ = ("above", "bucket", "field")
 
@@ -305,7 +308,7 @@ class Order(Thresholds[Leaf]):
         self.bucket, self.field, self.above = bucket, field, above
 
     def file(self, leaf: Leaf, test: Test) -> None:
-        """File by the number of a test: to reach it is to lie beyond the next one before it."""
+        """File a leaf by the number of a test; to reach a number is to lie beyond the one just before it."""
         number = test.operand
         if test.operator in _INCLUSIVE:
             number = nextafter(number, -inf if self.above else inf)
@@ -313,7 +316,7 @@ class Order(Thresholds[Leaf]):
         self.add(number, leaf)
 
     def remove(self, leaf: Leaf) -> None:
-        """Take out a leaf."""
-        self.take(leaf.position, leaf)
+        """Remove a leaf."""
+        self.delete(leaf.position, leaf)
         if not self.items:
             self.bucket.drop(self)

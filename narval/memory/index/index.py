@@ -1,13 +1,14 @@
-"""The index: who waits for what (design, "Memory and the index"; N24).
+"""Index: the watchers that wait for conditions (design, "Memory and the index"; N24).
 
 A condition is filed under what must be equal in an element that satisfies it: its root name, then the value
-of one field, the one that fewest others wait for; a number it compares with is kept in order there. So an
-element looks up its own name and values, and meets only conditions that may concern it. Those are tried on
-the tests that their place leaves open, and evaluated only when their tests do not decide.
+of one field, the one that fewest others wait for; a number it compares with is kept in order there
+(`buckets`). So an element looks up its own name and values, and meets only conditions that may concern it.
+Those are tried on the tests that their position leaves open, and evaluated only when their tests do not
+decide.
 
-Mostly the place decides alone. Then the watchers stand there themselves: what comes to the place wakes them,
-and there is nothing to be tried that could be shared. Any other condition has one *entry*, whoever waits for
-it: what a thousand wait for is filed once and tried once.
+Fast path, measured by `make bench ONLY=W3`: mostly the position decides alone. Then the watchers stand there
+themselves, and an element that leads there wakes them. Any other condition has one *entry* for all that wait
+for it: a condition of a thousand watchers is filed once and tried once.
 """
 
 from __future__ import annotations
@@ -24,28 +25,27 @@ from narval.memory.patterns.pattern import Bound, Key
 Watcher = TypeVar("Watcher", bound=Hashable)
 
 _NEVER = Key("", exact=True)
-"""What nothing can satisfy waits under a name that no element has."""
+"""The key of a condition that cannot hold: a name that no element has."""
 
 
 class Index(Generic[Watcher]):
-    """Who waits for what. A watcher is anything hashable; it may wait for several conditions."""
+    """Watchers by condition. A watcher is any hashable object; it may wait for several conditions."""
 
     def __init__(self) -> None:
         self.tried = 0
-        """How many conditions had to be evaluated, all in all: a measure of what the keys leave open."""
+        """The number of conditions evaluated so far: a measure of what the keys leave open."""
         self._held: dict[Watcher, _Waiter | _Entry | _Several] = {}
-        """What each watcher waits for."""
         self._entries: dict[Hashable, _Entry] = {}
         self._branches: dict[Any, Branch] = {}
-        """By root name; None holds what any name may satisfy."""
+        """By root name; under None those that any name may satisfy."""
         self._serials = count()
 
     def __len__(self) -> int:
-        """How many watchers wait."""
+        """The number of watchers."""
         return len(self._held)
 
     def add(self, watcher: Watcher, bound: Bound) -> None:
-        """A watcher waits for a condition, besides those it waits for already."""
+        """Add a condition to those that a watcher waits for."""
         held = self._held.get(watcher)
         rank = next(self._serials) if held is None else held.rank_of(watcher)
         awaited = self._entries.get(bound.identity) or self._filed(rank, bound)
@@ -60,17 +60,17 @@ class Index(Generic[Watcher]):
             awaited.join(rank, watcher)
 
     def discard(self, watcher: Watcher) -> None:
-        """A watcher waits for nothing any more; it need not have waited."""
+        """Remove a watcher; one that is not there is ignored."""
         held = self._held.pop(watcher, None)
         if isinstance(held, _Waiter):
             held.leave(watcher)
         elif held is not None:
             rank = held.rank
-            for each in held.all if isinstance(held, _Several) else (held,):
-                self._leave(each, watcher, rank)
+            for awaited in held.all if isinstance(held, _Several) else (held,):
+                self._leave(awaited, watcher, rank)
 
     def wakes(self, tree: Tree) -> list[Watcher]:
-        """The watchers that an element satisfies, each once, in the order they came."""
+        """The watchers of conditions that an element satisfies, each once, in the order they were added."""
         met = self._met(tree)
         if not met:
             return []
@@ -85,22 +85,22 @@ class Index(Generic[Watcher]):
         return _in_order(woken)
 
     def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
-        """The watchers an element surely satisfies, and those whose conditions would have to be evaluated."""
+        """The watchers that an element surely wakes, and those whose conditions have to be evaluated."""
         woken, alternatives = _told_apart(self._met(tree))
         sure, unsure = _entries(alternatives)
         _join(woken, sure)
-        asked: dict[int, Watcher] = {}
-        _join(asked, unsure)
-        return _in_order(woken), _in_order(asked)
+        possible: dict[int, Watcher] = {}
+        _join(possible, unsure)
+        return _in_order(woken), _in_order(possible)
 
     def interested(self, name: str) -> bool:
-        """Whether some condition could match an element of that root name."""
+        """True if some condition could match an element of that root name."""
         return name in self._branches or None in self._branches
 
     # --- inside -----------------------------------------------------------------------------------------
 
     def _filed(self, rank: int, bound: Bound) -> _Waiter | _Entry:
-        """What stands for a condition that has no entry: a new one, or nobody but its watcher."""
+        """File a condition that has no entry: as a waiter if its position decides alone, else as an entry."""
         keys = bound.alternatives() or [_NEVER]
         if len(keys) == 1 and keys[0].exact and decides(keys[0].tests):
             branch = self._branch(keys[0].tag)
@@ -130,10 +130,10 @@ class Index(Generic[Watcher]):
             del self._entries[awaited.identity]
             for leaf in awaited.leaves:
                 leaf.home.remove(leaf)
-            awaited.leaves = ()  # a cycle: with them it would stay until the next collection
+            awaited.leaves = ()  # with this cycle it would stay until the next collection
 
     def _met(self, tree: Tree) -> list[Leaf]:
-        """The leaves whose place an element comes to, and whose tests it passes."""
+        """The leaves that an element leads to, and whose tests it passes."""
         named, any_name = self._branches.get(tree.name), self._branches.get(None)
         if named is None and any_name is None:
             return []
@@ -143,22 +143,22 @@ class Index(Generic[Watcher]):
 
 
 class _Waiter(Leaf):
-    """A watcher where its place decides, and those who came to it later; its serial is its rank."""
+    """A watcher at a position that decides alone, and those added to it later; its serial is its rank."""
 
     __slots__ = ("others", "watcher")
 
     def __init__(self, rank: int) -> None:
         self.serial = rank
         self.others: dict[Any, int] | None = None
-        """The ranks of those who wait besides `watcher`."""
+        """The ranks of the watchers besides `watcher`."""
         self.watcher: Any = None
 
     def rank_of(self, watcher: Any) -> int:
-        """The rank of one of those who wait."""
+        """The rank of one of its watchers."""
         return self.others.get(watcher, self.serial) if self.others else self.serial
 
     def join(self, rank: int, watcher: Any) -> bool:
-        """One more waits; returns whether it can be held by that alone, which it can."""
+        """Add a watcher; return True, since it can be held by this object alone."""
         if self.serial == rank:
             self.watcher = watcher
         elif self.others is None:
@@ -168,7 +168,7 @@ class _Waiter(Leaf):
         return True
 
     def leave(self, watcher: Any) -> None:
-        """One waits no more; the last goes from its place."""
+        """Remove a watcher; with the last the leaf is removed."""
         if not self.others:
             self.home.remove(self)
         elif self.others.pop(watcher, None) is None:
@@ -184,14 +184,14 @@ class _Alternative(Leaf):
         self.serial = serial
         self.entry = entry
         self.exact = exact
-        """Whether an element that comes here and passes the tests satisfies the condition."""
+        """True if an element that leads here and passes the tests satisfies the condition."""
 
 
 _NO_OTHERS: dict[int, Any] = {}
 
 
 class _Entry:
-    """A condition that has to be tried, and who waits for it: mostly one, who is held directly then."""
+    """A condition that has to be tried, and its watchers: mostly one, which is held directly then."""
 
     __slots__ = ("bound", "identity", "leaves", "others", "rank", "watcher")
 
@@ -200,14 +200,14 @@ class _Entry:
     def __init__(self, bound: Bound, exact: bool) -> None:
         self.identity = bound.identity
         self.bound = None if exact else bound
-        """The condition itself; not kept when its keys decide alone."""
+        """The condition; None when its keys decide alone."""
         self.leaves: tuple[_Alternative, ...] = ()
         self.rank = -1
         self.others = _NO_OTHERS
-        """By rank, those who wait besides `watcher`."""
+        """The watchers besides `watcher`, by rank."""
 
     def join(self, rank: int, watcher: Any) -> bool:
-        """One more waits; returns whether it is alone."""
+        """Add a watcher; return True if it is the only one."""
         if self.rank < 0:
             self.rank, self.watcher = rank, watcher
             return True
@@ -217,11 +217,11 @@ class _Entry:
         return False
 
     def rank_of(self, _: Any) -> int:
-        """The rank of the only one."""
+        """The rank of the only watcher."""
         return self.rank
 
     def leave(self, rank: int) -> None:
-        """One of several waits no more."""
+        """Remove one of several watchers."""
         if self.rank == rank:
             self.rank, self.watcher = self.others.popitem()
         else:
@@ -229,7 +229,7 @@ class _Entry:
 
 
 class _Several:
-    """What a watcher waits for, and its rank, when it waits for several conditions or not alone."""
+    """The conditions and the rank of a watcher that waits for several, or for one with others."""
 
     __slots__ = ("all", "rank")
 
@@ -238,12 +238,12 @@ class _Several:
         self.all = awaited
 
     def rank_of(self, _: Any) -> int:
-        """Its rank."""
+        """The rank of the watcher."""
         return self.rank
 
 
 def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
-    """Of what was met, the watchers by rank, and the alternatives of conditions that have an entry."""
+    """The watchers among the leaves met, by rank, and the alternatives of conditions that have an entry."""
     woken: dict[int, Any] = {}
     alternatives: list[_Alternative] = []
     for leaf in met:
@@ -258,13 +258,13 @@ def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
 
 
 def _entries(alternatives: list[_Alternative]) -> tuple[set[_Entry], set[_Entry]]:
-    """The conditions that hold for sure, and those to be evaluated."""
+    """The conditions that surely hold, and those to be evaluated."""
     sure = {leaf.entry for leaf in alternatives if leaf.exact}
     return sure, {leaf.entry for leaf in alternatives if not leaf.exact}
 
 
 def _join(woken: dict[int, Any], entries: set[_Entry]) -> None:
-    """Those who wait for these conditions join who is woken."""
+    """Add the watchers of these conditions to `woken`, by rank."""
     for entry in entries:
         woken[entry.rank] = entry.watcher
         if entry.others:
@@ -272,5 +272,5 @@ def _join(woken: dict[int, Any], entries: set[_Entry]) -> None:
 
 
 def _in_order(woken: dict[int, Any]) -> list[Any]:
-    """In the order they came."""
+    """The watchers in order of rank."""
     return [woken[rank] for rank in sorted(woken)] if len(woken) > 1 else list(woken.values())

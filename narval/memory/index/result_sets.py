@@ -1,12 +1,13 @@
-"""Extents: what satisfies a condition, kept as elements come and go.
+"""Result sets: the elements that satisfy a condition, maintained as elements are added and removed.
 
-A condition that is asked for again and again (that of a recipe which takes one mail after another) must not
-look through all mails it has taken to find the next. So the elements that satisfy it are kept, and for each
-scope those it has not used: finding the oldest costs the same however many went before.
+Fast path, measured by `make bench ONLY=W8`: a condition that is queried again and again, as that of a
+definition which gets one mail after another, must not look through all mails it has used to find the next. So
+the elements that satisfy it are kept, and for each scope those that it has not used: finding the oldest costs
+the same however many were used before.
 
-An extent costs a test for each new element of its name, so there are few: only conditions without variables
-that have been asked for several times while many elements bear the name; the one asked for longest ago makes
-room.
+A result set costs a test for each new element of its name, so there are few: only for conditions without
+variables that have been queried several times while many elements bear the name. The one queried longest ago
+is dropped first.
 """
 
 from __future__ import annotations
@@ -16,66 +17,67 @@ from collections.abc import Callable, Container, Hashable, Iterable
 
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Tree
-from narval.memory.index.sorted_ints import Numbers
+from narval.memory.index.sorted_ints import SortedInts
 from narval.memory.patterns.pattern import Bound
 
 MOST = 64
-"""Extents kept at once."""
+"""The most result sets kept at once."""
 ASKED = 3
-"""So often a condition is asked for before it gets one."""
+"""The number of queries before a condition gets one."""
 
 
 class ResultSet:
-    """The elements that satisfy one condition, oldest first: all of them, and those a scope has not used."""
+    """The eids of elements that satisfy a condition, oldest first: all, and those unused by each scope."""
 
     __slots__ = ("_fresh", "all", "bound")
 
     def __init__(self, bound: Bound, eids: Iterable[int]) -> None:
         self.bound = bound
-        self.all = Numbers(eids)
-        self._fresh: dict[MarkScope, Numbers] = {}
+        self.all = SortedInts(eids)
+        self._fresh: dict[MarkScope, SortedInts] = {}
 
-    def unused(self, scope: MarkScope | None, used: Container[int]) -> Numbers:
-        """Those a scope has not used; `used` are all that it has."""
+    def unused(self, scope: MarkScope | None, used: Container[int]) -> SortedInts:
+        """The eids that a scope has not used; `used` are those that it has."""
         if scope is None:
             return self.all
         fresh = self._fresh.get(scope)
         if fresh is None:
-            fresh = self._fresh[scope] = Numbers([eid for eid in self.all if eid not in used])
+            fresh = self._fresh[scope] = SortedInts([eid for eid in self.all if eid not in used])
         return fresh
 
-    def enter(self, eid: int) -> None:
-        """The youngest element of all satisfies the condition."""
+    def add(self, eid: int) -> None:
+        """Add the youngest element of all, which satisfies the condition."""
         for eids in (self.all, *self._fresh.values()):
             eids.add(eid)
 
-    def leave(self, eid: int) -> None:
-        """An element is gone, or replaced."""
+    def discard(self, eid: int) -> None:
+        """Remove an element, forgotten or replaced."""
         for eids in (self.all, *self._fresh.values()):
             eids.discard(eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
-        """A scope has used these."""
+        """Note that a scope has used these elements."""
         fresh = self._fresh.get(scope)
         if fresh is not None:
             for eid in eids:
                 fresh.discard(eid)
 
     def unuse(self, scope: MarkScope) -> None:
-        """A mark was taken back: what the scope has not used is found anew."""
+        """Find anew what a scope has not used, after a mark was reverted."""
         self._fresh.pop(scope, None)
 
 
 class ResultSets:
-    """The extents that are worth keeping."""
+    """The result sets that are worth keeping."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[ResultSet, frozenset[str]]] = OrderedDict()
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
-        self._by_name: dict[str, list[ResultSet]] = {}
+        self.by_name: dict[str, list[ResultSet]] = {}
+        """The result sets that elements of a root name may enter."""
 
     def get(self, bound: Bound) -> ResultSet | None:
-        """The extent of a condition, where there is one."""
+        """The result set of a condition; None when there is none."""
         kept = self._kept.get(bound.identity)
         if kept is None:
             return None
@@ -83,44 +85,42 @@ class ResultSets:
         return kept[0]
 
     def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> ResultSet | None:
-        """A new extent of a condition on elements of these names; None when it is not asked for often."""
+        """A new result set of a condition on elements of these names; None until it was queried often."""
         if not self._is_wanted(bound):
             return None
-        extent = ResultSet(bound, fill())
-        self._kept[bound.identity] = (extent, names)
+        result_set = ResultSet(bound, fill())
+        self._kept[bound.identity] = (result_set, names)
         for name in names:
-            self._by_name.setdefault(name, []).append(extent)
+            self.by_name.setdefault(name, []).append(result_set)
         if len(self._kept) > MOST:
             self._drop(next(iter(self._kept)))
-        return extent
+        return result_set
 
-    def enter(self, element: Element, tree: Callable[[Element], Tree]) -> None:
-        """A new element."""
-        if not self._by_name:
-            return
-        for extent in self._by_name.get(element.name, ()):
-            if extent.bound.test(tree(element)):
-                extent.enter(element.eid)
+    def add(self, element: Element, tree: Callable[[Element], Tree]) -> None:
+        """Add a new element to the result sets of its name that it satisfies."""
+        for result_set in self.by_name.get(element.name, ()):
+            if result_set.bound.test(tree(element)):
+                result_set.add(element.eid)
 
-    def leave(self, element: Element) -> None:
-        """An element that is gone, or replaced."""
-        for extent in self._by_name.get(element.name, ()):
-            extent.leave(element.eid)
+    def discard(self, element: Element) -> None:
+        """Remove an element, forgotten or replaced, from all result sets."""
+        for result_set in self.by_name.get(element.name, ()):
+            result_set.discard(element.eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
-        """A scope has used these."""
-        for extent, _ in self._kept.values():
-            extent.use(scope, eids)
+        """Note that a scope has used these elements."""
+        for result_set, _ in self._kept.values():
+            result_set.use(scope, eids)
 
     def unuse(self, scope: MarkScope) -> None:
-        """A mark was taken back."""
-        for extent, _ in self._kept.values():
-            extent.unuse(scope)
+        """Note that a mark of a scope was reverted."""
+        for result_set, _ in self._kept.values():
+            result_set.unuse(scope)
 
     def drop_named(self, name: str) -> None:
-        """An element of that name came back, not as the youngest: its extents are found anew."""
-        for extent in list(self._by_name.get(name, ())):
-            self._drop(extent.bound.identity)
+        """Drop the result sets of a name, of which an element came back that is not the youngest."""
+        for result_set in list(self.by_name.get(name, ())):
+            self._drop(result_set.bound.identity)
 
     def _is_wanted(self, bound: Bound) -> bool:
         times = self._asked.pop(bound.identity, 0) + 1
@@ -132,6 +132,6 @@ class ResultSets:
         return False
 
     def _drop(self, identity: Hashable) -> None:
-        extent, names = self._kept.pop(identity)
+        result_set, names = self._kept.pop(identity)
         for name in names:
-            self._by_name[name].remove(extent)
+            self.by_name[name].remove(result_set)

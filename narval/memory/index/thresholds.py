@@ -1,4 +1,7 @@
-"""Numbers in order, each with what waits for a number beyond it."""
+"""Thresholds: items in order of their numbers.
+
+Fast path, measured by `make bench ONLY=W3`: one search finds all conditions `@size > N` that a number meets.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Numbered(Protocol):
-    """What waits: its serial tells it from others that wait for the same number, and does not change."""
+    """An item: its serial tells it from others of the same number, and does not change."""
 
     serial: int
 
@@ -17,12 +20,12 @@ class Numbered(Protocol):
 Item = TypeVar("Item", bound=Numbered)
 
 _MOST = 1024
-"""What a chunk may hold: moving so many numbers costs less than walking over more chunks."""
+"""The most items in a chunk: moving so many costs less than walking over more chunks."""
 _serial = attrgetter("serial")
 
 
 class _Chunk(Generic[Item]):
-    """Some numbers in order, without a pointer between them, and the items in the same order."""
+    """Some numbers in order, bare in an array, and their items in the same order."""
 
     __slots__ = ("items", "numbers")
 
@@ -33,15 +36,15 @@ class _Chunk(Generic[Item]):
     def first(self) -> tuple[float, int]:
         return self.numbers[0], self.items[0].serial
 
-    def place(self, number: float, item: Item) -> int:
-        """Where an item is, or would be: by number, then by serial."""
+    def position(self, number: float, item: Item) -> int:
+        """The position of an item, there or not: by number, then by serial."""
         items, start = self.items, bisect_left(self.numbers, number)
         if start == len(items) or items[start] is item or self.numbers[start] != number:
             return start
         return bisect_left(items, item.serial, start, bisect_right(self.numbers, number, start), key=_serial)
 
     def split(self) -> _Chunk[Item]:
-        """Keep the first half and give the other."""
+        """Keep the first half and return the other."""
         half, other = len(self.items) // 2, _Chunk[Item]()
         other.numbers, other.items = self.numbers[half:], self.items[half:]
         del self.numbers[half:], self.items[half:]
@@ -49,7 +52,7 @@ class _Chunk(Generic[Item]):
 
 
 class Thresholds(_Chunk[Item]):
-    """A sorted list in chunks: coming and going move the numbers of one, a query touches what it returns.
+    """A sorted list in chunks: adding and removing move the items of one, a query touches what it returns.
 
     The first chunk is the list itself, and mostly the only one.
     """
@@ -64,26 +67,26 @@ class Thresholds(_Chunk[Item]):
         return len(self.items) + sum([len(chunk.items) for chunk in self._rest])
 
     def add(self, number: float, item: Item) -> None:
-        """One more waits for a number beyond this."""
+        """Add an item under a number."""
         chunk, at = self._chunk_of(number, item) if self._rest else (self, 0)
-        place = chunk.place(number, item)
-        chunk.numbers.insert(place, number)
-        chunk.items.insert(place, item)
+        position = chunk.position(number, item)
+        chunk.numbers.insert(position, number)
+        chunk.items.insert(position, item)
         if len(chunk.items) > _MOST:
             self._rest = (*self._rest[:at], chunk.split(), *self._rest[at:])
 
-    def take(self, number: float, item: Item) -> None:
-        """One that was added waits no more."""
+    def delete(self, number: float, item: Item) -> None:
+        """Remove an item that was added under that number."""
         if not self._rest:
             numbers, items = self.numbers, self.items
-            place = bisect_left(numbers, number)
-            if items[place] is not item:
-                place = self.place(number, item)
-            del numbers[place], items[place]
+            position = bisect_left(numbers, number)
+            if items[position] is not item:
+                position = self.position(number, item)
+            del numbers[position], items[position]
             return
         chunk, at = self._chunk_of(number, item)
-        place = chunk.place(number, item)
-        del chunk.numbers[place], chunk.items[place]
+        position = chunk.position(number, item)
+        del chunk.numbers[position], chunk.items[position]
         if chunk.items:
             return
         if chunk is self:
@@ -93,7 +96,7 @@ class Thresholds(_Chunk[Item]):
             self._rest = (*self._rest[: at - 1], *self._rest[at:])
 
     def below(self, number: float) -> list[Item]:
-        """Those whose own number is less."""
+        """The items whose numbers are less, in order."""
         if not self._rest:
             return self.items[: bisect_left(self.numbers, number)]
         found: list[Item] = []
@@ -104,7 +107,7 @@ class Thresholds(_Chunk[Item]):
         return found
 
     def beyond(self, number: float) -> list[Item]:
-        """Those whose own number is greater."""
+        """The items whose numbers are greater; in order within each chunk."""
         if not self._rest:
             return self.items[bisect_right(self.numbers, number) :]
         found: list[Item] = []
@@ -115,6 +118,6 @@ class Thresholds(_Chunk[Item]):
         return found
 
     def _chunk_of(self, number: float, item: Item) -> tuple[_Chunk[Item], int]:
-        """The chunk an item belongs to, and how many of the rest begin no later."""
+        """The chunk that an item belongs to, and the number of the other chunks that begin no later."""
         at = bisect_right(self._rest, (number, item.serial), key=_Chunk.first)
         return (self._rest[at - 1] if at else self), at

@@ -1,7 +1,7 @@
 """Shapes: expressions without their literals, each compiled and analysed once for all patterns of it.
 
-lxml says what is XPath 1.0; what it cannot evaluate is tried as XPath 3.1 (N10); what is neither is refused,
-with the complaint of whichever reader got further.
+lxml decides what is XPath 1.0; an expression that it cannot evaluate is tried as XPath 3.1 (N10); one that is
+neither is refused, with the error of whichever reader got further.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from functools import cached_property, lru_cache
 from lxml import etree
 
 from narval.errors import PatternError
-from narval.memory.patterns.analysis import Source, clauses
+from narval.memory.patterns.analysis import clauses
 from narval.memory.patterns.cost import most_nodes
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
 from narval.memory.patterns.syntax import Expression, parse, variables
+from narval.memory.patterns.terms import ShapeSource
 from narval.memory.patterns.xpath1 import compiled
 
 MOST_CHARACTERS = 20_000
-"""A longer pattern is refused."""
+"""The most characters of a pattern."""
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SLOT = re.compile(r"\$(_[sid][0-9]+) ")
 _VARIABLE = re.compile(r"\$([\w.\-]+)")
-_NOT_LIFTED_IN_MODERN = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
-"""XPath 3.1 counts decimals otherwise, and a regular expression is judged by its text."""
+_NOT_LIFTED_IN_XPATH3 = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
+"""XPath 3.1 counts decimals otherwise, and a regular expression is checked as text."""
 _NOWHERE = etree.Element("memory")
 
 Literals = tuple[str | int | float, ...]
 Truth = Callable[..., bool]
-"""Whether an expression is true of a context node, given its variables by name; raises what goes wrong."""
+"""Evaluates to a boolean at a context node, given variables by name; raises whatever goes wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +47,13 @@ class Shape:
     clauses: tuple[Clause, ...]
     slots: tuple[str, ...]
     variables: frozenset[str]
-    modern: bool
+    xpath3: bool
     most_nodes: int
-    """The most nodes of an element that it is tried on."""
+    """The most nodes of an element on which it is evaluated."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
-        """The root names it can match, as lxml has them; None for any."""
+        """The root names it can match, as lxml writes them; None for any."""
         tags = [clause.tag for clause in self.clauses]
         return None if None in tags else frozenset(tag for tag in tags if tag is not None)
 
@@ -81,7 +82,7 @@ def _check_text(text: str) -> None:
 
 @lru_cache(maxsize=2048)
 def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
-    """The shape that a text is, its literals lifted out or in place; None when it is no expression."""
+    """The shape of a text, its literals lifted out or in place; None when it is no expression."""
     namespaces = dict(prefixes)
     try:
         check_depth(text)
@@ -89,7 +90,7 @@ def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
         return None
     slots = tuple(_SLOT.findall(text)) if lifted else ()
     tree = _tree(text, lifted)
-    return _classic(text, tree, slots, namespaces) or _modern(text, tree, slots, namespaces)
+    return _xpath1_shape(text, tree, slots, namespaces) or _xpath3_shape(text, tree, slots, namespaces)
 
 
 def _tree(text: str, lifted: bool) -> Expression | None:
@@ -99,10 +100,10 @@ def _tree(text: str, lifted: bool) -> Expression | None:
         return None
 
 
-def _classic(
+def _xpath1_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
-    """As XPath 1.0, by lxml."""
+    """The shape as XPath 1.0, by lxml; None when it is not."""
     try:
         compiled(text, namespaces)
         if tree is not None:
@@ -114,44 +115,44 @@ def _classic(
         used = frozenset(_VARIABLE.findall(text)).difference(slots)
         if not _can_be_evaluated(truth, used.union(slots)):
             return None
-        return Shape(truth, (Clause(None),), slots, used, False, most_nodes(text, modern=False))
-    alternatives = clauses(Source(text, namespaces, modern=False), tree)
-    return Shape(truth, alternatives, slots, variables(tree), False, most_nodes(text, modern=False))
+        return Shape(truth, (Clause(None),), slots, used, False, most_nodes(text, xpath3=False))
+    alternatives = clauses(ShapeSource(text, namespaces, xpath3=False), tree)
+    return Shape(truth, alternatives, slots, variables(tree), False, most_nodes(text, xpath3=False))
 
 
 def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
-    """Whether lxml can evaluate what our parser cannot read; it refuses unknown functions only then."""
-    nobody: list[etree._Element] = []
+    """True if lxml evaluates an expression that `syntax` cannot read; only then it refuses functions."""
+    no_nodes: list[etree._Element] = []
     try:
-        truth(_NOWHERE, **dict.fromkeys(used, nobody))
+        truth(_NOWHERE, **dict.fromkeys(used, no_nodes))
     except etree.XPathError:
         return False
     return True
 
 
-def _modern(
+def _xpath3_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
-    """As XPath 3.1, by elementpath."""
-    if slots and _NOT_LIFTED_IN_MODERN.search(text):
+    """The shape as XPath 3.1, by elementpath; None when it is not."""
+    if slots and _NOT_LIFTED_IN_XPATH3.search(text):
         return None
-    from narval.memory.patterns.xpath3 import Modern
+    from narval.memory.patterns.xpath3 import XPath3
 
     try:
-        modern = Modern(text, namespaces)
+        xpath3 = XPath3(text, namespaces)
     except ExpressionError:
         return None
     if tree is not None:
-        alternatives = clauses(Source(text, namespaces, modern=True), tree)
+        alternatives = clauses(ShapeSource(text, namespaces, xpath3=True), tree)
     else:
-        alternatives = tuple(map(Clause, sorted(modern.names) if modern.names is not None else [None]))
-    used = modern.variables.difference(slots)
-    return Shape(modern, alternatives, slots, used, True, most_nodes(text, modern=True))
+        alternatives = tuple(map(Clause, sorted(xpath3.names) if xpath3.names is not None else [None]))
+    used = xpath3.variables.difference(slots)
+    return Shape(xpath3, alternatives, slots, used, True, most_nodes(text, xpath3=True))
 
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
-    """Why a text is neither XPath 1.0 nor 3.1, as whichever reader got further sees it."""
-    from narval.memory.patterns.xpath3 import ForbiddenError, Modern
+    """The error of a text that is neither XPath 1.0 nor 3.1, from whichever reader got further."""
+    from narval.memory.patterns.xpath3 import ForbiddenError, XPath3
 
     if not text.strip():
         return PatternError(text, "expected an XPath expression, found nothing")
@@ -159,7 +160,7 @@ def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
     for read in (
         check_depth,
         lambda text: check(parse(text), namespaces),
-        lambda text: Modern(text, namespaces),
+        lambda text: XPath3(text, namespaces),
     ):
         try:
             read(text)

@@ -1,10 +1,9 @@
-"""How large an element may be for a pattern to be tried on it.
+"""The most nodes an element may have for a pattern to be tried on it.
 
-A pattern is its owner's, an element anybody's. `mail[to = cc]` compares each with each, and
-`//b[count(//b) > 2]` looks through the element once for each `b`: on what a stranger sends, with a million
-of them, that would keep the loop for days. So it is told from the text how often one look lies within
-another, and from that how many nodes an element may have. Most patterns look once, and are tried on whatever
-memory holds.
+A pattern is its owner's, an element a stranger's. `mail[to = cc]` compares each with each, and
+`//b[count(//b) > 2]` looks through the element once for each `b`: with a million of them that would keep the
+loop for days. So the text of a pattern is searched for looks within looks, whose number limits the nodes of
+an element. Most patterns look once, and are tried on any element in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import re
 
 _LOOKS = {False: 4_000_000, True: 200_000}
-"""Nodes looked at in about a second: by lxml, and by elementpath for XPath 3.1."""
+"""The nodes looked at in about a second: by lxml, and (True) by elementpath for XPath 3.1."""
 
 _WORD = re.compile(r""""[^"]*"|'[^']*'|\$?[^\W\d][\w.\-]*|[0-9.]+|::|//|!=|<=|>=|[][(){}@,/|=<>*]""")
 _WIDE_AXIS = re.compile(r"(?:descendant|ancestor|following|preceding|parent)(?:-or-self|-sibling)?")
@@ -22,7 +21,7 @@ _ENDS = re.compile(r"[\w\])*.\"']$")
 
 
 class _Level:
-    """What stands between two brackets: whether it looks through the element anew, and the most within it."""
+    """The text between two brackets: `looks` through the element, and the most of them `within` it."""
 
     def __init__(self, kind: str) -> None:
         self.kind, self.looks, self.binders, self.within = kind, 0, 0, 0
@@ -31,20 +30,20 @@ class _Level:
     def degree(self) -> int:
         return self.looks + max(0, self.binders - 1) + self.within
 
-    def take(self, closed: _Level) -> None:
+    def absorb(self, closed: _Level) -> None:
         if closed.kind == "(":  # as if there were no parentheses
             self.looks = max(self.looks, closed.looks)
             closed.looks = 0
         self.within = max(self.within, closed.degree)
 
 
-def most_nodes(text: str, *, modern: bool) -> int:
+def most_nodes(text: str, *, xpath3: bool) -> int:
     """The most nodes (elements and attributes) an element may have for this expression."""
-    return int(_LOOKS[modern] ** (1.0 / degree(text)))
+    return int(_LOOKS[xpath3] ** (1.0 / degree(text)))
 
 
 def degree(text: str) -> int:
-    """How often looks through an element may lie within one another; 1 for one that looks once."""
+    """The number of looks through an element that lie within one another; 1 for one that looks once."""
     levels = [_Level("")]
     words = _WORD.findall(text)
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
@@ -60,7 +59,7 @@ def degree(text: str) -> int:
         elif _is_comparison(before, word, after) or (_within(levels) and _is_wide(before, word, after)):
             level.looks = 1
     while len(levels) > 1:
-        levels[-2].take(levels.pop())
+        levels[-2].absorb(levels.pop())
     return 1 + levels[0].degree
 
 
@@ -68,7 +67,7 @@ def _close(levels: list[_Level], word: str) -> None:
     """End a level, and the bodies that end with it."""
     while len(levels) > 1:
         closed = levels.pop()
-        levels[-1].take(closed)
+        levels[-1].absorb(closed)
         if closed.kind != "body":
             return
 
@@ -78,14 +77,14 @@ def _within(levels: list[_Level]) -> bool:
 
 
 def _is_comparison(before: str, word: str, after: str) -> bool:
-    """Whether two things of the element are compared, each with each."""
+    """True if two node sets of the element are compared, each node with each."""
     if word not in _COMPARISONS or not _ENDS.search(before):
         return False
     return not (_FIXED.match(before) or _FIXED.match(after))
 
 
 def _is_wide(before: str, word: str, after: str) -> bool:
-    """Whether a step leads to more than what is below."""
+    """True if a step leads to more than the children."""
     if word == "//" or word == "..":
         return True
     if word == "/":

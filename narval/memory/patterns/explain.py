@@ -1,8 +1,8 @@
-"""Why an element does not match: the first predicate that fails, and what the element has there (N11).
+"""Explanations: the first predicate of a pattern that fails, and the element's value there (N11).
 
 The expression is walked as it is written. Each piece, from the first step to the last predicate, is evaluated
-on the node it concerns, in the pattern's own language, so an explanation cannot disagree with the match. What
-cannot be taken apart is named whole.
+on the node it concerns, in the pattern's own language, so an explanation cannot disagree with the match. A
+part that cannot be taken apart is named whole.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from narval.memory.patterns.xpath1 import compiled, string_of
 _LONGEST_VALUE = 80
 _MOST_VALUES = 3
 _MOST_NODES = 20
-"""Of so many nodes the one that fails last is looked for; a list of a thousand need not be walked."""
+"""The most nodes among which the one that fails last is searched for."""
 
 
 class Mismatch(NamedTuple):
-    """The first predicate that failed, as it is written, and what the element has there.
+    """The first predicate that failed, as it is written, and the value of the element there.
 
     `satisfied` counts the steps and predicates that held before: the element with most is the nearest.
     """
@@ -45,168 +45,34 @@ class Mismatch(NamedTuple):
     satisfied: int = 0
 
     def after(self, held: int) -> Mismatch:
-        """The same, with so many more that held before."""
+        """The same mismatch, with so many more satisfied."""
         return self._replace(satisfied=self.satisfied + held)
 
 
 class Piece(NamedTuple):
-    """A path as far as one step or predicate: the expression up to there, and which of the two comes last."""
+    """A path cut after a step or predicate: the expression up to there, and that last step or predicate."""
 
     upto: str
     last: PathStep | Expression
 
 
-class Explainer:
-    """One pattern's text, and what its variables stand for."""
+class PatternParts:
+    """The parts of one pattern: their text as it is written, and their values at a node of an element.
+
+    `nodes` are those that the variables stand for.
+    """
 
     def __init__(
         self,
         text: str,
         namespaces: Mapping[str, str],
-        modern: bool,
+        xpath3: bool,
         nodes: Mapping[str, list[etree._Element]],
     ) -> None:
-        self.text, self.namespaces, self.modern, self.nodes = text, dict(namespaces), modern, nodes
-        try:
-            self.tree: Expression | None = parse(text)
-        except ExpressionError:
-            self.tree = None
-
-    @property
-    def weight(self) -> int:
-        """How many steps and predicates the whole pattern has."""
-        return _weight(self.tree) if self.tree is not None else 1
-
-    def mismatch(self, context: etree._Element) -> Mismatch:
-        """Why the pattern does not hold; it is known not to."""
-        try:
-            if self.tree is not None:
-                return self.blamed(self.tree, context)
-            self.evaluate(self.text, context)
-        except Exception as error:
-            return Mismatch(self.text, f"error: {_first_line(error)}")
-        return Mismatch(self.text, _tags(context))
-
-    # --- which part -------------------------------------------------------------------------------------
-
-    def blamed(self, node: Expression, at: etree._Element) -> Mismatch:
-        """The part of an expression, false at a node, that makes it so."""
-        try:
-            return self.taken_apart(node, at)
-        except Exception as error:
-            return Mismatch(self.written(node), f"error: {_first_line(error)}")
-
-    def taken_apart(self, node: Expression, at: etree._Element) -> Mismatch:
-        match node:
-            case BinaryOperation(operator="and", operands=operands):
-                return self.first_false(operands, at)
-            case BinaryOperation(operator="or" | "|", operands=operands):
-                return self.nearest_of(node, operands, at)
-            case Filter(primary=primary, predicates=()):
-                return self.blamed(primary, at)
-            case FunctionCall(name="boolean", arguments=(inner,)):
-                return self.blamed(inner, at)
-            case Path() | Filter() if _open_path(node) is not None:
-                return self.first_empty(node, at)
-            case BinaryOperation(operator=operator, operands=operands) if operator in COMPARISONS:
-                return self.compared(node, operands, at)
-        return Mismatch(self.written(node), self.seen(node, at))
-
-    def compared(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
-        """A comparison fails by its values, unless a path in it ends before it comes to any."""
-        for operand in operands:
-            if isinstance(operand, Path) and _open_path(operand) is operand:
-                on_the_way = list(self.pieces(operand))[:-1]
-                if any(self.evaluate(piece.upto, at) == [] for piece in on_the_way):
-                    return self.first_empty(operand, at)
-        return Mismatch(self.written(node), self.seen(node, at))
-
-    def first_false(self, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
-        held = 0
-        for operand in operands[:-1]:
-            if not self.is_true(operand, at):
-                return self.blamed(operand, at).after(held)
-            held += _weight(operand)
-        return self.blamed(operands[-1], at).after(held)
-
-    def nearest_of(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
-        """The alternative that came nearest; all of them when none came near."""
-        blames = [self.blamed(operand, at) for operand in operands[:_MOST_NODES]]
-        best = max(blames, key=lambda blame: blame.satisfied)
-        if best.satisfied:
-            return best
-        return Mismatch(self.written(node), ", ".join(dict.fromkeys(blame.value for blame in blames)))
-
-    def first_empty(self, node: Path | Filter, at: etree._Element) -> Mismatch:
-        """The first step or predicate of a path after which nothing is left."""
-        held, before = 0, [at]
-        for piece in self.pieces(node):
-            found = self.evaluate(piece.upto, at)
-            if not isinstance(found, list):
-                break
-            if not found:
-                if isinstance(piece.last, PathStep):
-                    return Mismatch(self.step(piece.last), self.instead(piece, before), held)
-                return self.nearest_node(piece.last, before).after(held)
-            held += 1 if isinstance(piece.last, PathStep) else _weight(piece.last)
-            before = found
-        return Mismatch(self.written(node), self.seen(node, at), held)
-
-    def nearest_node(self, predicate: Expression, nodes: Sequence[Any]) -> Mismatch:
-        """Why a predicate failed on each of some nodes: as on the one where it nearly held."""
-        if _is_positional(predicate):
-            return Mismatch(self.written(predicate), f"{len(nodes)} there")
-        blames = [
-            self.blamed(predicate, each)
-            for each in nodes[:_MOST_NODES]
-            if isinstance(each, etree._Element) and not self.is_true(predicate, each)
-        ]
-        if blames:
-            return max(blames, key=lambda blame: blame.satisfied)
-        return Mismatch(self.written(predicate), _shown(list(nodes)))
-
-    # --- what is there instead --------------------------------------------------------------------------
-
-    def instead(self, piece: Piece, before: Sequence[Any]) -> str:
-        """What is there where a step found nothing: the root itself when it has another name."""
-        around = before[0]
-        if isinstance(around, etree._Element) and around.getparent() is None and "//" not in piece.upto:
-            return _tags(around)
-        return "absent"
-
-    def seen(self, node: Expression, at: etree._Element) -> str:
-        """What an expression compares or tests: the values there."""
-        match node:
-            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
-                return self.sides(left, right, at)
-            case FunctionCall(name="not" | "boolean", arguments=(inner,)):
-                return self.seen(inner, at)
-            case FunctionCall(arguments=arguments):
-                opened = next((each for each in arguments if _open_path(each) is not None), None)
-                return self.described(node if opened is None else opened, at)
-        return self.described(_open_path(node) or node, at)
-
-    def sides(self, left: Expression, right: Expression, at: etree._Element) -> str:
-        opened = [side for side in (left, right) if _open_path(side) is not None]
-        shown = [self.described(side, at) for side in opened]
-        if len(opened) == 2:
-            return f"{shown[0]} and {shown[1]}"
-        closed = right if opened == [left] else left
-        if opened and _has_variable(closed):
-            return f"{shown[0]}, where {self.written(closed)} is {self.described(closed, at)}"
-        return shown[0] if opened else self.described(left, at)
-
-    def described(self, node: Expression, at: etree._Element) -> str:
-        value = self.evaluate(self.written(node), at)
-        inner = _open_path(node)
-        if value != value and inner is not None and inner is not node:
-            return self.described(inner, at)
-        return _shown(value)
-
-    # --- evaluating -------------------------------------------------------------------------------------
+        self.text, self._namespaces, self._xpath3, self._nodes = text, dict(namespaces), xpath3, nodes
 
     def written(self, node: Expression) -> str:
-        """The text of a part, as its author wrote it."""
+        """The text of a part, as it is written."""
         return self.text[node.start : node.end]
 
     def step(self, step: PathStep) -> str:
@@ -230,23 +96,173 @@ class Explainer:
                 yield Piece(self.text[node.start : predicate.end] + "]", predicate)
 
     def is_true(self, node: Expression, at: etree._Element) -> bool:
-        if self.modern:
-            from narval.memory.patterns.xpath3 import Modern
+        if self._xpath3:
+            from narval.memory.patterns.xpath3 import XPath3
 
-            return Modern(self.written(node), self.namespaces)(at, **self.nodes)
+            return XPath3(self.written(node), self._namespaces)(at, **self._nodes)
         return bool(self.evaluate(f"boolean({self.written(node)})", at))
 
     def evaluate(self, text: str, at: etree._Element) -> Any:
-        """What an expression gives at a node: a list of elements and strings, or a value."""
-        if self.modern:
-            from narval.memory.patterns.xpath3 import Modern
+        """The result of an expression at a node: a list of elements and strings, or a value."""
+        if self._xpath3:
+            from narval.memory.patterns.xpath3 import XPath3
 
-            return Modern(text, self.namespaces).results(at, self.nodes)
-        return compiled(text, self.namespaces)(at, **self.nodes)
+            return XPath3(text, self._namespaces).results(at, self._nodes)
+        return compiled(text, self._namespaces)(at, **self._nodes)
+
+
+class Explainer:
+    """Explains why one pattern does not match."""
+
+    def __init__(
+        self,
+        text: str,
+        namespaces: Mapping[str, str],
+        xpath3: bool,
+        nodes: Mapping[str, list[etree._Element]],
+    ) -> None:
+        self.text = text
+        self.parts = PatternParts(text, namespaces, xpath3, nodes)
+        try:
+            self.tree: Expression | None = parse(text)
+        except ExpressionError:
+            self.tree = None
+
+    @property
+    def weight(self) -> int:
+        """The number of steps and predicates of the whole pattern."""
+        return _weight(self.tree) if self.tree is not None else 1
+
+    def mismatch(self, context: etree._Element) -> Mismatch:
+        """The part of the pattern that fails, which as a whole is known not to hold."""
+        try:
+            if self.tree is not None:
+                return self.blamed(self.tree, context)
+            self.parts.evaluate(self.text, context)
+        except Exception as error:
+            return Mismatch(self.text, f"error: {_first_line(error)}")
+        return Mismatch(self.text, _tags(context))
+
+    # --- the part to blame
+    # -------------------------------------------------------------------------------------
+
+    def blamed(self, node: Expression, at: etree._Element) -> Mismatch:
+        """The part that makes an expression false at a node."""
+        try:
+            return self.taken_apart(node, at)
+        except Exception as error:
+            return Mismatch(self.parts.written(node), f"error: {_first_line(error)}")
+
+    def taken_apart(self, node: Expression, at: etree._Element) -> Mismatch:
+        match node:
+            case BinaryOperation(operator="and", operands=operands):
+                return self.first_false(operands, at)
+            case BinaryOperation(operator="or" | "|", operands=operands):
+                return self.nearest_of(node, operands, at)
+            case Filter(primary=primary, predicates=()):
+                return self.blamed(primary, at)
+            case FunctionCall(name="boolean", arguments=(inner,)):
+                return self.blamed(inner, at)
+            case Path() | Filter() if _open_path(node) is not None:
+                return self.first_empty(node, at)
+            case BinaryOperation(operator=operator, operands=operands) if operator in COMPARISONS:
+                return self.compared(node, operands, at)
+        return Mismatch(self.parts.written(node), self.seen(node, at))
+
+    def compared(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+        """The mismatch of a comparison: by its values, unless a path in it ends before it reaches any."""
+        for operand in operands:
+            if isinstance(operand, Path) and _open_path(operand) is operand:
+                on_the_way = list(self.parts.pieces(operand))[:-1]
+                if any(self.parts.evaluate(piece.upto, at) == [] for piece in on_the_way):
+                    return self.first_empty(operand, at)
+        return Mismatch(self.parts.written(node), self.seen(node, at))
+
+    def first_false(self, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+        held = 0
+        for operand in operands[:-1]:
+            if not self.parts.is_true(operand, at):
+                return self.blamed(operand, at).after(held)
+            held += _weight(operand)
+        return self.blamed(operands[-1], at).after(held)
+
+    def nearest_of(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+        """The mismatch of the alternative that came nearest; of all when none came near."""
+        blames = [self.blamed(operand, at) for operand in operands[:_MOST_NODES]]
+        best = max(blames, key=lambda blame: blame.satisfied)
+        if best.satisfied:
+            return best
+        return Mismatch(self.parts.written(node), ", ".join(dict.fromkeys(blame.value for blame in blames)))
+
+    def first_empty(self, node: Path | Filter, at: etree._Element) -> Mismatch:
+        """The mismatch of a path: the first step or predicate after which no node is left."""
+        held, before = 0, [at]
+        for piece in self.parts.pieces(node):
+            found = self.parts.evaluate(piece.upto, at)
+            if not isinstance(found, list):
+                break
+            if not found:
+                if isinstance(piece.last, PathStep):
+                    return Mismatch(self.parts.step(piece.last), self.instead(piece, before), held)
+                return self.nearest_node(piece.last, before).after(held)
+            held += 1 if isinstance(piece.last, PathStep) else _weight(piece.last)
+            before = found
+        return Mismatch(self.parts.written(node), self.seen(node, at), held)
+
+    def nearest_node(self, predicate: Expression, nodes: Sequence[Any]) -> Mismatch:
+        """The mismatch of a predicate on the node where it most nearly held."""
+        if _is_positional(predicate):
+            return Mismatch(self.parts.written(predicate), f"{len(nodes)} there")
+        blames = [
+            self.blamed(predicate, node)
+            for node in nodes[:_MOST_NODES]
+            if isinstance(node, etree._Element) and not self.parts.is_true(predicate, node)
+        ]
+        if blames:
+            return max(blames, key=lambda blame: blame.satisfied)
+        return Mismatch(self.parts.written(predicate), _shown(list(nodes)))
+
+    # --- the value there --------------------------------------------------------------------------
+
+    def instead(self, piece: Piece, before: Sequence[Any]) -> str:
+        """The value to show where a step found nothing: the root when it has another name, else "absent"."""
+        around = before[0]
+        if isinstance(around, etree._Element) and around.getparent() is None and "//" not in piece.upto:
+            return _tags(around)
+        return "absent"
+
+    def seen(self, node: Expression, at: etree._Element) -> str:
+        """The values that an expression compares or tests."""
+        match node:
+            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+                return self.sides(left, right, at)
+            case FunctionCall(name="not" | "boolean", arguments=(inner,)):
+                return self.seen(inner, at)
+            case FunctionCall(arguments=arguments):
+                opened = next((argument for argument in arguments if _open_path(argument) is not None), None)
+                return self.described(node if opened is None else opened, at)
+        return self.described(_open_path(node) or node, at)
+
+    def sides(self, left: Expression, right: Expression, at: etree._Element) -> str:
+        opened = [side for side in (left, right) if _open_path(side) is not None]
+        shown = [self.described(side, at) for side in opened]
+        if len(opened) == 2:
+            return f"{shown[0]} and {shown[1]}"
+        closed = right if opened == [left] else left
+        if opened and _has_variable(closed):
+            return f"{shown[0]}, where {self.parts.written(closed)} is {self.described(closed, at)}"
+        return shown[0] if opened else self.described(left, at)
+
+    def described(self, node: Expression, at: etree._Element) -> str:
+        value = self.parts.evaluate(self.parts.written(node), at)
+        inner = _open_path(node)
+        if value != value and inner is not None and inner is not node:
+            return self.described(inner, at)
+        return _shown(value)
 
 
 def _weight(node: Expression) -> int:
-    """How many steps and predicates there are to hold."""
+    """The number of steps and predicates that must hold."""
     match node:
         case BinaryOperation(operator="and", operands=operands):
             return sum(map(_weight, operands))
@@ -258,7 +274,7 @@ def _weight(node: Expression) -> int:
 
 
 def _open_path(node: Expression) -> Path | None:
-    """The first path within that starts from the element, or above it."""
+    """The first path in an expression that starts from the element, or above it."""
     if isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
         return node
     if isinstance(node, Path):
@@ -269,7 +285,7 @@ def _open_path(node: Expression) -> Path | None:
 
 
 def _is_positional(predicate: Expression) -> bool:
-    """Whether a predicate says which node rather than what it is like."""
+    """True if a predicate is about the position of a node."""
     return type_of(predicate) == "number" or _asks_position(predicate)
 
 
@@ -284,7 +300,7 @@ def _has_variable(node: Expression) -> bool:
 
 
 def _tags(context: etree._Element) -> str:
-    return ", ".join(f"<{each.tag!s}>" for each in context if isinstance(each.tag, str))
+    return ", ".join(f"<{child.tag!s}>" for child in context if isinstance(child.tag, str))
 
 
 def _first_line(error: Exception) -> str:

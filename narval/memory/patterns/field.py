@@ -1,4 +1,4 @@
-"""A field: what a predicate-free path from an element's root gives, without evaluating a pattern.
+"""Field: the values that a path without predicates gives from an element's root.
 
 `@subject` is an attribute, `header/from` the text of those children, `.` all text. Its values are compared as
 XPath 1.0 compares node sets: a comparison holds when it holds of one of them.
@@ -19,7 +19,7 @@ Prefixes = tuple[tuple[str, str], ...]
 
 
 class Field:
-    """Where in an element values are looked up. There is one object for a field: they compare by `is`."""
+    """A part of an element whose values are compared. A field is one object: compare by `is`."""
 
     __slots__ = ("__weakref__", "_numbers", "attribute", "text")
 
@@ -27,7 +27,7 @@ class Field:
         self.text = text
         """The path, for people."""
         self.attribute: str | None = None
-        """When the field is an attribute of the root: its name as lxml has it."""
+        """The name, as lxml writes it, of a field that is an attribute of the root; else None."""
         self._numbers: Field | None = None
 
     numeric = False
@@ -40,7 +40,7 @@ class Field:
         return self._numbers
 
     def values(self, tree: Tree) -> Sequence[Any]:
-        """What an element has there, in document order: strings, or numbers without NaN."""
+        """The values of an element, in document order: strings, or numbers without NaN."""
         return (string_of(tree.root),)
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class _PathField(Field):
         self._path = compiled(text, dict(prefixes))
 
     def values(self, tree: Tree) -> Sequence[str]:
-        return [each if isinstance(each, str) else string_of(each) for each in self._path(tree.root)]
+        return [node if isinstance(node, str) else string_of(node) for node in self._path(tree.root)]
 
 
 class _NumberField(Field):
@@ -114,7 +114,7 @@ def path_field(text: str, prefixes: Prefixes) -> Field:
 
 
 class Facts(dict[Field, Sequence[Any]]):
-    """What one element has in each field that somebody asked for; looked up once."""
+    """The values of one element by field, each looked up once, when first asked for."""
 
     __slots__ = ("tree",)
 

@@ -1,7 +1,7 @@
-"""The types of XPath 1.0: what an expression gives, and what lxml would only refuse when it evaluates it.
+"""Functions and types of XPath 1.0, and a check for errors that lxml would only find when it evaluates.
 
 lxml compiles unknown functions, undeclared prefixes and impossible arguments without a word. A pattern that
-can never be evaluated is an author's mistake, to be known when it is loaded.
+can never be evaluated is an author's mistake, to be reported when it is loaded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from narval.memory.patterns.syntax import (
     Filter,
     FunctionCall,
     Literal,
+    LiteralSlot,
     Negation,
     Path,
     PathStep,
-    Slot,
     Variable,
 )
 
@@ -29,7 +29,7 @@ Type: TypeAlias = Word["nodes", "string", "number", "boolean"]
 
 
 class Signature(NamedTuple):
-    """What a function gives, how many arguments it takes, and whether its first has to be nodes."""
+    """The type of a function's result, the number of its arguments; `nodes` if the first must be nodes."""
 
     gives: Type
     least: int
@@ -70,18 +70,18 @@ FUNCTIONS: dict[str, Signature] = {
 """The functions of XPath 1.0."""
 
 CONTEXT_FUNCTIONS = frozenset(("last", "position", "lang", "id"))
-"""What these give depends on the context node, whatever their arguments; of the others, those that may be
-called without an argument do so then."""
+"""Functions whose results depend on the context node, whatever their arguments; of the others, those that may
+be called without an argument do so then."""
 
 _ARITHMETIC = frozenset(("+", "-", "*", "div", "mod"))
 
 
 def type_of(node: Expression) -> Type:
-    """What an expression gives; a variable of ours is always nodes."""
+    """The type of an expression; a variable is always nodes."""
     match node:
         case Literal(value=value):
             return "string" if isinstance(value, str) else "number"
-        case Slot(kind=kind):
+        case LiteralSlot(kind=kind):
             return kind
         case Variable() | Path():
             return "nodes"
@@ -97,7 +97,7 @@ def type_of(node: Expression) -> Type:
 
 
 def check(node: Expression, namespaces: Mapping[str, str]) -> None:
-    """Raise ExpressionError at the first thing in an XPath 1.0 expression that lxml could never evaluate."""
+    """Raise ExpressionError at the first part of an XPath 1.0 expression that lxml could never evaluate."""
     match node:
         case Variable(name=name):
             if ":" in name:

@@ -1,9 +1,8 @@
-"""Keys: what must hold of an element before a condition can, told without evaluating an expression.
+"""Keys: tests that an element must pass for a condition to hold, made without evaluating an expression.
 
-A shape is analysed once into *clauses*, whose tests compare fields with terms. A condition resolves the
-terms by its literals and variables, and has *keys*, whose tests compare fields with values. Both are
-alternatives: an element that satisfies none cannot match, and one that satisfies an `exact` alternative
-does.
+A shape is analysed once into *clauses*, whose tests compare fields with terms. A condition resolves the terms
+by its literals and variables, and has *keys*, whose tests compare fields with values. Both are alternatives:
+an element that satisfies none cannot match, and one that satisfies an `exact` alternative does.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from narval.memory.patterns.xpath1 import string_of
 
 NAN = float("nan")
 MOST_CLAUSES = 128
-"""A shape with more alternatives than this is analysed less finely."""
+"""The most alternatives of a shape; beyond them it is analysed less finely."""
 
 _NOWHERE = etree.Element("nowhere")
 
@@ -29,7 +28,7 @@ Strings: TypeAlias = tuple[str, ...]
 """The string values of a node set, in document order."""
 Value: TypeAlias = str | int | float | bool | Strings
 Variables: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Gives lxml's variables when they are needed: to name the nodes of one, elements have to be parsed."""
+"""Returns lxml's variables; called only when they are needed, since elements have to be parsed for them."""
 
 
 # --- tests ----------------------------------------------------------------------------------------------
@@ -52,7 +51,7 @@ OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
     "contains": lambda values, operand: operand in (values[0] if values else ""),
     "starts-with": lambda values, operand: (values[0] if values else "").startswith(operand),
 }
-"""How the values of a field are compared with an operand."""
+"""The comparisons of the values of a field with an operand."""
 
 
 class Test(msgspec.Struct, frozen=True):
@@ -64,14 +63,14 @@ class Test(msgspec.Struct, frozen=True):
     positive: bool = True
 
     def holds(self, facts: Facts) -> bool:
-        """Whether it holds of an element."""
+        """True if the test holds of an element."""
         return OPERATORS[self.operator](facts[self.field], self.operand) is self.positive
 
 
 class Key(msgspec.Struct, frozen=True):
     """One alternative of a condition: the root's name (None: any) and tests that must all hold.
 
-    `exact` says that the key decides alone: the expression need not be evaluated any more.
+    If it is `exact`, the key decides alone: the expression need not be evaluated.
     """
 
     tag: str | None
@@ -88,7 +87,7 @@ class Key(msgspec.Struct, frozen=True):
         )
 
     def holds(self, facts: Facts) -> bool:
-        """Whether all of it holds of an element."""
+        """True if an element has the name and passes the tests."""
         return self.tag in (None, facts.tree.name) and all(test.holds(facts) for test in self.tests)
 
 
@@ -96,7 +95,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Lifted(msgspec.Struct, frozen=True):
-    """A term that is one of the literals lifted out of the pattern."""
+    """A term that is a literal lifted out of the pattern."""
 
     slot: int
 
@@ -122,10 +121,10 @@ class Closed(msgspec.Struct, frozen=True):
     xpath: etree.XPath
 
     def value(self, literals: Sequence[Any], variables: Variables) -> Value:
-        """What it gives now."""
+        """The result: a value, or the strings of the nodes."""
         result = self.xpath(_NOWHERE, **variables())
         if isinstance(result, list):
-            return tuple(each if isinstance(each, str) else string_of(each) for each in result)
+            return tuple(node if isinstance(node, str) else string_of(node) for node in result)
         value: Value = result
         return value
 
@@ -134,7 +133,7 @@ Term: TypeAlias = Lifted | Constant | Closed
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A test before its term is resolved; without a field it says the same of every element."""
+    """A test before its term is resolved; without a field it is the same for every element."""
 
     field: Field | None
     operator: str
@@ -142,7 +141,7 @@ class Template(msgspec.Struct, frozen=True):
     positive: bool = True
 
     def resolved(self, literals: Sequence[Any], variables: Variables) -> Test | bool:
-        """The test with its operand; a truth when that is already known."""
+        """The test with its operand; True or False when it is the same for every element."""
         field = self.field
         operand: Any = None if self.term is None else self.term.value(literals, variables)
         if field is None:
@@ -152,12 +151,12 @@ class Template(msgspec.Struct, frozen=True):
         elif field.numeric:
             operand = number(operand) if isinstance(operand, str) else float(operand)
         if operand == frozenset() or (field.numeric and operand != operand):
-            return not self.positive  # nothing is equal to no value, or to NaN, nor beyond it
+            return not self.positive  # no value is equal to none, to NaN, or beyond it
         return Test(field, self.operator, operand, self.positive)
 
 
 def _operand_of_nodes(operator: str, numeric: bool, values: Strings) -> Any:
-    """The operand when the term gives nodes, one of which must compare."""
+    """The operand for a term of several nodes, of which one must compare."""
     if operator in ("contains", "starts-with"):
         return values[0] if values else ""
     if not numeric:
@@ -173,14 +172,14 @@ def _operand_of_nodes(operator: str, numeric: bool, values: Strings) -> Any:
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """One alternative of a shape: as a key, before its terms are resolved."""
+    """One alternative of a shape: a key before its terms are resolved."""
 
     tag: str | None
     tests: tuple[Template, ...] = ()
     exact: bool = False
 
     def keys(self, literals: Sequence[Any], variables: Variables) -> list[Key]:
-        """The keys it becomes: none when it can never hold, several when a term has several values."""
+        """The keys it resolves to: none when it can never hold, several when a term has several values."""
         tests: list[Test] = []
         several = False
         for template in self.tests:
@@ -213,7 +212,7 @@ Alternative = TypeVar("Alternative", Clause, Key)
 def conjunction(
     left: Sequence[Alternative], right: Sequence[Alternative], most: int = MOST_CLAUSES
 ) -> list[Alternative]:
-    """What holds when one of each side does; beyond `most` alternatives, the narrower side alone."""
+    """The alternatives of `left and right`; where they would be more than `most`, of the narrower side."""
     if len(left) * len(right) > most and min(len(left), len(right)) > 1:
         narrower = max((left, right), key=lambda side: (min(map(_narrowness, side)), -len(side)))
         return inexact(narrower)
@@ -222,7 +221,7 @@ def conjunction(
 
 def inexact(alternatives: Sequence[Alternative]) -> list[Alternative]:
     """The same alternatives as necessary conditions only."""
-    return [replace(each, exact=False) for each in alternatives]
+    return [replace(alternative, exact=False) for alternative in alternatives]
 
 
 def _narrowness(alternative: Alternative) -> int:

@@ -1,9 +1,9 @@
-"""The words of an XPath 1.0 expression, and the literals that can be lifted out of it.
+"""The tokens of an XPath 1.0 expression, and the literals that can be lifted out of it.
 
-Lifting replaces each string and number by a variable, so that the ten thousand conditions that differ in a
-subject alone share one *shape*: one syntax tree, one compiled expression. It runs once for every pattern that
-is registered, so it is a single regular expression, and it is timid: a number that might be part of a name
-stays where it is. Whether a text is an expression at all is for lxml to say.
+Fast path, measured by `make bench ONLY=W3`: lifting replaces each string and number by a variable, so that
+the ten thousand conditions that differ in a subject alone share one *shape*, one syntax tree and one compiled
+expression. It runs for every pattern that is registered, so it is a single regular expression; a number that
+might be part of a name stays where it is. lxml decides if a text is an expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from narval.memory.patterns.number import EXACT_DIGITS, number
 
 _NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"
-"""What may stand in a name: of ASCII, letters, digits, and three signs; of the rest, lxml has had its say."""
+"""A character of a name: of ASCII, letters, digits and three signs; the rest is checked by lxml."""
 _NAME = rf"(?![0-9.\-]){_NAME_CHAR}+"
 
 _TOKEN = re.compile(
@@ -31,11 +31,11 @@ _LITERAL = re.compile(rf"""("[^"]*"|'[^']*'|(?<=[ \t\r\n(\[,=<>+*])[0-9]+(?:\.[0
 _STRING = re.compile(r""""[^"]*"|'[^']*'""")
 
 MOST_DEPTH = 48
-"""Brackets and parentheses nest no deeper: whatever walks a syntax tree may then call itself."""
+"""The most levels of brackets and parentheses, so that walkers of a syntax tree may be recursive."""
 
 
 class ExpressionError(Exception):
-    """An expression cannot be read: why, and the offset where."""
+    """An expression cannot be read; `offset` is where, from 0."""
 
     def __init__(self, message: str, offset: int) -> None:
         self.message, self.offset = message, offset
@@ -43,7 +43,7 @@ class ExpressionError(Exception):
 
 
 class XPathToken(NamedTuple):
-    """One word: its kind (string, number, variable, name, symbol, end), its text, and where it stands."""
+    """A token: its kind (string, number, variable, name, symbol, end), its text and its offsets."""
 
     kind: str
     text: str
@@ -52,13 +52,13 @@ class XPathToken(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[XPathToken]:
-    """The words of an expression, closed by one of kind `end`; raises ExpressionError."""
+    """The tokens of an expression, the last of kind `end`; raises ExpressionError."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            what = "a string that is not closed" if text[at] in "\"'" else f"unexpected {text[at]!r}"
-            raise ExpressionError(what, at)
+            message = "a string that is not closed" if text[at] in "\"'" else f"unexpected {text[at]!r}"
+            raise ExpressionError(message, at)
         kind = str(found.lastgroup)
         if kind != "space":
             yield XPathToken(kind, found[kind], at, found.end())
@@ -66,11 +66,59 @@ def tokens(text: str) -> Iterator[XPathToken]:
     yield XPathToken("end", "", len(text), len(text))
 
 
-def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:
-    """The shape of an expression, and the literals its variables `_s0`, `_i1`, `_d2`… stand for.
+class TokenCursor:
+    """A place among the tokens of an expression: `now` is the token there."""
 
-    The letter says string, integer or decimal. An expression that uses such names itself is its own shape,
-    and so is one where a quote may not begin a literal: in a comment, in `processing-instruction('x')`.
+    def __init__(self, text: str) -> None:
+        self._tokens = list(tokens(text))
+        self._at = 0
+        self.now = self._tokens[0]
+
+    def advance(self) -> XPathToken:
+        """Go to the next token, if there is one; return the one left behind."""
+        token = self.now
+        self._at += 1
+        self.now = self._tokens[self._at] if self._at < len(self._tokens) else token
+        return token
+
+    def accept(self, symbol: str) -> bool:
+        """Go past a symbol if it is here; return True if it was."""
+        if self.now.kind == "symbol" and self.now.text == symbol:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, symbol: str) -> None:
+        """Go past a symbol; raise ExpressionError if another token is here."""
+        if not self.accept(symbol):
+            raise self.fault(repr(symbol))
+
+    def is_at(self, *symbols: str) -> bool:
+        """True if one of these symbols is here."""
+        return self.now.kind == "symbol" and self.now.text in symbols
+
+    def is_before(self, symbol: str) -> bool:
+        """True if the token after this one is that symbol."""
+        token = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        return token.kind == "symbol" and token.text == symbol
+
+    @property
+    def last(self) -> int:
+        """The offset of the end of the token left behind."""
+        return self._tokens[self._at - 1].end
+
+    def fault(self, expected: str) -> ExpressionError:
+        """The error that something else was expected here."""
+        found = "the end" if self.now.kind == "end" else repr(self.now.text)
+        return ExpressionError(f"expected {expected}, found {found}", self.now.start)
+
+
+def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:
+    """The shape of an expression, and the literals that its variables `_s0`, `_i1`, `_d2`… stand for.
+
+    The letter stands for string, integer or decimal. An expression that uses such names itself is its own
+    shape, and so is one where a quote may not begin a literal: in a comment, in
+    `processing-instruction('x')`.
     """
     parts = _LITERAL.split(text)
     if len(parts) == 1 or "$_" in text or "(:" in text or "processing-instruction" in text:

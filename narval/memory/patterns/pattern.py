@@ -1,4 +1,4 @@
-"""XPath patterns, and the elements that satisfy them (N9, N10, N11).
+"""Patterns, conditions and bound conditions (N9, N10, N11).
 
 A *pattern* is one expression; a *condition* is patterns that must all hold of the same element; it is *bound*
 when its variables stand for elements, and can then be tried, compared, indexed, stored and explained.
@@ -22,7 +22,7 @@ from narval.memory.patterns.key import Key, conjunction
 __all__ = ["Bound", "Condition", "Key", "Mismatch", "Pattern", "compile_pattern", "condition"]
 
 Nodes = Mapping[str, list[etree._Element]]
-"""What variables stand for, as lxml takes it."""
+"""The nodes that variables stand for, as lxml takes them."""
 
 
 class Pattern:
@@ -31,7 +31,7 @@ class Pattern:
     __slots__ = ("_arguments", "_literals", "_prefixes", "_shape", "text")
 
     def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
-        """Use `compile_pattern`, which keeps what it made."""
+        """Use `compile_pattern`, which caches patterns."""
         self.text = text
         self._prefixes = prefixes
         self._shape, self._literals = compile_shape(text, prefixes)
@@ -40,7 +40,7 @@ class Pattern:
 
     @property
     def namespaces(self) -> dict[str, str]:
-        """The prefixes it uses, and what they stand for."""
+        """The namespaces of the prefixes it uses."""
         return dict(self._prefixes)
 
     @property
@@ -54,12 +54,12 @@ class Pattern:
         return self._shape.names
 
     @property
-    def modern(self) -> bool:
-        """Whether it is XPath 3.1 rather than 1.0 (N10)."""
-        return self._shape.modern
+    def xpath3(self) -> bool:
+        """True if it is XPath 3.1 rather than 1.0 (N10)."""
+        return self._shape.xpath3
 
     def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
-        """What must hold of an element for it to match: one of these; none when nothing can match."""
+        """The alternatives of which a matching element satisfies one; none when no element can match."""
         keys: list[Key] = []
         for clause in self._shape.clauses:
             keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
@@ -67,24 +67,24 @@ class Pattern:
 
     @property
     def most_nodes(self) -> int:
-        """The most nodes of an element that it is tried on: what is larger does not match."""
+        """The most nodes of an element on which it is tried; a larger one does not match."""
         return self._shape.most_nodes
 
     def holds(self, tree: Tree, nodes: Nodes) -> bool:
-        """Whether it matches an element, and may be tried on one so large."""
+        """True if it matches an element that is not too large for it."""
         return not tree.has_more_nodes(self._shape.most_nodes) and self.matches(tree.context, nodes)
 
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
-        """Whether it holds (N9); what cannot be evaluated does not."""
+        """True if it holds at a node (N9); False if it cannot be evaluated there."""
         try:
             return self._shape.truth(context, **self.arguments(nodes))
         except Exception:
-            # A pattern meets whatever arrives: a type error of XPath 3.1, or elementpath stumbling over it,
-            # is a reason not to match (`explain` says which) and none to stop.
+            # A pattern is tried on any element: a type error of XPath 3.1, or an error within elementpath,
+            # is a reason not to match (`explain` shows it) and none to stop.
             return False
 
     def arguments(self, nodes: Nodes) -> dict[str, Any]:
-        """What the variables of its shape stand for: literals, and nodes of elements."""
+        """The values of the variables of its shape: literals, and nodes of elements."""
         if self._arguments is None:
             self._arguments = dict(zip(self._shape.slots, self._literals, strict=True))
         if not self._shape.variables:
@@ -93,7 +93,7 @@ class Pattern:
 
     @property
     def identity(self) -> Hashable:
-        """What makes two patterns the same: their text and namespaces; mostly the text alone."""
+        """A key that equal patterns share: text and namespaces; mostly the text alone."""
         return (self.text, self._prefixes) if self._prefixes else self.text
 
     def __eq__(self, other: object) -> bool:
@@ -107,7 +107,7 @@ class Pattern:
 
 
 def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> Pattern:
-    """The pattern of a text, the same object when it was asked for lately; raises PatternError."""
+    """The pattern of a text, cached; raises PatternError."""
     if not namespaces:
         return _pattern(text, ())
     used = ((prefix, uri) for prefix, uri in namespaces.items() if prefix and f"{prefix}:" in text)
@@ -118,7 +118,7 @@ _pattern = lru_cache(maxsize=1024)(Pattern)
 
 
 FEW_KEYS = 8
-"""So many keys are looked at rather than an expression evaluated."""
+"""The most keys that are tried rather than an expression evaluated."""
 
 _NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
 _NO_NODES: Nodes = MappingProxyType({})
@@ -131,10 +131,10 @@ class Condition:
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self.patterns = tuple(patterns)
-        self.variables: frozenset[str] = frozenset().union(*(each.variables for each in self.patterns))
+        self.variables: frozenset[str] = frozenset().union(*(pattern.variables for pattern in self.patterns))
         """The names its patterns use as `$name`."""
         self._bound: Bound | None = None
-        """What it is without variables, once somebody has asked."""
+        """The bound condition, kept if there are no variables."""
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -144,11 +144,11 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The patterns as one text, for people."""
         return " and ".join(pattern.text for pattern in self.patterns)
 
     def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
-        """The condition with its variables standing for these elements; one that is not given has none."""
+        """The condition with its variables bound to these elements; one that is not given has none."""
         if not self.variables:
             if self._bound is None:
                 self._bound = Bound(self.patterns)
@@ -172,7 +172,7 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 
 
 class Bound:
-    """A condition whose variables stand for elements. Equal by content, so a shared one is tested once."""
+    """A condition whose variables stand for elements. Equal by content, so that the index tests it once."""
 
     __slots__ = (
         "_decisive",
@@ -191,9 +191,9 @@ class Bound:
         """Use `Condition.bind`."""
         self.patterns = patterns
         self.variables = variables
-        """What each variable stands for, by name in order."""
+        """The elements of each variable, in order of the names."""
         self.identity: Hashable
-        """What makes two of them the same: a key for dictionaries that is quicker than the object itself."""
+        """A key that equal ones share; quicker in dictionaries than the object itself."""
         if len(patterns) == 1 and not variables:
             self.identity = patterns[0].identity
         else:
@@ -206,12 +206,12 @@ class Bound:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The patterns as one text, for people."""
         return " and ".join(pattern.text for pattern in self.patterns)
 
     @property
     def keys(self) -> tuple[Key, ...] | None:
-        """Alternatives: an element that has none of them cannot match. None: nothing is known, try it."""
+        """The alternatives of which a matching element satisfies one; None when any element may match."""
         keys = self.alternatives()
         return None if Key(None) in keys else tuple(keys)
 
@@ -224,7 +224,7 @@ class Bound:
         return self._names
 
     def admits(self, name: str) -> bool:
-        """Whether an element of that name is worth a test, whatever the variables stand for."""
+        """True if an element of that name can match, whatever the variables stand for."""
         for pattern in self.patterns:
             names = pattern.names
             if names is not None and name not in names:
@@ -233,14 +233,14 @@ class Bound:
 
     @property
     def sufficient(self) -> frozenset[str]:
-        """The root names that decide alone: whatever an element of such a name holds, it matches."""
+        """The root names that decide alone: every element of such a name matches."""
         if self._sufficient is None:
             keys = self.alternatives() if not self.variables else []
             self._sufficient = frozenset(key.tag for key in keys if key.tag and key.exact and not key.tests)
         return self._sufficient
 
     def alternatives(self) -> list[Key]:
-        """The keys, those that demand nothing included."""
+        """The keys, those included that demand nothing."""
         if self._keys is not None:
             return self._keys
         known = self._nodes
@@ -248,14 +248,14 @@ class Bound:
         if len(self.patterns) == 1:
             keys = self.patterns[0].keys(nodes)
         else:
-            each = (pattern.keys(nodes) for pattern in self.patterns)
-            keys = reduce(conjunction, each, [Key(None, (), True)])
-        if self.variables:  # what they stand for had to be parsed
+            sides = (pattern.keys(nodes) for pattern in self.patterns)
+            keys = reduce(conjunction, sides, [Key(None, (), True)])
+        if self.variables:  # their elements had to be parsed
             self._keys = keys
         return keys
 
     def test(self, tree: Tree) -> bool:
-        """Whether an element matches."""
+        """True if an element matches. Fast path (`make bench ONLY=W3`): by keys that decide alone."""
         keys = self._decisive
         if keys is ...:
             keys = self._decisive = self._deciding()
@@ -272,29 +272,29 @@ class Bound:
         return all(pattern.holds(tree, nodes) for pattern in self.patterns)
 
     def _deciding(self) -> list[Key] | None:
-        """The keys, where they are few and decide alone, so that no expression need be evaluated."""
+        """The keys if they are few and decide alone, so that no expression need be evaluated; else None."""
         keys = self.alternatives()
         return keys if len(keys) <= FEW_KEYS and all(key.exact for key in keys) else None
 
     def nodes(self) -> Nodes:
-        """What the variables stand for, parsed."""
+        """The nodes that the variables stand for, parsed."""
         return {name: [Tree(element).root for element in elements] for name, elements in self.variables}
 
     def explain(self, tree: Tree) -> Mismatch | None:
-        """Why an element does not match (N11); None when it does."""
+        """The reason why an element does not match (N11); None when it does."""
         nodes, held = self.nodes(), 0
         for pattern in self.patterns:
             if tree.has_more_nodes(pattern.most_nodes):
                 value = f"more than {pattern.most_nodes:,} nodes: too large for this pattern"
                 return Mismatch(pattern.text, value, held)
-            explainer = Explainer(pattern.text, pattern.namespaces, pattern.modern, nodes)
+            explainer = Explainer(pattern.text, pattern.namespaces, pattern.xpath3, nodes)
             if not pattern.matches(tree.context, nodes):
                 return explainer.mismatch(tree.context).after(held)
             held += explainer.weight
         return None
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, for the journal: elements by their eid."""
+        """The condition as plain data, for the store: elements by their eid."""
         return {
             "texts": [pattern.text for pattern in self.patterns],
             "namespaces": [pattern.namespaces for pattern in self.patterns],
@@ -303,7 +303,7 @@ class Bound:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], element: Callable[[int], Element | None]) -> Bound:
-        """What `plain` described; an element that was forgotten since is left out."""
+        """The condition that `plain` describes; an element that was forgotten since is left out."""
         named = {
             name: [found for eid in eids if (found := element(eid)) is not None]
             for name, eids in plain["variables"].items()

@@ -1,7 +1,7 @@
-r"""Regular expressions that may take for ever, told before they are tried on mail from a stranger.
+r"""Regular expressions that may take for ever, found before they are tried on mail from a stranger.
 
-Python's matcher goes back: where a repeated group can split the same text in several ways, the ways
-multiply, and thirty letters keep it busy for hours. It takes something of varying length in a group that is
+Python's matcher backtracks: where a repeated group can split the same text in several ways, the ways
+multiply, and thirty letters keep it busy for hours. That needs a part of varying length in a group that is
 itself repeated, or alternatives in one that can begin alike. Both are refused unless it is plain that there
 is one way only, as in `(\.[a-z]+)*`, where each turn begins with a dot that nothing else in it matches.
 """
@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 _ATOM = re.compile(r"\\[pP]\{[^}]*\}|\\.|\[(?:\\.|\[[^]]*\]|[^]\\[])*\]|[^\\[()|]", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?P<sign>[*+?])\??|\{(?P<least>\d+)(?P<comma>,)?(?P<most>\d*)\}\??")
 _FEW = 8
-"""A group repeated no more often than this cannot do harm."""
+"""The most repetitions of a group that cannot do harm."""
 _MANY_GROUPS = 100
 
 
 @dataclass
 class _Piece:
-    """A part of a regular expression: an atom, or a group with alternatives; and how often it may come."""
+    """A part of a regular expression: an atom, or a group with alternatives.
+
+    `varies` if its number of repetitions does, `repeats` if they may be many.
+    """
 
     text: str
     alternatives: list[list[_Piece]] = field(default_factory=list)
@@ -29,18 +32,18 @@ class _Piece:
 
     @property
     def varying(self) -> bool:
-        """Whether the text it matches can have several lengths."""
-        return self.varies or any(piece.varying for run in self.alternatives for piece in run)
+        """True if the text it matches can have several lengths."""
+        return self.varies or any(piece.varying for sequence in self.alternatives for piece in sequence)
 
     def atoms(self) -> list[_Piece]:
         """All atoms within."""
         if not self.alternatives:
             return [self]
-        return [atom for run in self.alternatives for piece in run for atom in piece.atoms()]
+        return [atom for sequence in self.alternatives for piece in sequence for atom in piece.atoms()]
 
 
 def hazard(regex: str) -> str | None:
-    """The part of a regular expression that can make matching it take for ever; None when there is none."""
+    """The part of a regular expression that can make matching take for ever; None when there is none."""
     if regex.count("(") > _MANY_GROUPS:
         return f"more than {_MANY_GROUPS} groups"
     reader = _RegexReader(regex)
@@ -50,25 +53,28 @@ def hazard(regex: str) -> str | None:
 def _hazard_in(group: _Piece) -> str | None:
     if group.repeats and not _has_one_way(group):
         return group.text
-    inner = (_hazard_in(piece) for run in group.alternatives for piece in run if piece.alternatives)
+    inner = (_hazard_in(piece) for sequence in group.alternatives for piece in sequence if piece.alternatives)
     return next((found for found in inner if found), None)
 
 
 def _has_one_way(group: _Piece) -> bool:
-    """Whether a repeated group can match a text in one way only, as far as can be seen at a glance."""
-    starts = [run[0] for run in group.alternatives if run]
+    """True if a repeated group surely can match a text in one way only."""
+    starts = [sequence[0] for sequence in group.alternatives if sequence]
     if len(starts) < len(group.alternatives):
         return False
     if len(starts) > 1 and any(start.varies for start in starts):
         return False
     if any(_overlap(a, b) for at, a in enumerate(starts) for b in starts[at + 1 :]):
         return False
-    return all(not any(piece.varying for piece in run) or _is_separated(run) for run in group.alternatives)
+    return all(
+        not any(piece.varying for piece in sequence) or _is_separated(sequence)
+        for sequence in group.alternatives
+    )
 
 
-def _is_separated(run: list[_Piece]) -> bool:
-    """Whether a run begins or ends with an atom that nothing else in it matches."""
-    for separator, others in ((run[0], run[1:]), (run[-1], run[:-1])):
+def _is_separated(sequence: list[_Piece]) -> bool:
+    """True if a sequence begins or ends with an atom that nothing else in it matches."""
+    for separator, others in ((sequence[0], sequence[1:]), (sequence[-1], sequence[:-1])):
         rest = [atom for piece in others for atom in piece.atoms()]
         if not separator.varies and not any(_overlap(separator, atom) for atom in rest):
             return True
@@ -76,7 +82,7 @@ def _is_separated(run: list[_Piece]) -> bool:
 
 
 def _overlap(a: _Piece, b: _Piece) -> bool:
-    """Whether two pieces may match the same character; when in doubt they do."""
+    """False if two pieces surely never match the same character."""
     if a.alternatives or b.alternatives:
         return True
     for one, other in ((a, b), (b, a)):
@@ -90,20 +96,20 @@ def _overlap(a: _Piece, b: _Piece) -> bool:
 
 
 class _RegexReader:
-    """Reads a regular expression into pieces."""
+    """A recursive descent over a regular expression, which makes its pieces."""
 
     def __init__(self, regex: str) -> None:
         self.regex, self.at = regex, 0
 
     def alternatives(self) -> list[list[_Piece]]:
-        runs: list[list[_Piece]] = [[]]
+        sequences: list[list[_Piece]] = [[]]
         while self.at < len(self.regex) and self.regex[self.at] != ")":
             if self.regex[self.at] == "|":
                 self.at += 1
-                runs.append([])
+                sequences.append([])
             else:
-                runs[-1].append(self.piece())
-        return runs
+                sequences[-1].append(self.piece())
+        return sequences
 
     def piece(self) -> _Piece:
         start = self.at

@@ -1,8 +1,8 @@
 """The syntax tree of an XPath 1.0 expression; every node knows where in the text it stands.
 
-lxml has already said that the text is an expression (or that only XPath 3.1 may read it), so this parser need
-not refuse all that is wrong: it must never misread what is right. XPath 3.1 text that happens to fit the same
-grammar is read too, since its structure then means the same.
+lxml has accepted the text (or left it to XPath 3.1), so this parser need not refuse every wrong text: it must
+never misread a right one. XPath 3.1 text that fits the same grammar is read too, since its structure then
+means the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from narval.memory.patterns.lexer import ExpressionError, XPathToken, tokens
+from narval.memory.patterns.lexer import ExpressionError, TokenCursor, XPathToken
 from narval.memory.patterns.number import number
 
 
@@ -25,8 +25,8 @@ class Literal(msgspec.Struct, frozen=True):
     end: int
 
 
-class Slot(msgspec.Struct, frozen=True):
-    """A literal that was lifted out: which, and whether it is a string or a number."""
+class LiteralSlot(msgspec.Struct, frozen=True):
+    """A literal that was lifted out: its index and its type."""
 
     index: int
     kind: Word["string", "number"]
@@ -96,7 +96,9 @@ class Filter(msgspec.Struct, frozen=True):
     end: int
 
 
-Expression: TypeAlias = Literal | Slot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
+Expression: TypeAlias = (
+    Literal | LiteralSlot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
+)
 
 COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
 _TIGHTNESS = {"or": 1, "and": 2, "=": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4} | {
@@ -111,184 +113,153 @@ _OF_UNARY_MINUS = 7
 _MANY = ("and", "or", "|")
 _NODE_TYPES = ("node", "text", "comment", "processing-instruction")
 _LONGEST_CHAIN = 64
-"""So many operators of one kind in a row are read; more would nest the tree too deep to walk."""
+"""The most operators of one level in a row; more would nest the tree too deep to walk."""
 
 
 def parse(text: str, *, lifted: bool = False) -> Expression:
     """The syntax tree of an expression; raises ExpressionError. Brackets must have passed `check_depth`.
 
-    `lifted` says that the text is a shape, whose variables named `_s0`, `_i1`… are slots.
+    If `lifted`, the text is a shape, whose variables named `_s0`, `_i1`… are slots.
     """
     reader = _SyntaxReader(text, lifted)
     expression = reader.expression()
-    if reader.now.kind != "end":
-        raise reader.fault("an operator or the end")
+    if reader.tokens.now.kind != "end":
+        raise reader.tokens.fault("an operator or the end")
     return expression
 
 
 class _SyntaxReader:
-    """A recursive descent over the tokens."""
+    """A recursive descent over the tokens: a method for each rule of the grammar that it needs."""
 
     def __init__(self, text: str, lifted: bool) -> None:
-        self.tokens = list(tokens(text))
+        self.tokens = TokenCursor(text)
         self.lifted = lifted
-        self.at = 0
-        self.now = self.tokens[0]
-
-    def step_on(self) -> XPathToken:
-        token = self.now
-        self.at += 1
-        self.now = self.tokens[self.at] if self.at < len(self.tokens) else token
-        return token
-
-    def takes(self, symbol: str) -> bool:
-        if self.now.kind == "symbol" and self.now.text == symbol:
-            self.step_on()
-            return True
-        return False
-
-    def must_take(self, symbol: str) -> None:
-        if not self.takes(symbol):
-            raise self.fault(repr(symbol))
-
-    def sees(self, *symbols: str) -> bool:
-        return self.now.kind == "symbol" and self.now.text in symbols
-
-    def follows(self, symbol: str) -> bool:
-        """Whether the token after this one is that symbol."""
-        token = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        return token.kind == "symbol" and token.text == symbol
-
-    @property
-    def last(self) -> int:
-        """Where the token just taken ends."""
-        return self.tokens[self.at - 1].end
-
-    def fault(self, expected: str) -> ExpressionError:
-        found = "the end" if self.now.kind == "end" else repr(self.now.text)
-        return ExpressionError(f"expected {expected}, found {found}", self.now.start)
 
     # --- operators ------------------------------------------------------------------------------------
 
     def expression(self, tightness: int = 1) -> Expression:
-        start, left, chain = self.now.start, self.unary(), 0
+        start, left, chain = self.tokens.now.start, self.unary(), 0
         while (operator := self.operator()) and _TIGHTNESS[operator] >= tightness:
             operands = [left, self.operand(operator)]
             while operator in _MANY and self.operator() == operator:
                 operands.append(self.operand(operator))
-            left = BinaryOperation(operator, tuple(operands), start, self.last)
+            left = BinaryOperation(operator, tuple(operands), start, self.tokens.last)
             chain += 1
             if chain > _LONGEST_CHAIN:
-                raise ExpressionError("too many operators in a row", self.now.start)
+                raise ExpressionError("too many operators in a row", self.tokens.now.start)
         return left
 
     def operand(self, operator: str) -> Expression:
-        self.step_on()
+        self.tokens.advance()
         return self.expression(_TIGHTNESS[operator] + 1)
 
     def operator(self) -> str | None:
-        if self.now.kind in ("symbol", "name") and self.now.text in _TIGHTNESS:
-            return self.now.text
+        if self.tokens.now.kind in ("symbol", "name") and self.tokens.now.text in _TIGHTNESS:
+            return self.tokens.now.text
         return None
 
     def unary(self) -> Expression:
-        start, signs = self.now.start, 0
-        while self.takes("-"):
+        start, signs = self.tokens.now.start, 0
+        while self.tokens.accept("-"):
             signs += 1
         if not signs:
             return self.path()
         negated: Expression = self.expression(_OF_UNARY_MINUS + 1)
         for _ in range(2 - signs % 2):
-            negated = Negation(negated, start, self.last)
+            negated = Negation(negated, start, self.tokens.last)
         return negated
 
     # --- paths ----------------------------------------------------------------------------------------
 
     def path(self) -> Expression:
-        start = self.now.start
-        if self.sees("/", "//"):
+        start = self.tokens.now.start
+        if self.tokens.is_at("/", "//"):
             return self.absolute(start)
         if not self.starts_filter():
-            return Path(None, self.steps(), start, self.last)
+            return Path(None, self.steps(), start, self.tokens.last)
         primary = self.primary()
         predicates = self.predicates()
         if predicates:
-            primary = Filter(primary, predicates, start, self.last)
-        if self.sees("/", "//"):
-            return Path(primary, self.further_steps(), start, self.last)
+            primary = Filter(primary, predicates, start, self.tokens.last)
+        if self.tokens.is_at("/", "//"):
+            return Path(primary, self.further_steps(), start, self.tokens.last)
         return primary
 
     def absolute(self, start: int) -> Path:
-        if self.sees("/"):
-            self.step_on()
+        if self.tokens.is_at("/"):
+            self.tokens.advance()
             steps = self.steps() if self.starts_step() else ()
-            return Path("/", steps, start, self.last)
-        return Path("/", self.further_steps(), start, self.last)
+            return Path("/", steps, start, self.tokens.last)
+        return Path("/", self.further_steps(), start, self.tokens.last)
 
     def steps(self) -> tuple[PathStep, ...]:
         return (self.step(), *self.further_steps())
 
     def further_steps(self) -> tuple[PathStep, ...]:
         steps: list[PathStep] = []
-        while self.sees("/", "//"):
-            slash = self.step_on()
+        while self.tokens.is_at("/", "//"):
+            slash = self.tokens.advance()
             if slash.text == "//":
                 steps.append(PathStep("descendant-or-self", "node()", (), slash.start, slash.end))
             steps.append(self.step())
         return tuple(steps)
 
     def starts_step(self) -> bool:
-        return self.now.kind == "name" or self.sees(".", "..", "@", "*")
+        return self.tokens.now.kind == "name" or self.tokens.is_at(".", "..", "@", "*")
 
     def starts_filter(self) -> bool:
-        if self.now.kind in ("variable", "string", "number") or self.sees("("):
+        if self.tokens.now.kind in ("variable", "string", "number") or self.tokens.is_at("("):
             return True
-        return self.now.kind == "name" and self.follows("(") and self.now.text not in _NODE_TYPES
+        return (
+            self.tokens.now.kind == "name"
+            and self.tokens.is_before("(")
+            and self.tokens.now.text not in _NODE_TYPES
+        )
 
     def step(self) -> PathStep:
-        start = self.now.start
-        if self.takes("."):
-            return PathStep("self", "node()", self.predicates(), start, self.last)
-        if self.takes(".."):
-            return PathStep("parent", "node()", self.predicates(), start, self.last)
+        start = self.tokens.now.start
+        if self.tokens.accept("."):
+            return PathStep("self", "node()", self.predicates(), start, self.tokens.last)
+        if self.tokens.accept(".."):
+            return PathStep("parent", "node()", self.predicates(), start, self.tokens.last)
         axis = "child"
-        if self.takes("@"):
+        if self.tokens.accept("@"):
             axis = "attribute"
-        elif self.now.kind == "name" and self.follows("::"):
-            axis = self.step_on().text
-            self.step_on()
+        elif self.tokens.now.kind == "name" and self.tokens.is_before("::"):
+            axis = self.tokens.advance().text
+            self.tokens.advance()
         test = self.node_test()
-        return PathStep(axis, test, self.predicates(), start, self.last)
+        return PathStep(axis, test, self.predicates(), start, self.tokens.last)
 
     def node_test(self) -> str:
-        if self.takes("*"):
+        if self.tokens.accept("*"):
             return "*"
-        if self.now.kind != "name":
-            raise self.fault("an expression")
-        name = self.step_on().text
-        if not self.sees("("):
+        if self.tokens.now.kind != "name":
+            raise self.tokens.fault("an expression")
+        name = self.tokens.advance().text
+        if not self.tokens.is_at("("):
             return name
         if name not in _NODE_TYPES:
-            raise self.fault("a step")
-        self.step_on()
-        inside = self.step_on().text if self.now.kind == "string" else ""
-        self.must_take(")")
+            raise self.tokens.fault("a step")
+        self.tokens.advance()
+        inside = self.tokens.advance().text if self.tokens.now.kind == "string" else ""
+        self.tokens.expect(")")
         return f"{name}({inside})"
 
     def predicates(self) -> tuple[Expression, ...]:
         predicates: list[Expression] = []
-        while self.takes("["):
+        while self.tokens.accept("["):
             predicates.append(self.expression())
-            self.must_take("]")
+            self.tokens.expect("]")
         return tuple(predicates)
 
     # --- primaries ------------------------------------------------------------------------------------
 
     def primary(self) -> Expression:
-        token = self.step_on()
+        token = self.tokens.advance()
         if token.kind == "variable" and self.lifted and token.text.startswith("_"):
             kind: Word["string", "number"] = "string" if token.text[1] == "s" else "number"
-            return Slot(int(token.text[2:]), kind, token.start, token.end)
+            return LiteralSlot(int(token.text[2:]), kind, token.start, token.end)
         if token.kind == "variable":
             return Variable(token.text, token.start, token.end)
         if token.kind == "string":
@@ -297,23 +268,23 @@ class _SyntaxReader:
             return Literal(number(token.text), token.start, token.end)
         if token.kind == "symbol":
             inner = self.expression()
-            self.must_take(")")
-            return Filter(inner, (), token.start, self.last)
+            self.tokens.expect(")")
+            return Filter(inner, (), token.start, self.tokens.last)
         return self.call(token)
 
     def call(self, name: XPathToken) -> FunctionCall:
-        self.step_on()
+        self.tokens.advance()
         arguments: list[Expression] = []
-        if not self.sees(")"):
+        if not self.tokens.is_at(")"):
             arguments.append(self.expression())
-            while self.takes(","):
+            while self.tokens.accept(","):
                 arguments.append(self.expression())
-        self.must_take(")")
-        return FunctionCall(name.text, tuple(arguments), name.start, self.last)
+        self.tokens.expect(")")
+        return FunctionCall(name.text, tuple(arguments), name.start, self.tokens.last)
 
 
 def parts(node: Expression) -> Iterator[Expression]:
-    """The expressions directly within an expression, in the order they are written."""
+    """The expressions directly within an expression, in the order in which they are written."""
     match node:
         case FunctionCall(arguments=arguments):
             yield from arguments

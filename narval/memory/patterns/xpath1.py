@@ -1,4 +1,4 @@
-"""XPath 1.0 by lxml: compiled in one way everywhere."""
+"""XPath 1.0, compiled by lxml."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lxml import etree
 
 
 def compiled(text: str, namespaces: Mapping[str, str]) -> etree.XPath:
-    """An expression ready to be evaluated; raises etree.XPathSyntaxError.
+    """An expression compiled; raises etree.XPathSyntaxError.
 
-    Without lxml's own regular expressions, which may take for ever; strings do not hold the tree they are of.
+    It has no regular expressions of lxml's, which may take for ever; strings in its result hold no tree.
     """
     return etree.XPath(text, namespaces=dict(namespaces) or None, regexp=False, smart_strings=False)
 
@@ -19,6 +19,6 @@ _STRING = compiled("string()", {})
 
 
 def string_of(node: etree._Element) -> str:
-    """The string value of a node, as XPath defines it: its text without that of comments."""
+    """The string value of a node as XPath defines it: its text without that of comments."""
     value: str = _STRING(node)
     return value

@@ -1,9 +1,9 @@
 """Patterns that only XPath 3.1 can express, by elementpath (N10).
 
 Imported when the first such pattern is read: elementpath takes a fifth of a second. A pattern is tried on
-what strangers send, inside the daemon's loop. So what would reach outside the element (files, environment,
-clock, chance) is refused when the pattern is read, and so is what cannot be judged then: a regular
-expression that is not written in the pattern or may take for ever, a function made on the fly.
+elements from strangers, inside the daemon's loop. So functions that reach outside the element (files,
+environment, clock, chance) are refused when the pattern is read, and so is what cannot be checked then: a
+regular expression that is not written in the pattern or may take for ever, a function made on the fly.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "
 
 
 class ForbiddenError(ExpressionError):
-    """XPath 3.1 as such, but not for a pattern."""
+    """An expression is valid XPath 3.1, but not allowed in a pattern."""
 
 
-class Modern:
+class XPath3:
     """An XPath 3.1 expression, ready to be evaluated."""
 
     __slots__ = ("_token", "names", "variables")
@@ -68,11 +68,11 @@ class Modern:
         self.names = _names(self._token)
 
     def __call__(self, context: etree._Element, /, **variables: Any) -> bool:
-        """Whether what it gives counts as true (N9); raises whatever goes wrong."""
+        """True if the result counts as true (N9); raises whatever goes wrong."""
         return _truth(list(self._token.select(_around(context, variables))))
 
     def results(self, context: etree._Element, variables: Mapping[str, Any]) -> Any:
-        """What it gives: a list of lxml's elements and of values, or one value."""
+        """The result: a list of lxml's elements and of values, or one value."""
         return self._token.get_results(_around(context, variables))
 
 
@@ -81,7 +81,7 @@ def _around(context: Any, variables: Mapping[str, Any]) -> XPathContext:
 
 
 def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
-    for found in _RANGE.finditer(text):  # elementpath goes through it while it reads
+    for found in _RANGE.finditer(text):  # elementpath enumerates it while it reads
         if int(found[2]) - int(found[1]) > _LONGEST_RANGE:
             raise ForbiddenError(_RANGE_RULE, found.start())
     try:
@@ -103,7 +103,7 @@ def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
 
 
 def _message(error: ElementPathError) -> str:
-    """Its message, without the place and code that elementpath puts around it."""
+    """The message of an error, without the position and code that elementpath puts around it."""
     return str(getattr(error, "message", None) or error).rpartition("] ")[2]
 
 
@@ -124,7 +124,7 @@ def _check_depth(root: Token) -> None:
 
 
 def _check(token: Token) -> None:
-    """Raise ForbiddenError for what a pattern may not do."""
+    """Raise ForbiddenError for a token that a pattern may not have."""
     if token.label == "name":
         return
     start = int(token.span[0])
@@ -146,7 +146,7 @@ def _check_range(token: Token) -> None:
 
 
 def _check_regex(call: Token) -> None:
-    """Raise ForbiddenError unless the regular expression of a call can be judged, and is harmless."""
+    """Raise ForbiddenError unless the regular expression of a call can be checked, and is harmless."""
     for argument in (call[1], *call[2:]) if call.symbol != "replace" else (call[1], *call[3:]):
         if argument.symbol != "(string)":
             where = int(argument.span[0])
@@ -180,7 +180,7 @@ def _free(root: Token) -> set[str]:
 
 
 def _names(token: Token) -> frozenset[str] | None:
-    """The root names it can match, told from the first steps of its paths; None for any."""
+    """The root names that an expression can match, from the first steps of its paths; None for any."""
     symbol = token.symbol
     if symbol == "(name)":
         return frozenset([str(token.value)])
@@ -210,7 +210,7 @@ def _names_of_path(token: Token) -> frozenset[str] | None:
 
 
 def _truth(items: list[Any]) -> bool:
-    """N9 for a sequence: nodes match, and one value that is true, not empty, not zero."""
+    """The truth of a sequence (N9): nodes are true, and one value that is neither false, empty nor zero."""
     if not items:
         return False
     first = items[0]

@@ -33,7 +33,7 @@ def report_damage(turn: Turn) -> None:
 
 def _report_origin(turn: Turn, lost: LostOrigin) -> None:
     key = (*TOLD, str(lost.eid))
-    if key not in turn.agent.memory.keys:
+    if key not in turn.agent.memory.unique_values:
         turn.transaction.change(Keyed(*key))
         message = f"where element {lost.eid} comes from is not known any more: {lost.why}"
         _report(turn, message, element=str(lost.eid))

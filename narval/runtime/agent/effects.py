@@ -65,7 +65,7 @@ def _mark_used(transaction: Transaction, run: Run, command: commands.MarkUsed) -
 
 def _record_unique(transaction: Transaction, run: Run, command: commands.RecordUnique) -> None:
     key = (command.name, command.expression, command.value)
-    if key not in transaction.agent.memory.keys:
+    if key not in transaction.agent.memory.unique_values:
         transaction.fact(changes.Keyed(*key))
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Forgotten
-from narval.memory.retention import IdleTracker, portion_of
+from narval.memory.retention import IdleTracker, next_chunk
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.transaction import Transaction
 
@@ -54,7 +54,7 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
     room, goes_too = FORGOTTEN_AT_ONCE, partial(runs.is_over_within, job.run)
     while room > 0:
         run = runs.innermost(job.run)
-        going, staying, last = portion_of(memory, run, goes_too, room)
+        going, staying, last = next_chunk(memory, run, goes_too, room)
         if not transaction.in_use.eids().isdisjoint(going):
             transaction.later(transaction.at + IN_USE, job)
             return

@@ -34,7 +34,7 @@ def restore(library: Library, store: Store, **settings: Any) -> AgentState:
         memory.contexts.join(run, [eid for _, eid in held])
     for definition, place, slot, eid in store.marks():
         memory.marks.setdefault((definition, place, slot), set()).add(eid)
-    memory.keys.update(store.keys())
+    memory.unique_values.update(store.keys())
     memory.number_from(int(store.meta.get("next_eid", "1")))
     agent.numbers.resume(int(store.meta.get("sequence", "0")))
     return agent

@@ -141,7 +141,7 @@ class Turn:
         memory = self.agent.memory
         if watch.or_outdated and event.eid in memory.outdated:
             return True
-        return any(memory.may_take(event.eid, scope) for scope in watch.scopes)
+        return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and let its deferred commands take effect."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain
 from narval.errors import ActionError
-from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element
+from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.runtime.agent.effects import AT_ONCE
 from narval.runtime.agent.run import Run
@@ -46,16 +47,37 @@ class Surroundings:
         return self.schemas.refusal(xml)
 
 
-class TurnView:
+class LiveMemory:
+    """The engines' `MemoryView`, and what a run reads of memory."""
+
+    def __init__(self, memory: Memory, schemas: Surroundings) -> None:
+        # Bound here, for engines call them often: a query costs no call but its own.
+        self.element, self.fits_since = memory.element, memory.fits_since
+        self.matching, self.among = memory.matching, memory.among
+        self.reserved, self.context = memory.reserved_for, memory.contexts.of
+        self.schema_fault = schemas.schema_fault
+        self._memory = memory
+
+    @property
+    def next_eid(self) -> int:
+        """The eid the next element will have."""
+        return self._memory.next_eid
+
+    def fits(self, element: Element, bound: Bound) -> bool:
+        """True if an element, in memory or not yet, fits."""
+        return bound.test(self._memory.tree(element))
+
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
+        """True if a unique output gave this value before (N37)."""
+        return (name, expression, value) in self._memory.unique_values
+
+
+class TurnView(LiveMemory):
     """The engines' `View` within a turn; `advance` has an engine decide."""
 
     def __init__(self, transaction: Transaction, surroundings: Surroundings) -> None:
-        self._transaction, self._agent = transaction, transaction.agent
-        memory = self._agent.memory
-        # Bound here, for engines call them often: a query costs no call but its own.
-        self.element, self.fits = memory.element, memory.fits
-        self.matching, self.among = memory.matching, memory.among
-        self._surroundings, self.schema_fault = surroundings, surroundings.schema_fault
+        super().__init__(transaction.agent.memory, surroundings)
+        self._transaction, self._agent, self._surroundings = transaction, transaction.agent, surroundings
         self._run: Run | None = None
         self.definition = partial(self._agent.lookup.definition, self._run)
         """The definition of a kind and name, in the version that counts for the run that asks."""
@@ -77,25 +99,6 @@ class TurnView:
         effect = AT_ONCE.get(type(command))
         if effect is not None and self._run is not None:
             effect(self._transaction, self._run, command)
-
-    # --- memory -----------------------------------------------------------------------------------------
-
-    @property
-    def next_eid(self) -> int:
-        """The eid the next element will have."""
-        return self._agent.memory.next_eid
-
-    def context(self, run: int) -> Iterable[int]:
-        """The eids a run holds."""
-        return self._agent.memory.contexts.of(run)
-
-    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """True if some element would fit if it were not reserved."""
-        return self._agent.memory.reserved_for(bound, scope)
-
-    def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        """True if a unique output gave this value before."""
-        return (name, expression, value) in self._agent.memory.keys
 
     # --- runs and definitions ---------------------------------------------------------------------------
 

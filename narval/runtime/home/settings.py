@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError
 from narval.source.text import Source
@@ -20,10 +21,6 @@ FILE = "etc/narval.toml"
 AT_START = ("timezone", "durability", "store", "forget_after")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
-_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")
-_DURATION = re.compile(rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*")
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -125,9 +122,9 @@ def duration(value: object) -> float:
         if not 0 <= value < 1e12:
             raise wanted
         return float(value)
-    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+    if not isinstance(value, str):
         raise wanted
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
+    return read_duration(value)
 
 
 def _or_none(read: Callable[[object], Any]) -> Callable[[object], Any]:

@@ -79,7 +79,7 @@ def _remembered(daemon: Daemon) -> Remembered:
             if element is not None
         ],
         [(*scope, eid) for scope, eids in memory.marks.items() for eid in eids],
-        list(memory.keys),
+        list(memory.unique_values),
         memory.next_eid,
     )
 

@@ -420,6 +420,28 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
             ),
             "use: expected yes or no",
         ),
+        (
+            recipe(
+                AB.replace(
+                    "</transition>", '<condition for="§soon"><match>x</match></condition></transition>'
+                )
+            ),
+            'for: expected a number of seconds or a text such as "30s", "5m", "2h", "1d", found \'soon\'',
+        ),
+        (
+            recipe(
+                AB.replace("</transition>", '<condition for="§0m"><match>x</match></condition></transition>')
+            ),
+            "for: expected more than no time, such as \"10m\", found '0m'",
+        ),
+        (
+            recipe(
+                AB.replace('"a"/><out', '"a" on-error="yes"/><out').replace(
+                    "</transition>", '<condition for="§10m"><match>x</match></condition></transition>'
+                )
+            ),
+            "for: the conditions of an error link hold when its step has failed, or never; remove this",
+        ),
     ],
 )
 def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:

@@ -426,7 +426,7 @@ def test_N2_a_plan_can_wait_for_what_becomes_of_another() -> None:
     assert said.transitions(run) == {"t": "wait-condition"}
     (watch,) = said.wishes(Watch)
     said.erred("a", run=other)
-    assert said.memory.fits(said.memory.element(other), watch.conditions[0])
+    assert watch.conditions[0].test(said.memory.tree(said.memory.element(other)))
 
 
 # --- N10: variables ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Elements: what may become one, how it is kept, and how it is looked at."""
+"""Elements: the XML accepted, the bytes kept, and the trees made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lxml import etree
 from narval.errors import ElementError
 from narval.memory.elements.canonical import MAX_BYTES, MAX_DEPTH, canonical, elements_of
 from narval.memory.elements.element import CONTROL, Element, Origin, Tree, children, local_name, parse
-from narval.memory.elements.tree_cache import Trees
+from narval.memory.elements.tree_cache import TreeCache
 from tests.memory.patterns.expressions import elements
 
 
@@ -80,7 +80,7 @@ def test_a_part_of_a_tree_becomes_an_element_of_its_own() -> None:
 
 
 @given(element=elements())
-def test_what_is_kept_is_kept_unchanged(element: Element) -> None:
+def test_canonical_bytes_are_kept_unchanged(element: Element) -> None:
     kept = canonical(element.xml)
     assert canonical(kept) == kept
     assert canonical(Tree(Element(5, kept)).root) == kept
@@ -127,7 +127,7 @@ def test_a_file_holds_one_element_or_those_of_a_memory() -> None:
         (b'<?xml version="1.0" encoding="base64"?><a/>', 1, 1),
     ],
 )
-def test_what_is_malformed_is_refused_with_its_place(source: str | bytes, line: int, column: int) -> None:
+def test_malformed_xml_is_refused_with_its_place(source: str | bytes, line: int, column: int) -> None:
     error = refused(source)
     assert (error.kind, error.line, error.column) == ("malformed", line, column)
 
@@ -154,12 +154,12 @@ def test_a_doctype_and_entities_are_refused(source: str) -> None:
     assert refused(source).kind == "doctype"
 
 
-def test_what_is_nested_too_deep_is_refused() -> None:
+def test_an_element_nested_too_deep_is_refused() -> None:
     assert canonical("<a>" * 250 + "</a>" * 250)
     assert refused("<a>" * 10_000 + "</a>" * 10_000).kind == "too-deep"
 
 
-def test_what_is_too_large_is_refused() -> None:
+def test_an_element_too_large_is_refused() -> None:
     assert refused("<a>" + "x" * MAX_BYTES + "</a>").kind == "too-large"
     assert refused(f"<a>{'x' * 11_000_000}</a>").kind == "too-large"
     assert refused(f"<a b='{'x' * 11_000_000}'/>").kind == "too-large"
@@ -190,7 +190,7 @@ def test_an_element_shows_its_parts() -> None:
     assert (element.name, element.text, element.added) == ("a", "tu", 12.5)
     assert element.attributes == {"b": "1", "eid": "3"}
     assert element.with_eid() == b'<a b="1" eid="3">t<!-- c --><c>u</c></a>'
-    assert [each.tag for each in element.xpath("a/c")] == ["c"]
+    assert [node.tag for node in element.xpath("a/c")] == ["c"]
     assert element.origin == Origin(run=1, step="step", call="call", inputs=(2,))
     assert "Element 3: <a b=" in repr(element)
 
@@ -257,7 +257,7 @@ def test_children_are_elements_only() -> None:
 
 
 def test_a_tree_is_parsed_once_while_it_is_kept() -> None:
-    trees, element = Trees(), Element(1, b"<a/>")
+    trees, element = TreeCache(), Element(1, b"<a/>")
     assert trees.of(element) is trees.of(element)
     trees.drop(1)
     trees.drop(1)
@@ -265,13 +265,13 @@ def test_a_tree_is_parsed_once_while_it_is_kept() -> None:
 
 
 def test_an_element_without_a_number_is_not_kept() -> None:
-    trees = Trees()
+    trees = TreeCache()
     assert trees.of(Element(0, b"<a/>")).root.tag == "a"
     assert trees.of(Element(0, b"<b/>")).root.tag == "b"
 
 
 def test_the_trees_looked_at_last_stay() -> None:
-    trees = Trees(most=4)
+    trees = TreeCache(most=4)
     first, second, third, *others = (Element(n, b"<a/>") for n in range(1, 7))
     kept, gone = trees.of(first), trees.of(second)
     trees.of(third)
@@ -283,7 +283,7 @@ def test_the_trees_looked_at_last_stay() -> None:
 
 
 def test_the_trees_kept_are_bounded_by_their_size() -> None:
-    trees = Trees(most_bytes=1000)
+    trees = TreeCache(most_bytes=1000)
     small = [Element(n, b"<a>" + b"x" * 90 + b"</a>") for n in range(1, 30)]
     first = trees.of(small[0])
     for element in small:
@@ -302,7 +302,7 @@ def test_the_trees_kept_are_bounded_by_their_size() -> None:
         (etree.ProcessingInstruction("x"), "malformed"),
     ],
 )
-def test_what_is_no_element_is_refused_whoever_made_it(source: Any, kind: str) -> None:
+def test_a_node_that_is_no_element_is_refused(source: Any, kind: str) -> None:
     assert refused(source).kind == kind
 
 

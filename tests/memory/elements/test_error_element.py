@@ -12,12 +12,12 @@ def test_N17_an_error_names_what_it_concerns_and_leaves_out_the_rest() -> None:
     xml = make_error("input-missing", "nothing fits", plan=7, recipe="g.r", step="a", action=None, input="")
     root = parse(xml)
     assert dict(root.attrib) == {"type": "input-missing", "plan": "7", "recipe": "g.r", "step": "a"}
-    assert [(each.tag, each.text) for each in root] == [("message", "nothing fits")]
+    assert [(child.tag, child.text) for child in root] == [("message", "nothing fits")]
 
 
 def test_N26_details_come_after_the_message() -> None:
     root = parse(make_error("ValueError", "no such file", "Traceback …"))
-    assert [(each.tag, each.text) for each in root] == [
+    assert [(child.tag, child.text) for child in root] == [
         ("message", "no such file"),
         ("detail", "Traceback …"),
     ]
@@ -33,9 +33,8 @@ def test_an_error_of_any_length_is_an_element() -> None:
 def test_whatever_was_raised_can_be_kept_and_read_again(kind: str, message: str, detail: str) -> None:
     xml = make_error(kind, message, detail, step=kind)
     assert canonical(xml) == xml
-    told = read_error(Element(1, xml))
-    assert [" ".join(each.split()) for each in told] == [
-        " ".join(xml_safe(each).split()) for each in (kind, message, kind)
+    assert [" ".join(part.split()) for part in read_error(Element(1, xml))] == [
+        " ".join(xml_safe(part).split()) for part in (kind, message, kind)
     ]
 
 

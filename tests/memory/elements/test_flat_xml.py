@@ -1,4 +1,4 @@
-"""An element without content that is read from its bytes is what the parser would have made of it."""
+"""An element without content, read from its bytes, is as the parser would have made it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BLANKS = st.sampled_from([" ", " ", " ", "", "  ", "\n"])
 
 @st.composite
 def written(draw: st.DrawFn) -> str:
-    """What looks like an element without content, and may be one."""
+    """A text like an element without content, which may be one."""
     attributes = draw(st.lists(st.tuples(BLANKS, NAMES, QUOTES, VALUES), max_size=4))
     inner = "".join(f"{blank}{name}={quote}{value}{quote}" for blank, name, quote, value in attributes)
     return f"<{draw(NAMES)}{inner}{draw(st.sampled_from(['/>', '/>', ' />', '>', '/>x', '></a>']))}"
 
 
 def by_the_parser(text: str) -> bytes | str:
-    """What is kept of a text, or how it is refused, if the parser has to say."""
+    """The canonical bytes of a text by the parser alone, or the kind of its refusal."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("narval.memory.elements.canonical.canonical_flat", lambda data: None)
         try:
@@ -46,7 +46,7 @@ def by_the_parser(text: str) -> bytes | str:
 @example("<a eid='7' b='1'/>")
 @example("<a b='>'/>")
 @example("<!DOCTYPE a/>")
-def test_N1_it_is_kept_as_the_parser_would_have_it(text: str) -> None:
+def test_N1_a_flat_element_is_kept_as_by_the_parser(text: str) -> None:
     xml = canonical_flat(text)
     assert xml is None or xml == by_the_parser(text)
 
@@ -54,7 +54,7 @@ def test_N1_it_is_kept_as_the_parser_would_have_it(text: str) -> None:
 @given(written())
 @example("<a xmlns=''/>")
 @example("<a xmlns='u'/>")
-def test_N9_its_attributes_are_those_the_parser_would_find(text: str) -> None:
+def test_N9_its_attributes_are_those_of_the_parser(text: str) -> None:
     kept = by_the_parser(text)
     if isinstance(kept, bytes):
         found = flat_attributes(kept)
@@ -62,12 +62,12 @@ def test_N9_its_attributes_are_those_the_parser_would_find(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["<a/>", "<a b='1'/>", '<item n="x y" m="="/>', "<a b='' c=''/>"])
-def test_what_is_written_plainly_is_not_parsed(text: str) -> None:
+def test_an_element_written_plainly_is_not_parsed(text: str) -> None:
     assert canonical_flat(text.encode()) is not None
     assert flat_attributes(canonical(text)) is not None
 
 
-def test_what_is_long_is_for_the_parser() -> None:
+def test_a_long_element_is_parsed() -> None:
     long = b"<a b='" + b"x" * flat_xml.LONGEST + b"'/>"
     assert canonical_flat(long) is None
     assert flat_attributes(canonical(long)) is None
@@ -92,7 +92,7 @@ def test_N9_a_tree_knows_the_eid_and_can_be_evaluated(xml: bytes) -> None:
     assert etree.tostring(tree.root).startswith(b'<a b="1" eid="5"')
 
 
-def test_what_one_does_to_the_attributes_of_a_tree_is_not_seen_by_others() -> None:
+def test_trees_of_the_same_bytes_share_no_attributes() -> None:
     xml = canonical("<a b='1'/>")
     assert Tree(Element(5, xml)).get("eid") == "5"
     assert Tree(Element(0, xml)).get("eid") is None

@@ -13,7 +13,7 @@ from narval.errors import ElementError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
 from narval.memory.index import attribute_values
-from narval.memory.index.attribute_values import Values, reader
+from narval.memory.index.attribute_values import ValueIndex, reader
 
 NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "a.b", "a-b")
 ASKED = (*NAMES, "{http://www.w3.org/XML/1998/namespace}lang", "{urn:p}a", "c")
@@ -49,7 +49,7 @@ def parsed(xml: bytes, attribute: str) -> bytes | None:
 @given(written())
 @example('<a b=\'"\' a="x"/>')
 @example('<a xmlns=\'urn:"\' a="1"/>')
-def test_what_is_read_is_what_a_parser_finds_however_it_is_written(text):
+def test_an_attribute_is_read_as_a_parser_reads_it_however_it_is_written(text):
     try:
         kept = canonical(text)
     except ElementError:
@@ -70,7 +70,7 @@ def test_every_value_comes_back(given_attributes):
         assert reader(name)(1, xml) == (None if expected is None else expected.encode())
 
 
-def test_what_stands_plainly_is_not_parsed(monkeypatch):
+def test_an_attribute_written_plainly_is_not_parsed(monkeypatch):
     monkeypatch.setattr(attribute_values, "parse", None)
     xml = canonical('<mail from="anna@example.org" subject="é &gt;" to=""><mail cc="x"/></mail>')
     assert reader("from")(1, xml) == b"anna@example.org"
@@ -88,22 +88,22 @@ def test_an_index_finds_all_of_a_value_oldest_first(values, gone):
         for eid, value in enumerate(values, start=1)
     ]
     half = len(elements) // 2
-    index = Values("a", [(each.eid, each.xml) for each in elements[:half]])
+    index = ValueIndex("a", [(element.eid, element.xml) for element in elements[:half]])
     for element in elements[half:]:
         index.add(element)
     for element in elements:
         if element.eid in gone:
             index.discard(element)
     for value in ("x", "y", "&", "é", "z"):
-        expected = [eid for eid, each in enumerate(values, start=1) if each == value and eid not in gone]
+        expected = [eid for eid, held in enumerate(values, start=1) if held == value and eid not in gone]
         assert list(index.of(value)) == expected
         assert len(index.of(value)) == len(expected)
 
 
 def test_half_of_a_surrogate_pair_is_no_value():
-    assert list(Values("a", [(1, b'<r a="x"/>')]).of("\ud800")) == []
+    assert list(ValueIndex("a", [(1, b'<r a="x"/>')]).of("\ud800")) == []
 
 
-def test_what_was_added_stays_findable_with_the_greatest_eid_of_all():
+def test_an_element_is_found_with_the_greatest_eid_of_all():
     eid = (1 << 40) - 1
-    assert list(Values("a", [(eid, b'<r a="x"/>')]).of("x")) == [eid]
+    assert list(ValueIndex("a", [(eid, b'<r a="x"/>')]).of("x")) == [eid]

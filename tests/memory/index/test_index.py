@@ -1,4 +1,4 @@
-"""The index against the plain truth: every condition tried on every element by lxml."""
+"""The index against an oracle: every condition tried on every element by lxml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from narval.memory.elements.element import Element, Tree
 from narval.memory.index.index import Index
 from narval.memory.patterns.pattern import Bound, condition
-from tests.memory.patterns.expressions import NAMESPACES, Oracle, elements, modern_patterns, patterns
+from tests.memory.patterns.expressions import NAMESPACES, Oracle, elements, patterns, xpath3_patterns
 
 
 def tree(xml: str, eid: int = 0) -> Tree:
@@ -46,9 +46,9 @@ def test_the_index_never_disagrees_with_trying_every_condition_by_lxml(
     variables = {"ask": asked, "none": []}
     index: Index[int] = Index()
     oracles = []
-    for watcher, each in enumerate(texts):
-        index.add(watcher, waiting(*each, **variables))
-        oracles.append(Oracle(each, variables))
+    for watcher, patterns_of_one in enumerate(texts):
+        index.add(watcher, waiting(*patterns_of_one, **variables))
+        oracles.append(Oracle(patterns_of_one, variables))
     for element in arriving:
         found = Tree(element)
         expected = [watcher for watcher, oracle in enumerate(oracles) if oracle.holds(found)]
@@ -57,7 +57,7 @@ def test_the_index_never_disagrees_with_trying_every_condition_by_lxml(
 
 @settings(max_examples=30, deadline=None)
 @given(
-    texts=st.lists(modern_patterns(), min_size=1, max_size=4),
+    texts=st.lists(xpath3_patterns(), min_size=1, max_size=4),
     asked=st.lists(elements(), max_size=1),
     arriving=st.lists(elements(), min_size=1, max_size=3),
 )
@@ -214,7 +214,7 @@ def test_adding_an_element_does_not_look_at_conditions_that_cannot_match_it() ->
     assert index.tried == 0
 
 
-def test_what_keys_decide_alone_is_never_evaluated() -> None:
+def test_conditions_that_keys_decide_alone_are_never_evaluated() -> None:
     index = filled(
         "email[@a='x']",
         "email[@a='x' and not(@b)]",
@@ -233,7 +233,7 @@ def test_what_keys_decide_alone_is_never_evaluated() -> None:
     assert index.tried == 0
 
 
-def test_what_keys_leave_open_is_evaluated_on_candidates_only() -> None:
+def test_conditions_that_keys_leave_open_are_evaluated_on_candidates_only() -> None:
     index = filled(*(f"email[@subject='s{n}' and string-length(@body) > 3]" for n in range(100)))
     assert index.wakes(tree("<email subject='s5' body='long'/>")) == [
         "email[@subject='s5' and string-length(@body) > 3]"
@@ -303,7 +303,7 @@ def test_many_conditions_may_share_a_threshold_and_leave_in_any_order() -> None:
     assert index.wakes(tree(f"<email size='9' subject='{subject}'/>")) == left
 
 
-def test_what_is_no_number_never_compares() -> None:
+def test_a_text_that_is_no_number_never_compares() -> None:
     index = filled("email[@size > 0]", "email[@size < 0]", "email[@size = 0]", "email[@size >= 'x']")
     for size in ("", "x", "NaN", "- 5", "+5", "0x1"):
         assert index.wakes(tree(f"<email size='{size}'/>")) == []

@@ -1,7 +1,8 @@
-"""Extents: a condition asked for again and again finds what looking through all of memory finds."""
+"""Result sets: a condition asked for often finds what looking through all of memory finds."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
 from narval.memory.index.result_sets import ASKED, MOST
 from narval.memory.memory import Memory
-from narval.memory.patterns.pattern import condition
+from narval.memory.patterns.pattern import Bound, condition
 
 MAIL = condition("mail[@to and not(@kind)]").bind()
 ANY_MAIL = condition("mail").bind()
@@ -30,7 +31,9 @@ def add(memory: Memory, xml: str) -> changes.Added:
     return change
 
 
-def test_the_oldest_unused_is_found_without_trying_those_before_it() -> None:
+def test_the_oldest_unused_is_found_without_trying_those_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     memory = filled(500)
     scope = SCOPES[1]
     for _ in range(ASKED):
@@ -38,13 +41,11 @@ def test_the_oldest_unused_is_found_without_trying_those_before_it() -> None:
     for expected in range(1, 500):
         assert next(memory.matching(MAIL, scope)) == expected
         memory.apply(changes.Used(scope, (expected,)))
-    tried = []
-    memory._fits = lambda eid, bound: tried.append(eid)  # type: ignore[method-assign]
+    monkeypatch.setattr(Bound, "test", None)
     assert next(memory.matching(MAIL, scope)) == 500
-    assert tried == []
 
 
-def test_what_is_reserved_comes_back_when_it_is_released() -> None:
+def test_a_reserved_element_comes_back_when_it_is_released() -> None:
     memory = filled(40)
     memory.apply(changes.Reserved((1, 2)))
     for _ in range(ASKED + 1):
@@ -53,14 +54,18 @@ def test_what_is_reserved_comes_back_when_it_is_released() -> None:
     assert next(memory.matching(MAIL, None)) == 1
 
 
-def test_there_are_never_more_extents_than_are_worth_keeping() -> None:
+def test_a_new_element_is_tried_on_no_more_result_sets_than_are_worth_keeping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     memory = filled(40)
     for number in range(3 * MOST):
         bound = condition(f"mail[@to != '{number}']").bind()
         for _ in range(ASKED):
             assert len(list(memory.matching(bound, None))) == 40
-    assert len(memory._extents._kept) == MOST
-    assert sum(map(len, memory._extents._by_name.values())) == MOST
+    tried: list[Bound] = []
+    monkeypatch.setattr(Bound, "test", lambda bound, tree: tried.append(bound))
+    add(memory, "<mail to='x'/>")
+    assert len(tried) == len(set(tried)) == MOST
 
 
 STEPS = st.lists(
@@ -75,43 +80,43 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_an_extent_never_differs_from_looking_through_memory(steps) -> None:
+def test_a_result_set_never_differs_from_looking_through_memory(steps) -> None:
     memory = filled(40)
     for bound in (MAIL, ANY_MAIL):
         for _ in range(ASKED):
             list(memory.matching(bound, SCOPES[1]))
     last: list[changes.Change] = []
-    for what, number, scope in steps:
+    for step, number, scope in steps:
         eids = list(memory)
         eid = eids[number % len(eids)] if eids else 0
         change: changes.Change | None = None
-        if what == "add":
+        if step == "add":
             last = [add(memory, "<mail to='y'/>")]
-        elif what == "add-other":
+        elif step == "add-other":
             last = [add(memory, "<mail kind='ack' to='y'/>")]
-        elif what == "use" and eid and eid not in memory.marks.get(scope, ()):
+        elif step == "use" and eid and eid not in memory.marks.get(scope, ()):
             change = changes.Used(scope, (eid,))
-        elif what == "outdate" and eid and eid not in memory.outdated:
+        elif step == "outdate" and eid and eid not in memory.outdated:
             change = changes.Outdated((eid,))
-        elif what == "forget" and eid:
+        elif step == "forget" and eid:
             memory.apply(changes.Forgotten((eid,)))
             last = []
-        elif what == "revert" and last:
+        elif step == "revert" and last:
             memory.revert(last.pop())
         if change is not None:
             memory.apply(change)
             last = [change]
         for bound in (MAIL, ANY_MAIL):
-            for each in SCOPES:
+            for by in SCOPES:
                 plain = [
                     eid
                     for eid in memory
-                    if memory.may_take(eid, each) and bound.test(memory.tree(memory.element(eid)))
+                    if memory.is_available(eid, by) and bound.test(memory.tree(memory.element(eid)))
                 ]
-                assert list(memory.matching(bound, each)) == plain
+                assert list(memory.matching(bound, by)) == plain
 
 
-def test_once_runs_bear_a_name_what_satisfied_a_condition_is_not_kept() -> None:
+def test_no_result_set_is_kept_of_a_name_that_runs_bear() -> None:
     memory = filled(40)
     for _ in range(ASKED + 1):
         assert len(list(memory.matching(MAIL, None))) == 40

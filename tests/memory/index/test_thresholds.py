@@ -37,7 +37,7 @@ def test_thresholds_are_a_sorted_list(moves: list[float | None], who: random.Ran
                 order.add(number, kept[-1])
             elif kept:
                 item = kept.pop(who.randrange(len(kept)))
-                order.take(item.number, item)
+                order.delete(item.number, item)
             agree(order, kept)
 
 

@@ -1,4 +1,4 @@
-"""Random patterns and elements, and what lxml by itself says of them."""
+"""Random patterns and elements, and an oracle of lxml alone."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ _tails = st.sampled_from(
 )
 paths = _brief(
     st.builds(
-        lambda head, filters, tail: head + "".join(f"[{each}]" for each in filters) + tail,
+        lambda head, filters, tail: head + "".join(f"[{text}]" for text in filters) + tail,
         _heads,
         st.lists(predicates, max_size=2),
         _tails,
@@ -177,7 +177,7 @@ def patterns(draw: st.DrawFn) -> str:
     return draw(_patterns)
 
 
-modern_atoms = st.one_of(
+xpath3_atoms = st.one_of(
     st.builds("matches({}, 'x')".format, fields),
     st.builds("lower-case({}) = 'x'".format, fields),
     st.builds("ends-with(@a, {})".format, literals),
@@ -198,15 +198,15 @@ modern_atoms = st.one_of(
     st.builds("{} and exists(.)".format, atoms),
     st.builds("{} or ends-with(@b, 'x')".format, atoms),
 )
-_modern_patterns = st.builds(
-    lambda head, first, second, tail: f"{head}[{first}][{second}]{tail}", _heads, modern_atoms, atoms, _tails
+_xpath3_patterns = st.builds(
+    lambda head, first, second, tail: f"{head}[{first}][{second}]{tail}", _heads, xpath3_atoms, atoms, _tails
 )
 
 
 @st.composite
-def modern_patterns(draw: st.DrawFn) -> str:
+def xpath3_patterns(draw: st.DrawFn) -> str:
     """Patterns that only XPath 3.1 can express; not each can be evaluated on every element."""
-    return draw(_modern_patterns)
+    return draw(_xpath3_patterns)
 
 
 @st.composite
@@ -235,14 +235,14 @@ def clark(name: str) -> str:
 
 
 class Oracle:
-    """What lxml by itself says of patterns: it compiles each as it is and evaluates it on every element."""
+    """Patterns by lxml alone, which compiles each as it is and evaluates it on every element."""
 
     def __init__(self, texts: Iterable[str], variables: Mapping[str, Sequence[Element]]) -> None:
         self._xpaths = [etree.XPath(text, namespaces=NAMESPACES) for text in texts]
-        self._nodes = {name: [Tree(each).root for each in found] for name, found in variables.items()}
+        self._nodes = {name: [Tree(element).root for element in found] for name, found in variables.items()}
 
     def holds(self, tree: Tree) -> bool:
-        """Whether all hold of an element, as N9 says."""
+        """True if all hold of an element (N9)."""
         return all(_is_true(xpath(tree.context, **self._nodes)) for xpath in self._xpaths)
 
 

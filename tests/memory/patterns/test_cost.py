@@ -1,4 +1,4 @@
-"""A large element from a stranger does not keep the loop, whatever a pattern looks for in it."""
+"""A large element from a stranger does not keep the loop, whatever the pattern."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LARGE = b"<a>" + b"<b x='1' y='2'/>" * 40_000 + b"</a>"
         "//b[preceding::b[following::b[@y = 3]]]",
     ],
 )
-def test_N9_what_would_take_for_ever_does_not_match_and_says_why(text: str) -> None:
+def test_N9_a_pattern_too_costly_for_an_element_does_not_match_and_explains_why(text: str) -> None:
     bound, tree = condition(text).bind({}), Tree(Element(1, LARGE))
     assert not bound.test(tree)
     mismatch = bound.explain(tree)
@@ -66,7 +66,7 @@ def test_N9_what_would_take_for_ever_does_not_match_and_says_why(text: str) -> N
     assert "too large for this pattern" in mismatch.value
 
 
-def test_N9_what_looks_once_is_tried_on_whatever_memory_holds() -> None:
+def test_N9_a_pattern_that_looks_once_is_tried_on_any_element() -> None:
     tree = Tree(Element(1, LARGE + b""))
     assert condition("//b[@x='1' and @y='2']").bind({}).test(tree)
     assert condition("count(a/b) = 40000").bind({}).test(tree)

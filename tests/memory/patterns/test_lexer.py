@@ -88,7 +88,7 @@ def evaluated(text: str, tree: Tree, variables: dict[str, object]) -> object:
 
 @settings(max_examples=80, deadline=None)
 @given(text=patterns(), element=elements())
-def test_a_shape_with_its_literals_gives_what_the_text_gives(text: str, element: Element) -> None:
+def test_a_shape_with_its_literals_gives_the_result_of_the_text(text: str, element: Element) -> None:
     assume("$ask" not in text and "$none" not in text)
     tree = Tree(element)
     result = evaluated(text, tree, {})
@@ -97,7 +97,7 @@ def test_a_shape_with_its_literals_gives_what_the_text_gives(text: str, element:
 
 @settings(max_examples=200, deadline=None)
 @given(text=garbage, element=elements())
-def test_what_is_no_expression_is_no_shape_either(text: str, element: Element) -> None:
+def test_a_text_that_is_no_expression_is_no_shape_either(text: str, element: Element) -> None:
     assume(not text.isspace())
     tree = Tree(element)
     result = evaluated(text, tree, {})
@@ -128,18 +128,18 @@ def test_patterns_that_differ_in_literals_share_a_shape() -> None:
         "email[@a = 12345678901234567]",
     ],
 )
-def test_what_only_looks_like_a_literal_stays(text: str) -> None:
+def test_a_text_that_only_looks_like_a_literal_stays(text: str) -> None:
     assert lift(text) == (text, ())
 
 
-def test_words_know_where_they_stand() -> None:
+def test_tokens_have_their_offsets() -> None:
     text = "p:email [@size>=.5 and $wait-1/@a.b != 'x']"
     assert [text[token.start : token.end] for token in tokens(text)] == (
         ["p:email", "[", "@", "size", ">=", ".5", "and", "$wait-1", "/", "@", "a.b", "!=", "'x'", "]", ""]
     )
 
 
-def test_a_word_that_is_none_is_told_with_its_place() -> None:
+def test_a_character_that_begins_no_token_is_an_error_with_its_offset() -> None:
     with pytest.raises(ExpressionError) as caught:
         list(tokens("email[@a & 1]"))
     assert caught.value.offset == 9

@@ -21,7 +21,7 @@ written = st.one_of(
 
 
 @given(text=written)
-def test_a_number_is_what_lxml_says(text: str) -> None:
+def test_a_number_is_read_as_lxml_reads_it(text: str) -> None:
     element = etree.Element("e", a=text)
     expected = element.xpath("number(@a)")
     assert number(text) == expected or (math.isnan(number(text)) and math.isnan(expected))
@@ -35,7 +35,7 @@ def test_a_number_in_a_pattern_is_the_number_of_its_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "x", "-", "+1", "1 2", "- 1", "0x10", "1,5", "Infinity", "NaN", "٣"]
 )
-def test_what_is_no_number_is_nan(text: str) -> None:
+def test_a_text_that_is_no_number_is_nan(text: str) -> None:
     assert math.isnan(number(text))
 
 

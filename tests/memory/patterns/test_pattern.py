@@ -1,4 +1,4 @@
-"""Patterns: what they accept, what they match, how they say why not."""
+"""Patterns: those accepted, the elements they match, and explanations of those they do not."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_N1_the_number_of_an_element_can_be_matched() -> None:
     asked=st.lists(elements(), max_size=2),
     element=elements(),
 )
-def test_N9_a_condition_says_what_lxml_says_and_explains_when_it_says_no(
+def test_N9_a_condition_matches_as_by_lxml_and_explains_where_it_does_not(
     texts: list[str], asked: list[Element], element: Element
 ) -> None:
     variables = {"ask": asked, "none": []}
@@ -150,16 +150,16 @@ def test_N9_a_condition_says_what_lxml_says_and_explains_when_it_says_no(
         ("1 to 3", False),
     ],
 )
-def test_N10_what_xpath_1_cannot_express_runs_as_xpath_3(pattern: str, holds: bool) -> None:
-    assert compile_pattern(pattern).modern
+def test_N10_a_pattern_that_xpath_1_cannot_express_is_xpath_3(pattern: str, holds: bool) -> None:
+    assert compile_pattern(pattern).xpath3
     assert matches(pattern) is holds
 
 
-def test_N10_what_xpath_1_can_express_is_xpath_1() -> None:
-    assert not compile_pattern("email[contains(@subject, 'H')]").modern
+def test_N10_a_pattern_that_xpath_1_can_express_is_xpath_1() -> None:
+    assert not compile_pattern("email[contains(@subject, 'H')]").xpath3
 
 
-def test_N10_a_pattern_that_cannot_be_evaluated_does_not_match_and_says_why() -> None:
+def test_N10_a_pattern_that_cannot_be_evaluated_does_not_match_and_explains_why() -> None:
     pattern = "email[xs:integer(@subject) > 3]"
     assert not matches(pattern)
     mismatch = why(pattern)
@@ -260,20 +260,20 @@ def test_N10_a_variable_is_never_taken_for_a_lifted_literal() -> None:
         ("email ! (@size > 7)", "email ! (@size > 7)", "<email>", 0),
     ],
 )
-def test_N11_the_first_predicate_that_failed_and_on_what_value(
+def test_N11_an_explanation_is_the_first_predicate_that_failed_and_its_value(
     pattern: str, predicate: str, value: str, satisfied: int
 ) -> None:
     assert why(pattern) == Mismatch(predicate, value, satisfied)
 
 
-def test_N11_what_a_variable_asked_for_is_told() -> None:
+def test_N11_the_value_of_a_variable_is_shown() -> None:
     asked = [Element(1, b"<email message-id='m1'/>")]
     pattern = "email[@in-reply-to = $ask/@message-id]"
     mismatch = why(pattern, "<email in-reply-to='m2'/>", ask=asked)
     assert mismatch == Mismatch("@in-reply-to = $ask/@message-id", "'m2', where $ask/@message-id is 'm1'", 1)
 
 
-def test_N11_what_matches_has_nothing_to_explain() -> None:
+def test_N11_an_element_that_matches_has_no_explanation() -> None:
     assert why("email[@subject='Ho']") is None
 
 
@@ -335,7 +335,7 @@ def test_N11_long_values_are_cut_and_many_are_counted() -> None:
         ("email[replace(@a, '(a|aa)+', 'b') = 'x']", 19, "may take for ever: (a|aa)+"),
     ],
 )
-def test_what_is_neither_xpath_1_nor_3_is_refused_with_its_column(
+def test_a_text_that_is_neither_xpath_1_nor_3_is_refused_with_its_column(
     pattern: str, column: int, said: str
 ) -> None:
     error = refused(pattern)
@@ -343,7 +343,7 @@ def test_what_is_neither_xpath_1_nor_3_is_refused_with_its_column(
     assert error.column == column
 
 
-def test_a_declared_prefix_is_accepted_and_only_what_is_used_is_kept() -> None:
+def test_a_declared_prefix_is_accepted_and_only_those_used_are_kept() -> None:
     pattern = compile_pattern(
         "p:email[@p:a = 'x' and @xml:lang = 'en']", {"p": "urn:p", "q": "urn:q", "": "urn:none"}
     )
@@ -351,7 +351,7 @@ def test_a_declared_prefix_is_accepted_and_only_what_is_used_is_kept() -> None:
     assert pattern.names == {"{urn:p}email"}
 
 
-def test_what_lxml_would_only_refuse_on_evaluation_is_refused_when_it_is_read() -> None:
+def test_an_expression_that_lxml_refuses_on_evaluation_is_refused_when_it_is_read() -> None:
     for pattern in (
         "email[foo(@a)]",
         "email[false() and foo(@a)]",
@@ -514,16 +514,16 @@ def table(heading: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("pattern", "answer"), [row[:2] for row in table("What matches")])
-def test_the_page_says_what_matches(pattern: str, answer: str) -> None:
+def test_the_patterns_that_the_page_says_match_do(pattern: str, answer: str) -> None:
     assert condition(pattern).bind().test(EXAMPLE) is {"yes": True, "no": False}[answer]
 
 
 @pytest.mark.parametrize(("pattern", "fault"), table("What is wrong with a pattern"))
-def test_the_page_says_what_is_wrong(pattern: str, fault: str) -> None:
+def test_the_faults_are_those_on_the_page(pattern: str, fault: str) -> None:
     assert refused(pattern).message == fault
 
 
 @pytest.mark.parametrize(("pattern", "predicate", "value"), table("Why it does not match"))
-def test_the_page_says_why_not(pattern: str, predicate: str, value: str) -> None:
+def test_the_explanations_are_those_on_the_page(pattern: str, predicate: str, value: str) -> None:
     assert (mismatch := condition(pattern).bind().explain(EXAMPLE)) is not None
     assert mismatch[:2] == (predicate, value)

@@ -31,7 +31,7 @@ from narval.memory.patterns.regex import hazard
         "(" * 200 + ")" * 200,
     ],
 )
-def test_what_can_match_a_text_in_many_ways_is_a_hazard(regex: str) -> None:
+def test_an_expression_that_can_match_a_text_in_many_ways_is_a_hazard(regex: str) -> None:
     if regex == r"([a-z]+\s)*" + "x":
         assert hazard(regex) == r"([a-z]+\s)*"
     else:
@@ -62,5 +62,5 @@ def test_what_can_match_a_text_in_many_ways_is_a_hazard(regex: str) -> None:
         "[",
     ],
 )
-def test_what_can_match_in_one_way_is_none(regex: str) -> None:
+def test_an_expression_that_can_match_in_one_way_is_no_hazard(regex: str) -> None:
     assert hazard(regex) is None

@@ -31,13 +31,14 @@ def shown(node: Expression) -> str:
         case Negation(operand=operand):
             return f"-{shown(operand)}"
         case Filter(primary=primary, predicates=predicates):
-            return shown(primary) + "".join(f"[{shown(each)}]" for each in predicates)
+            return shown(primary) + "".join(f"[{shown(predicate)}]" for predicate in predicates)
         case FunctionCall(name=name, arguments=arguments):
             return f"{name}({', '.join(map(shown, arguments))})"
         case Path(origin=origin, steps=steps):
             start = origin if isinstance(origin, str) else "" if origin is None else shown(origin) + "/"
             return start + "/".join(
-                f"{step.axis}::{step.test}" + "".join(f"[{shown(each)}]" for each in step.predicates)
+                f"{step.axis}::{step.test}"
+                + "".join(f"[{shown(predicate)}]" for predicate in step.predicates)
                 for step in steps
             )
         case Literal(value=value):
@@ -88,7 +89,7 @@ def test_all_that_lxml_evaluates_is_read_and_checked(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(text=garbage)
-def test_what_is_read_and_checked_can_be_evaluated_if_lxml_compiles_it(text: str) -> None:
+def test_an_expression_read_and_checked_can_be_evaluated_if_lxml_compiles_it(text: str) -> None:
     try:
         xpath = etree.XPath(text, namespaces=NAMESPACES)
         tree = parse(text)
@@ -101,6 +102,6 @@ def test_what_is_read_and_checked_can_be_evaluated_if_lxml_compiles_it(text: str
 @pytest.mark.parametrize(
     "text", ["a]", "a[", "a b", "f(", "f(a,)", "@", "a/", "(a", "1 +", "child::", "a[]", "f(a", "." + "]"]
 )
-def test_what_is_no_expression_is_refused(text: str) -> None:
+def test_a_text_that_is_no_expression_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
         parse(text)

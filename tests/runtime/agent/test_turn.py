@@ -118,7 +118,7 @@ def test_an_advance_that_raises_ends_its_run_alone_and_leaves_no_other_trace(
         assert (failed.status, failed.phase) == ("failed", "failed")
         assert run.status == "done"  # its caller was told, and handled it
         assert other.status == "done"
-        assert memory.may_take(counter, None)
+        assert memory.is_available(counter, None)
         assert counter not in memory.outdated
         assert (mail in memory.marks.get(("w.take", "s", "mail"), ())) == (event_type is Returned)
         assert not list(memory.named(["ack"]))

@@ -224,6 +224,17 @@ def _wait(wait: Row) -> Iterator[str]:
 
 def _condition(condition: Row) -> Iterator[str]:
     pattern, nearest = clean(condition["pattern"]), condition["nearest"]
+    if condition.get("lasting"):
+        pattern += f" for {duration(condition['lasting'])}"
+    if condition.get("since"):
+        yield f"  {'met    ' if condition['met'] else 'not met'}  {pattern}"
+        holds = (
+            f"it has lasted since {moment(condition['until'])}"
+            if condition["met"]
+            else (f"it will have lasted at {moment(condition['until'])}")
+        )
+        yield f"           element {nearest} fits since {moment(condition['since'])}, {holds}"
+        return
     if condition["met"]:
         yield f"  met      {pattern}" + (f"  by element {nearest}" if nearest else "")
         return

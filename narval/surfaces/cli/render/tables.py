@@ -78,6 +78,10 @@ def _state(row: Row) -> str:
     return _STATES.get(str(row.get("state")), "")
 
 
+def _state_until(row: Row) -> str:
+    return f"{row['state']} until {moment(row['until'])}" if row.get("until") else str(row["state"])
+
+
 def _origin(row: Row) -> str:
     origin = row.get("origin")
     if origin and origin.get("file"):
@@ -170,7 +174,7 @@ STATES = (
     Column("runs", lambda row: shortened(row["target"], 60)),
     Column("printed last", lambda row: shortened((row.get("output") or "").rpartition("\n")[2], 100)),
 )
-TRANSITIONS = (Column("transition", _of("id")), Column("state", _of("state"), style=_state))
+TRANSITIONS = (Column("transition", _of("id")), Column("state", _state_until, style=_state))
 ELEMENTS = (
     Column("eid", _of("eid"), right=True),
     Column("added", lambda row: moment(row["added"]), is_moment=True),

@@ -1,0 +1,21 @@
+"""Lengths of time as people write them: "30s", "5m", "1d 12h"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_UNITS: Mapping[str, float] = MappingProxyType(
+    {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+)
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")
+_DURATION = re.compile(rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*")
+
+
+def read_duration(text: str) -> float:
+    """The seconds of a text such as "90", "5m" or "1d 12h". Raises ValueError with what was expected."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

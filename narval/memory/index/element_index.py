@@ -1,0 +1,138 @@
+"""ElementIndex: the eids that may satisfy a condition, by root name and by attribute value.
+
+Fast path, measured by `make bench ONLY=W8`: names are indexed as elements arrive, the values of an attribute
+when a pattern first asks for them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from types import MappingProxyType
+
+from narval.memory.elements.element import SIGNAL, Element
+from narval.memory.index.attribute_values import ValueIndex
+from narval.memory.index.result_sets import ResultSet, ResultSets
+from narval.memory.index.sorted_ints import SortedInts, Span
+from narval.memory.packed import ElementTable
+from narval.memory.patterns.pattern import Bound
+
+WORTH_INDEXING = 32
+"""With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
+
+_NONE = SortedInts()
+_NO_INDEXES: Mapping[str, ValueIndex] = MappingProxyType({})
+
+
+class ElementIndex:
+    """The eids of elements and runs by root name, by attribute value, and by condition (`result_sets`)."""
+
+    def __init__(self, elements: ElementTable) -> None:
+        self.result_sets = ResultSets()
+        self._elements = elements
+        self._by_name: defaultdict[str, SortedInts] = defaultdict(SortedInts)
+        self._by_value: dict[str, dict[str, ValueIndex]] = {}
+        """By root name and attribute, of the attributes that a pattern has asked for."""
+        self._run_names: set[str] = set()
+        """Runs change, so the attributes of elements of these names are not indexed."""
+        self._addressed: set[int] = set()
+        """Signals sent to one run, which are found in its context alone."""
+
+    # --- changing -------------------------------------------------------------------------------------
+
+    def add(self, element: Element) -> None:
+        """Add the youngest element of all."""
+        name = element.name
+        self._by_name[name].add(element.eid)
+        if name in self._by_value:
+            for index in self._by_value[name].values():
+                index.add(element)
+        if name in self.result_sets.by_name:
+            self.result_sets.add(element, self._elements.tree)
+        if name == SIGNAL and element.addressed:
+            self._addressed.add(element.eid)
+
+    def discard(self, element: Element) -> None:
+        """Remove an element that has left memory."""
+        for index in self._by_value.get(element.name, _NO_INDEXES).values():
+            index.discard(element)
+        self._by_name[element.name].discard(element.eid)
+        self.result_sets.discard(element)
+        self._addressed.discard(element.eid)
+
+    def add_run(self, eid: int, name: str) -> None:
+        """Add a run; from now on the attributes of elements of its name are not indexed."""
+        if name not in self._run_names:
+            self._run_names.add(name)
+            self.result_sets.drop_named(name)
+        self._by_name[name].add(eid)
+
+    def discard_run(self, eid: int, name: str) -> None:
+        """Remove a run; one that is not there is ignored."""
+        self._by_name.get(name, _NONE).discard(eid)
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def named(self, names: Iterable[str]) -> Iterable[int]:
+        """The eids of elements with one of these root names, oldest first."""
+        buckets = [bucket for name in names if (bucket := self._by_name.get(name))]
+        return buckets[0] if len(buckets) == 1 else heapq.merge(*buckets)
+
+    def candidates(self, bound: Bound) -> Iterable[int] | None:
+        """The eids that may satisfy a condition, oldest first; None when any may."""
+        keys = bound.keys
+        if keys is None:
+            return None if bound.names is None else self.named(bound.names)
+        buckets: list[Iterable[int]] = []
+        for key in keys:
+            if key.tag is None:
+                return None
+            buckets.append(self._bucket(key.tag, key.eq))
+        return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
+
+    def unaddressed(self, eids: Iterable[int]) -> Iterable[int]:
+        """Those of `eids` that are not addressed to one run."""
+        return (eid for eid in eids if eid not in self._addressed) if self._addressed else eids
+
+    def new_result_set(
+        self, bound: Bound, candidates: Iterable[int], current: Callable[[Bound], Iterable[int]]
+    ) -> ResultSet | None:
+        """A new result set of a condition, filled by `current`; None where it is not worth keeping."""
+        if bound.variables:
+            return None
+        names = bound.names
+        if names is None or not self._run_names.isdisjoint(names):
+            return None
+        if isinstance(candidates, Sized) and len(candidates) < WORTH_INDEXING:
+            return None
+        return self.result_sets.of(bound, names, lambda: current(bound))
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
+        """The smallest indexed set that holds every element of that name with these attribute values."""
+        best: SortedInts | Span = self._by_name.get(name, _NONE)
+        if name in self._run_names or (least := len(best)) < WORTH_INDEXING:
+            return best
+        for attribute, value in equalities:
+            bucket = self._values(name, attribute).of(value)
+            if (size := len(bucket)) < least:
+                best, least = bucket, size
+        return best
+
+    def _values(self, name: str, attribute: str) -> ValueIndex:
+        indexes = self._by_value.setdefault(name, {})
+        index = indexes.get(attribute)
+        if index is None:
+            documents = self._elements.documents(self._by_name.get(name, ()))
+            index = indexes[attribute] = ValueIndex(attribute, documents)
+        return index
+
+
+def _distinct(eids: Iterable[int]) -> Iterator[int]:
+    last = 0
+    for eid in eids:
+        if eid != last:
+            yield eid
+            last = eid
