@@ -19,7 +19,9 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
 from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
+from narval.runtime.calls.targets import Targets
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -65,7 +67,7 @@ class Daemon:
     async def open(
         cls, home: Home | None, *, record_only: bool = False, clock: Clock | None = None
     ) -> Daemon:
-        """Take a home, or make one in memory, and take up what was under way.
+        """Open a home, or make one in memory, and resume what was under way.
 
         With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
         daemon. Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
@@ -76,7 +78,7 @@ class Daemon:
             daemon = _on_home(home, clock or SystemClock(), closing, record_only=record_only)
             daemon._closing = closing.pop_all()
         try:
-            await daemon._take_up()
+            await daemon._resume()
         except BaseException:
             await daemon.close()
             raise
@@ -117,10 +119,10 @@ class Daemon:
         return self.host.loop.record_only
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Let a function take the place of an action, for tests and dry runs. Raises RequestError."""
+        """Call a function instead of an action, for tests and dry runs. Raises RequestError."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.host.dispatcher.stub(name, function)
+        self.host.dispatcher.targets.stub(name, function)
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -133,8 +135,8 @@ class Daemon:
             self.host.stop.cancel()
             await self.host.executor.close(0.0)
 
-    async def _take_up(self) -> None:
-        """Bring memory in line with what declares it, then take up what was under way."""
+    async def _resume(self) -> None:
+        """Bring memory in line with what declares it, then resume what was under way."""
         host, agent, store = self.host, self.agent, self.store
         clock = host.loop.clock
         self._collect_output()
@@ -207,7 +209,7 @@ def assemble(
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
-    `loaded` takes the place of what `loader` would load. `model` is a home whose files are read and never
+    `loaded` is used instead of what `loader` would load. `model` is a home whose files are read and never
     written: its definitions are followed, and nothing is remembered in it.
     """
     files, bell = home or model, Bell()
@@ -227,15 +229,19 @@ def assemble(
         executor = Executor(settings.limits, clock=clock, programs=programs)
         is_up_to_date = executor.is_up_to_date
     executor.notify(lambda call: bell.ring())
+    folder = files.path if files is not None else None
+    targets = Targets(agent, folder)
     dispatcher = Dispatcher(
         agent,
         executor,
+        targets,
         lambda item: host.post(item),
-        home=files.path if files is not None else None,
+        home=folder,
         prefix=home.id if home is not None else "memory",
         timeout=settings.call_timeout,
+        preparers={"node": NodeCalls(agent, targets).prepare},
     )
-    questions = Questions(dispatcher.function_of)
+    questions = Questions(targets.function_of)
     surroundings = Surroundings(schemas, ask=partial(questions.ask, agent), is_up_to_date=is_up_to_date)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     loop = Loop(
