@@ -29,13 +29,11 @@ def restore(library: Library, store: Store, **settings: Any) -> AgentState:
     """An agent with the memory that its store has; `settings` are those of `AgentState`."""
     agent = AgentState(library, partial(_render, store), **settings)
     memory = agent.memory
-    memory.fill(_noted(agent, store.elements()))
+    memory.fill(_noted(agent, store.elements()), store.keys(), int(store.meta.get("next_eid", "1")))
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
         memory.contexts.join(run, [eid for _, eid in held])
     for definition, place, slot, eid in store.marks():
         memory.marks.setdefault((definition, place, slot), set()).add(eid)
-    memory.unique_values.update(store.keys())
-    memory.number_from(int(store.meta.get("next_eid", "1")))
     agent.numbers.resume(int(store.meta.get("sequence", "0")))
     return agent
 
