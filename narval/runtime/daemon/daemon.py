@@ -92,7 +92,7 @@ class Daemon:
         """
         self._collect_output()
         self.files.use(self.files.loaded)
-        await self.host.submit(lambda turn: self.files.declare(turn, declared))
+        await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
 
     def follow_files(self) -> None:
         """Let what changes in the home take effect by itself from now on (N31)."""
@@ -148,7 +148,7 @@ class Daemon:
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         if self.record_only:
-            await host.submit(lambda turn: self.files.declare(turn, declared))
+            await host.submit(lambda turn: self.files.sync_declared(turn, declared))
             return
         store.make_room()
         await host.executor.end_former()
@@ -170,7 +170,7 @@ class Daemon:
         for run in list(self.agent.unreadable):
             turn.fail_unreadable(self.agent.runs[run])
         report_damage(turn)
-        self.files.declare(turn, declared, again)
+        self.files.sync_declared(turn, declared, again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
