@@ -18,10 +18,10 @@ from narval.runtime.agent.view import Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
-from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
-from narval.runtime.calls.targets import Targets
+from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -53,7 +53,7 @@ class Daemon:
         host: AgentHost,
         files: FilesInForce,
         logbook: Logbook,
-        questions: Questions,
+        questions: QuestionAnswerer,
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.host, self.files = home, store, host, files
@@ -91,7 +91,7 @@ class Daemon:
         """
         self._collect_output()
         self.files.use(self.files.loaded)
-        await self.host.submit(lambda turn: self.files.declare(turn, declared))
+        await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
 
     def follow_files(self) -> None:
         """Let what changes in the home take effect by itself from now on (N31)."""
@@ -147,7 +147,7 @@ class Daemon:
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         if self.record_only:
-            await host.submit(lambda turn: self.files.declare(turn, declared))
+            await host.submit(lambda turn: self.files.sync_declared(turn, declared))
             return
         store.make_room()
         await host.executor.end_former()
@@ -169,7 +169,7 @@ class Daemon:
         for run in [run for run in self.agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
-        self.files.declare(turn, declared, again)
+        self.files.sync_declared(turn, declared, again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
@@ -230,7 +230,7 @@ def assemble(
         is_up_to_date = executor.is_up_to_date
     executor.notify(lambda call: bell.ring())
     folder = files.path if files is not None else None
-    targets = Targets(agent, folder)
+    targets = CallTargets(agent, folder)
     dispatcher = Dispatcher(
         agent,
         executor,
@@ -241,7 +241,7 @@ def assemble(
         timeout=settings.call_timeout,
         preparers={"node": NodeCalls(agent, targets).prepare},
     )
-    questions = Questions(targets.function_of)
+    questions = QuestionAnswerer(targets.function_of)
     surroundings = Surroundings(schemas, ask=partial(questions.ask, agent), is_up_to_date=is_up_to_date)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     loop = Loop(
