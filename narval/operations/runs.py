@@ -157,8 +157,10 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         definition = turn.agent.library.get(kind, found.name)
         if definition is None:
             raise no_definition(daemon, found.name)
-        resume = engine.plan_resume(definition, before, step, used, turn.element)
-        resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
+        resume = engine.plan_resume(definition, before, step, used, turn.view.element)
+        resume = replace(
+            resume, context=tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
+        )
         started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
         assert started is not None, found.name
         return started

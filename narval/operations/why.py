@@ -69,7 +69,7 @@ def _restart(agent: AgentState, run: Run) -> str:
     """The moment when a failed run is started again, or "" if it is not (N28)."""
     if run.phase != "failed":
         return ""
-    for at, _, job in agent.timers.waiting():
+    for at, _, job in agent.clockwork.timers.waiting():
         if isinstance(job, StartRun) and (job.name, job.attempt) == (run.name, run.attempt + 1):
             failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
             return f"{run.name} begins again at {moment(at)}, after {failures}"
@@ -115,8 +115,8 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
     if wait.text:
         line["text"] = wait.text
     if wait.what == "time":
-        line["until"], line["zone"] = moment(wait.until, agent.zone), agent.zone
-    children = [child for call in wait.calls if (child := agent.by_call.get(call)) is not None]
+        line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
+    children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:
         line["runs"] = children
     return line
