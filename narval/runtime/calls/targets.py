@@ -47,7 +47,7 @@ class PreparedCall(NamedTuple):
     finished: Callable[[Outcome], Outcome] | None = None
 
 
-class Targets:
+class CallTargets:
     """The targets of one agent's calls, each prepared once for each library.
 
     `stubs` take the place of actions in tests and dry runs; `home` is the folder in which modules are.
@@ -81,7 +81,7 @@ class Targets:
         if found is None:
             if call.kind == "program":
                 return Target(action=call.name, where="program")
-            definition = self._agent.definition(run, call.kind, call.name)
+            definition = self._agent.lookup.definition(run, call.kind, call.name)
             if not isinstance(definition, Action | Transform):
                 return None
             found = self._target(run, definition)

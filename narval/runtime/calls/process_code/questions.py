@@ -63,7 +63,7 @@ class Found(Protocol):
         """The function or class, or None."""
 
 
-class Questions:
+class QuestionAnswerer:
     """Answers the questions of one agent's engines; all of it is used on the loop's thread."""
 
     def __init__(self, found: Found, *, longest: float = LONGEST) -> None:
@@ -86,7 +86,7 @@ class Questions:
         kind = _KINDS.get(word, word)
         if kind == "node-type" and name == SCRIPT:
             return _ask_script(run, arguments)
-        definition = agent.definition(run, kind, name)
+        definition = agent.lookup.definition(run, kind, name)
         manner = _MANNERS.get(kind)
         if manner is None or not isinstance(definition, Code):
             raise ActionError(
