@@ -271,8 +271,9 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
     for run in agent.active.values():
         _check_calls(daemon, run, under_way)
         definition = definition_of(agent, daemon.store, run)
-        told = why.explain(agent, run, definition, state_of(agent, daemon.store, run), None)["waiting"]
-        assert told, f"run {run.eid} of {run.name} is {run.word}, and why names nothing that it waits for"
+        state, now = state_of(agent, daemon.store, run), daemon.host.loop.clock.now()
+        told = why.explain(agent, now, run, definition, state, None)["waiting"]
+        assert told, f"run {run.eid} of {run.name} is {run.status}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
         for wait in waits:
             if wait.what == "condition" and wait.until is None:
