@@ -149,7 +149,7 @@ def test_A16_json_gives_the_states_and_nothing_else(tmp_path: Path) -> None:
     done = run(tmp_path, text, "--json")
     shown = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "out\n")
-    assert [(each["id"], each["state"], each["label"]) for each in shown["states"]] == [
+    assert [(state["id"], state["state"], state["label"]) for state in shown["states"]] == [
         ("start", "erred", "3"),
         ("b", "done", "0"),
     ]

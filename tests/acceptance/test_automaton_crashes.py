@@ -61,11 +61,11 @@ def killed(daemon: Any) -> None:
 def carrying(home: Path) -> list[psutil.Process]:
     """Programs that run for this home and are no zombies."""
     found = []
-    for each in psutil.process_iter():
+    for process in psutil.process_iter():
         try:
-            environment = each.environ()
+            environment = process.environ()
             if environment.get("NARVAL_OWNER") and environment.get("NARVAL_HOME") == str(home):
-                found += [each] if each.status() != psutil.STATUS_ZOMBIE else []
+                found += [process] if process.status() != psutil.STATUS_ZOMBIE else []
         except psutil.Error:
             continue
     return found
@@ -105,7 +105,7 @@ def test_A15_cancelling_the_caller_ends_the_programs_of_what_it_called(tmp_path:
         narval.ask("cancel", str(run))
         until(lambda: not carrying(home), "the program is gone")
         until(lambda: not narval.ask("runs", "--state", "active"), "all are over")
-        assert {each["phase"] for each in narval.ask("runs")} == {"cancelled"}
+        assert {run["phase"] for run in narval.ask("runs")} == {"cancelled"}
 
 
 def test_A15_the_failure_of_an_automaton_is_an_error_of_the_step_that_called_it(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_hostile_mail_does_no_harm_and_the_mail_after_it_is_answered(
     done = narval("run", "--until-idle", "--timeout", "40")
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
     sent = [file.read_bytes() for file in (narval.home / "var/outbox/new").iterdir()]
-    assert any(b"In-Reply-To: <99@example.com>" in each for each in sent)
+    assert any(b"In-Reply-To: <99@example.com>" in mail for mail in sent)
 
 
 def test_N13_a_bad_recipe_file_leaves_the_last_good_version_at_work_across_restarts(
@@ -119,6 +119,6 @@ def test_N4_a_bad_memory_file_leaves_what_it_declared_before(
     narval.write("data/memory.xml", "<memory><rule n='1'/>")
     with narval.running():
         until(lambda: narval.ask("status")["faults"], "the fault is in view")
-        assert [each["name"] for each in narval.ask("memory", "rule")] == ["rule"]
+        assert [element["name"] for element in narval.ask("memory", "rule")] == ["rule"]
     narval.write("data/memory.xml", "<memory><rule n='1'/><rule n='2'/></memory>")
     assert len(narval.ask("memory", "rule")) == 2

@@ -77,7 +77,7 @@ def mark(narval: Narval, number: int, what: str) -> Path:
 
 def states(narval: Narval) -> dict[str, str]:
     """The runs of the test by name, with their states."""
-    return {each["name"]: each["state"] for each in narval.ask("runs")}
+    return {run["name"]: run["state"] for run in narval.ask("runs")}
 
 
 def test_the_daemon_is_killed_while_each_kind_is_at_work_and_all_ends_well(narval: Narval) -> None:

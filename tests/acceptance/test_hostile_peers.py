@@ -69,9 +69,9 @@ def test_another_user_cannot_even_reach_the_socket_and_is_refused_if_he_does(hom
     if os.geteuid() != 0:
         return  # only root can become another user: the modes are what can be seen
     assert _tried_by_nobody(path) == "PermissionError"
-    for each in (path, *list(path.parents)[:-1]):  # every door open: the peer's own credentials are left
+    for folder in (path, *list(path.parents)[:-1]):  # every door open: the peer's own credentials are left
         with suppress(PermissionError):
-            each.chmod(each.stat().st_mode | 0o777 if each == path else each.stat().st_mode | 0o711)
+            folder.chmod(folder.stat().st_mode | 0o777 if folder == path else folder.stat().st_mode | 0o711)
     told = json.loads(_tried_by_nobody(path))
     assert told["class"] == "OperatorError"
     assert f"not user {NOBODY}" in told["message"]
@@ -111,8 +111,8 @@ def test_ten_thousand_connections_that_say_nothing_keep_nobody_out_for_long(home
         if len(left) > most:  # the oldest is left without a word, as the rest will be
             left.pop(0).close()
         if number % 2500 == 2499:
-            for each in left:
-                each.close()
+            for peer in left:
+                peer.close()
             left.clear()
             assert status(path)["state"] == "running"
     assert daemon.memory_info().rss - before < 32 * 1024 * 1024
@@ -123,9 +123,9 @@ def test_slow_and_half_frames_and_rubbish_keep_nobody_out(home: Narval) -> None:
     good = (request(1, "status"), request(2, "memory", xpath="*"))
     slow = [connected(path) for _ in range(20)]
     for number in range(300):
-        for each in slow:
+        for peer in slow:
             with suppress(OSError):
-                each.send(good[0][number % 7 : number % 7 + 1])  # a byte at a time, never a frame
+                peer.send(good[0][number % 7 : number % 7 + 1])  # a byte at a time, never a frame
         with connected(path) as rude, suppress(OSError):
             kind = chance.randrange(4)
             data = spoilt(chance, good) if kind else (2**32 - 1).to_bytes(4, "big") + b"x"
@@ -133,23 +133,23 @@ def test_slow_and_half_frames_and_rubbish_keep_nobody_out(home: Narval) -> None:
             if kind == 1:
                 rude.shutdown(socket.SHUT_WR)
     assert status(path)["state"] == "running"
-    for each in slow:
-        each.close()
+    for peer in slow:
+        peer.close()
 
 
 def test_a_flood_of_requests_does_not_keep_status_waiting(home: Narval) -> None:
     path = control(home)
     floods = [connected(path) for _ in range(8)]
     asked = b"".join(request(number, "memory", xpath="*") for number in range(2000))
-    for each in floods:
-        each.setblocking(False)
+    for peer in floods:
+        peer.setblocking(False)
         with suppress(BlockingIOError):
-            each.send(asked)
+            peer.send(asked)
     for _ in range(20):
         assert status(path)["state"] == "running"
-        for each in floods:
+        for peer in floods:
             with suppress(OSError):
-                each.send(asked)
-                each.recv(1 << 20)
-    for each in floods:
-        each.close()
+                peer.send(asked)
+                peer.recv(1 << 20)
+    for peer in floods:
+        peer.close()

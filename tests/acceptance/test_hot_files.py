@@ -48,7 +48,8 @@ class Running:
 
     def names(self) -> list[str]:
         """The recipes that are loaded."""
-        return [each["name"] for each in self.ask("definitions")["definitions"] if each["kind"] == "recipe"]
+        definitions = self.ask("definitions")["definitions"]
+        return [definition["name"] for definition in definitions if definition["kind"] == "recipe"]
 
     def faults(self) -> Any:
         """What is wrong."""
@@ -224,7 +225,7 @@ def test_N13_N31_a_bad_file_leaves_the_last_good_version_and_an_error_that_goes_
     good = path.read_text()
     path.write_text(good.replace('target="w.say"', 'target="w.sey"'))
     errors = until(lambda: running.ask("memory", xpath=BAD_FILE), "the error is in memory")
-    assert [(each["name"], each["outdated"]) for each in errors] == [("error", False)]
+    assert [(error["name"], error["outdated"]) for error in errors] == [("error", False)]
     assert 'path="recipes/w.xml"' in errors[0]["xml"]
     assert "w.sey" in errors[0]["xml"]
     assert "recipes/w.xml" in running.ask("status")["faults"][0]["path"]

@@ -60,7 +60,7 @@ def test_a_file_that_is_moved_in_becomes_elements(narval: Narval, ask: Any) -> N
     until(lambda: ask("memory", xpath="guest"), "it is in memory")
     drop(narval, "b.xml", "<memory><note>one</note><note>two</note></memory>")
     notes = until(lambda: ask("memory", xpath="note"), "they are in memory")
-    assert [each["origin"] for each in notes] == [{"run": None, "step": None, "file": "inbox/b.xml"}] * 2
+    assert [note["origin"] for note in notes] == [{"run": None, "step": None, "file": "inbox/b.xml"}] * 2
     until(lambda: is_empty(narval), "it is empty again")
     assert b"inbox/b.xml" in narval("memory", "note").stdout
 
@@ -69,7 +69,7 @@ def test_what_lies_there_at_the_start_is_taken_in_order_of_names(narval: Narval)
     for number in (3, 1, 2):
         drop(narval, f"{number}.xml", f'<n v="{number}"/>')
     assert narval("run", "--until-idle").returncode == 0
-    assert [each["xml"][6] for each in narval.ask("memory", "n")] == ["1", "2", "3"]
+    assert [element["xml"][6] for element in narval.ask("memory", "n")] == ["1", "2", "3"]
     assert is_empty(narval)
 
 
@@ -133,7 +133,7 @@ def test_what_is_bad_is_set_aside_whole_with_its_reason(narval: Narval) -> None:
     for name, (content, message) in BAD.items():
         assert message in reason(narval, name)
         assert (narval.home / "inbox/refused" / name).read_bytes() == content
-    assert [each["name"] for each in narval.ask("memory")] == ["good"]  # of a file all or nothing
+    assert [element["name"] for element in narval.ask("memory")] == ["good"]  # of a file all or nothing
     assert is_empty(narval)
 
 
@@ -150,11 +150,11 @@ def test_what_is_no_file_is_set_aside_and_stops_nobody(narval: Narval) -> None:
     drop(narval, "7-good.xml", "<good/>")
     assert narval("run", "--until-idle").returncode == 0
     told = {name: reason(narval, name) for name in lying(narval, "inbox/refused") if "reason" not in name}
-    assert [each.partition("found ")[2].strip() for each in told.values()] == [
+    assert [message.partition("found ")[2].strip() for message in told.values()] == [
         "a pipe", *["a link; put the file itself here"] * 2, "a folder", "a link; put the file itself here",
         "a socket",
     ]  # fmt: skip
-    assert [each["name"] for each in narval.ask("memory")] == ["good"]
+    assert [element["name"] for element in narval.ask("memory")] == ["good"]
 
 
 def test_two_refused_files_of_one_name_are_both_kept(narval: Narval) -> None:
@@ -191,7 +191,7 @@ def test_N35_what_was_taken_and_not_recorded_is_added_and_what_was_recorded_is_n
     (taken / f"{int(number):012}-a.xml").write_text("<a/>")  # killed after the commit, before the removal
     (taken / f"{int(number) + 1:012}-b.xml").write_text("<b/>")  # killed before the commit
     assert narval("run", "--until-idle").returncode == 0
-    assert [each["name"] for each in narval.ask("memory")] == ["a", "b"]
+    assert [element["name"] for element in narval.ask("memory")] == ["a", "b"]
     assert is_empty(narval)
 
 
@@ -208,6 +208,6 @@ def test_N35_files_dropped_while_the_daemon_is_killed_again_and_again_are_added_
         daemon.kill()
         daemon.communicate(timeout=PATIENCE)
     assert narval("run", "--until-idle").returncode == 0
-    counts = Counter(each["xml"].split('"')[1] for each in narval.ask("memory", "n"))
+    counts = Counter(element["xml"].split('"')[1] for element in narval.ask("memory", "n"))
     assert counts == Counter(f"{batch}-{number}" for batch in range(6) for number in range(40))
     assert is_empty(narval)

@@ -33,7 +33,7 @@ def killed(daemon: subprocess.Popen[bytes]) -> None:
 
 
 def standing(narval: Narval, run: str) -> dict[str, str]:
-    return {each["node"]: each["state"] for each in narval.ask("tokens", run)["tokens"]}
+    return {token["node"]: token["state"] for token in narval.ask("tokens", run)["tokens"]}
 
 
 def attributes(narval: Narval, run: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_a_recipe_calls_a_process_that_calls_a_recipe_that_calls_a_process(tmp_p
     killed(daemon)
 
     daemon = begun(narval)
-    by_name = {each["name"]: str(each["eid"]) for each in narval.ask("runs")}
+    by_name = {run["name"]: str(run["eid"]) for run in narval.ask("runs")}
     narval.ask("complete", by_name["low.p"], "t")
     until(lambda: standing(narval, by_name["mid.p"]).get("after") == "active", "the recipe between is done")
     narval.ask("complete", by_name["mid.p"], "after")
@@ -133,7 +133,7 @@ def test_a_recipe_calls_a_process_that_calls_a_recipe_that_calls_a_process(tmp_p
     until(lambda: len(narval.ask("memory", bottom)) == 2, "the second task at the bottom")
     narval.ask("cancel", second)
     until(
-        lambda: {each["phase"] for each in narval.ask("runs")[-4:]} == {"cancelled"},
+        lambda: {run["phase"] for run in narval.ask("runs")[-4:]} == {"cancelled"},
         "all that it called is cancelled",
     )
     killed(daemon)

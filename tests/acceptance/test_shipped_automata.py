@@ -61,7 +61,7 @@ def test_A8_a_backup_falls_back_when_a_compressor_fails(home: Path, monkeypatch:
     with narval.open(home) as agent:
         run = agent.start("backup.folder")
         agent.wait(run)
-        shown = {each["id"]: each for each in agent.run(run)["states"]}
+        shown = {state["id"]: state for state in agent.run(run)["states"]}
     assert shown["archive"]["label"] == "0"
     (made,) = archives(home)
     with tarfile.open(made, "r:") as tar:
@@ -79,7 +79,7 @@ def test_A4_a_backup_of_what_changed_meanwhile_is_made_again(
     with narval.open(home) as agent:
         run = agent.start("backup.folder")
         agent.wait(run)
-        shown = {each["id"]: each for each in agent.run(run)["states"]}
+        shown = {state["id"]: state for state in agent.run(run)["states"]}
     assert (shown["archive"]["visits"], shown["verify"]["label"]) == (2, "0")
 
 
@@ -90,7 +90,7 @@ def test_a_backup_keeps_so_many(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (home / f"var/backup/{year}-01-01T000000Z.tar").touch()
     with narval.open(home) as agent:
         assert phase(agent, "backup.folder") == "done"
-    kept = [each.name[:4] for each in archives(home)]
+    kept = [archive.name[:4] for archive in archives(home)]
     assert (len(kept), kept[0]) == (2, "2003")
 
 
@@ -151,7 +151,7 @@ def test_A9_a_build_makes_what_has_changed_and_nothing_else(home: Path, sources:
         os.utime(sources / "words.c", (later, later))
         assert phase(agent, "build.program") == "done"
         asked = (sources / "asked").read_text().splitlines()[3:]
-    assert [each.split()[-1] for each in asked] == ["out/words.o", "out/program"]
+    assert [line.split()[-1] for line in asked] == ["out/words.o", "out/program"]
 
 
 def test_A5_a_build_that_fails_says_what_the_compiler_said(home: Path, sources: Path) -> None:
@@ -161,5 +161,5 @@ def test_A5_a_build_that_fails_says_what_the_compiler_said(home: Path, sources: 
         agent.wait(run)
         error = agent.run(run)["error"]
         assert "state words ended with status 1" in error["message"]
-        (state,) = [each for each in agent.run(run)["states"] if each["id"] == "words"]
+        (state,) = [state for state in agent.run(run)["states"] if state["id"] == "words"]
         assert "words.c" in state["output"]

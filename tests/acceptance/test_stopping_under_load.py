@@ -131,7 +131,7 @@ def test_N34_the_daemon_ends_in_time_under_load_and_nothing_is_lost(tmp_path: Pa
     begun = lines(performed)["work"]
     assert 0 < begun < CALLS
     narval.write("fast", "")
-    eids = {each["eid"] for each in narval.ask("memory", "drop")}
+    eids = {element["eid"] for element in narval.ask("memory", "drop")}
     assert eids >= set(flood.confirmed)
     with narval.running():
         until(lambda: narval.ask("show", str(many))["state"] == "done", "the rest is done")

@@ -60,7 +60,7 @@ def test_N35_a_full_disk_stops_the_daemon_with_a_message_and_loses_nothing_confi
     assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
     runs = {run["eid"]: run["state"] for run in narval.ask("runs")}
     assert {runs[eid] for eid in confirmed} == {"done"}
-    acks = [each["xml"] for each in narval.ask("memory", "ack")]
+    acks = [element["xml"] for element in narval.ask("memory", "ack")]
     assert len(acks) == len(set(acks)) >= len(confirmed)
 
 

@@ -56,10 +56,10 @@ SETTINGS = 'workers = 3\nworker_memory = "128M"\n'
 def workers_of(daemon: int) -> list[psutil.Process]:
     """The workers that a daemon started and that are there, whoever their parent is now."""
     found = []
-    for each in psutil.process_iter(["cmdline", "status"]):
-        line = each.info["cmdline"] or []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = process.info["cmdline"] or []
         if WORKER in line and line[line.index(WORKER) + 1] == str(daemon):
-            found += [each] if each.info["status"] != psutil.STATUS_ZOMBIE else []
+            found += [process] if process.info["status"] != psutil.STATUS_ZOMBIE else []
     return found
 
 
@@ -100,7 +100,7 @@ class Fire:
         self.shots["daemon"] += 1
         at_work = self._at_work()
         until(
-            lambda: not [each for each in workers_of(daemon.pid) if each.pid in at_work],
+            lambda: not [process for process in workers_of(daemon.pid) if process.pid in at_work],
             "the workers of a killed daemon are gone",
         )
         for stopped in workers_of(daemon.pid):  # when it was not yet ready: it finds itself alone, and ends
@@ -113,9 +113,9 @@ class Fire:
         return set(map(int, performed.read_text().split())) if performed.exists() else set()
 
     def _send(self, client: Client) -> None:
-        numbers = [len(self.sent) + each for each in range(self.chance.choice((0, 0, 1, 3)))]
+        numbers = [len(self.sent) + number for number in range(self.chance.choice((0, 0, 1, 3)))]
         self.sent.update(numbers)
-        jobs = [f'<start-plan recipe="w.job"><job number="{each}"/></start-plan>' for each in numbers]
+        jobs = [f'<start-plan recipe="w.job"><job number="{number}"/></start-plan>' for number in numbers]
         if jobs:
             client.ask("add", elements=[job.encode() for job in jobs])
             self.confirmed.update(numbers)
@@ -145,7 +145,7 @@ class Fire:
         """Nobody shoots any more: all that was asked for is done, once, and no worker is left."""
         with self.narval.running() as daemon:
             until(self._is_done, "every job is done")
-            made = Counter(number_of(each["xml"]) for each in self.narval.ask("memory", "made"))
+            made = Counter(number_of(element["xml"]) for element in self.narval.ask("memory", "made"))
         assert set(made.values()) == {1}, made.most_common(3)
         assert self.confirmed <= made.keys() <= self.sent
         assert not workers_of(daemon.pid)

@@ -31,7 +31,7 @@ SLICE = 0.005
 """Seconds the loop works at most before it looks at sockets and finished calls."""
 
 ROUNDS = 3
-"""So many rounds of the event loop it takes for a request to be read, taken up and answered."""
+"""Rounds of the event loop in which a request is read, handled and answered."""
 
 FAILED_KEPT = 1000
 """So many failed runs are remembered for the summary of a time of work."""
@@ -232,13 +232,13 @@ class AgentHost:
         log.info("run %d of %s failed: %s: %s", run.eid, run.name, kind, message)
 
     def _break_down(self, error: NarvalError) -> None:
-        """Perform nothing of the turn, and tell all who wait why."""
+        """Perform nothing of the turn, and answer all that wait with `error`."""
         self.dispatcher.stop()
         log.critical("%s", error)
         self.give_up(error)
 
     def _next_moment(self) -> float | None:
-        """When something is due next: to a run, or to a call that sleeps on a simulated clock."""
+        """The next moment at which something is due: to a run, or to a call asleep on a simulated clock."""
         due = (self.agent.next_moment(), self.executor.next())
         return min((moment for moment in due if moment is not None), default=None)
 

@@ -11,12 +11,12 @@ from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.turn import Turn
 
 WORTH_A_THREAD = 0.001
-"""Seconds that a commit has to take for the loop to do something else meanwhile: handing it to a thread and
-being told of its end takes half of that, and a lone run waits for both.
+"""Seconds of a commit from which it is handed to a thread: that alone costs half of it, and a lone run waits
+for both.
 """
 
 COMMITS_REMEMBERED = 8
-"""About so many of the last commits count for how long one takes."""
+"""About so many of the last commits count for the duration of one."""
 
 
 class Committer:
@@ -28,7 +28,7 @@ class Committer:
         self._loop = loop
         self._writer = ThreadPoolExecutor(1, "narval-writer") if syncs else None
         self._seconds = 2 * WORTH_A_THREAD
-        """How long a commit takes of late."""
+        """The duration of a commit of late."""
         self._under_way: asyncio.Future[None] | None = None
 
     async def commit(self, turn: Turn) -> None:

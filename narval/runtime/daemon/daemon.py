@@ -66,7 +66,7 @@ class Daemon:
     async def open(
         cls, home: Home | None, *, record_only: bool = False, clock: Clock | None = None
     ) -> Daemon:
-        """Take a home, or make one in memory, and take up what was under way.
+        """Open a home, or make one in memory, and resume what was under way.
 
         With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
         daemon. Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
@@ -77,7 +77,7 @@ class Daemon:
             daemon = _on_home(home, clock or SystemClock(), closing, record_only=record_only)
             daemon._closing = closing.pop_all()
         try:
-            await daemon._take_up()
+            await daemon._resume()
         except BaseException:
             await daemon.close()
             raise
@@ -118,7 +118,7 @@ class Daemon:
         return self.host.loop.record_only
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Let a function take the place of an action, for tests and dry runs. Raises RequestError."""
+        """Call a function instead of an action, for tests and dry runs. Raises RequestError."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
         self.host.dispatcher.stub(name, function)
@@ -134,8 +134,8 @@ class Daemon:
             self.host.stop.cancel()
             await self.host.executor.close(0.0)
 
-    async def _take_up(self) -> None:
-        """Bring memory in line with what declares it, then take up what was under way."""
+    async def _resume(self) -> None:
+        """Bring memory in line with what declares it, then resume what was under way."""
         host, agent, store = self.host, self.agent, self.store
         clock = host.loop.clock
         self._collect_output()
@@ -208,7 +208,7 @@ def assemble(
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
-    `loaded` takes the place of what `loader` would load. `model` is a home whose files are read and never
+    `loaded` is used instead of what `loader` would load. `model` is a home whose files are read and never
     written: its definitions are followed, and nothing is remembered in it.
     """
     files, bell = home or model, Bell()

@@ -1,4 +1,4 @@
-"""Those who wait for something of a daemon: a request's answer, the end of a run, the next turn."""
+"""Waiters: futures of answers, of the ends of runs, and of the next turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from narval.errors import NarvalError
 
 
 class Waiters:
-    """Who waits for the ends of runs, and for the next turn."""
+    """The futures of all that wait for the end of a run, or for the next turn."""
 
     __slots__ = ("_over", "_turned")
 
@@ -18,13 +18,13 @@ class Waiters:
         self._turned: set[asyncio.Future[None]] = set()
 
     def end_of(self, run: int) -> asyncio.Future[None]:
-        """Done when the run is over."""
+        """A future that is done when the run is over."""
         made = future()
         self._over.setdefault(run, set()).add(made)
         return made
 
     def no_longer(self, run: int, waiting: asyncio.Future[None]) -> None:
-        """Somebody does not wait for the end of a run any more."""
+        """Drop a future that `end_of` gave."""
         waiters = self._over.get(run, set())
         waiters.discard(waiting)
         if not waiters:
@@ -38,27 +38,27 @@ class Waiters:
         self._turned.discard(made)
 
     def over(self, run: int) -> None:
-        """A run is over."""
-        for each in self._over.pop(run, ()):
-            settle(each)
+        """Answer all that wait for the end of a run."""
+        for waiting in self._over.pop(run, ()):
+            settle(waiting)
 
     def turned(self) -> None:
-        """A turn has come to its end."""
+        """Answer all that wait for a turn."""
         turned, self._turned = self._turned, set()
-        for each in turned:
-            settle(each)
+        for waiting in turned:
+            settle(waiting)
 
     def give_up(self, error: NarvalError) -> None:
-        """There will be no more turns: all who wait are told why."""
+        """Answer all with `error`: there will be no more turns."""
         for futures in self._over.values():
-            for each in futures:
-                settle(each, None, error)
+            for waiting in futures:
+                settle(waiting, None, error)
         self._over.clear()
         self.turned()
 
 
 def future() -> asyncio.Future[Any]:
-    """A future whose error may go unheard: who waits for it may be gone."""
+    """Make a future whose error need not be retrieved: what waited for it may be gone."""
     made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     made.add_done_callback(lambda done: done.cancelled() or done.exception())
     return made

@@ -12,6 +12,7 @@ from narval.definitions.schedule import date_warnings
 from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
 from narval.memory.elements.control_elements import START_PLANS
+from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import SHOWN, refused
@@ -50,9 +51,8 @@ def _within(home: Home, fault: Fault, path: Path) -> bool:
 
 
 def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     faults: list[Fault] = []
-    for file in files:
+    for file in files_of(path):
         try:
             loaded = loaded.with_definitions(file)
         except DefinitionError as error:

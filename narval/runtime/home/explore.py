@@ -12,23 +12,24 @@ from narval.definitions.library import Definition, Library
 from narval.engines.structure import Finding
 from narval.errors import DefinitionError
 from narval.exploration.findings import examine, is_explorable
+from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.source.text import Source
 from narval.source.xml import read_xml
 
 SECONDS = 10.0
-"""So long is one definition explored, unless one asks for more."""
+"""The time for one definition, unless another is given."""
 
 PAUSE = 0.5
-"""Seconds between two words of progress."""
+"""Seconds between two reports of progress."""
 
 Progress = Callable[[str, int], None]
-"""Told the name of what is explored and how many states were found, now and then."""
+"""Called now and then with the name of a definition and the number of states found so far."""
 
 
 class ExplorationReport(msgspec.Struct, frozen=True):
-    """What was found out about one definition; `complete` says that nothing was left out."""
+    """The findings about one definition; `complete` if nothing was left out."""
 
     name: str
     kind: str
@@ -46,26 +47,26 @@ def explore_home(
     seconds: float = SECONDS,
     progress: Progress = lambda name, states: None,
 ) -> Iterator[ExplorationReport]:
-    """A report on each definition that loads; on those of some files or folders, if given."""
+    """Report on each definition that loads; on those of some files or folders, if given."""
     loaded = Loader(home.path).load()
     for library, definition in _chosen(home, loaded, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)
         found, states, complete = examine(definition, library, most, enough)
-        told = tuple(_placed(found, home.path / definition.path))
-        took = time.monotonic() - began
-        yield ExplorationReport(definition.full_name, definition.kind, states, complete, took, told)
+        placed = tuple(_placed(found, home.path / definition.path))
+        lasted = time.monotonic() - began
+        yield ExplorationReport(definition.full_name, definition.kind, states, complete, lasted, placed)
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:
     """Make the test that ends a search after its time, and reports progress meanwhile."""
-    told = time.monotonic()
+    reported = time.monotonic()
 
     def enough(states: int) -> bool:
-        nonlocal told
+        nonlocal reported
         now = time.monotonic()
-        if now - told > PAUSE:
-            told = now
+        if now - reported > PAUSE:
+            reported = now
             progress(name, states)
         return now > until
 
@@ -82,29 +83,30 @@ def _chosen(home: Home, loaded: Loaded, paths: list[Path]) -> Iterator[tuple[Lib
     for path in paths:
         if path in inside:
             continue
-        for file in sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]:
+        for file in files_of(path):
             try:
                 added = loaded.with_definitions(file)
             except DefinitionError:
-                continue  # `check` tells what is wrong with it
+                continue  # `check` reports its faults
             known = frozenset(map(id, loaded.library))
-            new = (each for each in _explorable(added.library) if id(each) not in known)
-            yield from ((added.library, each) for each in new)
+            for definition in _explorable(added.library):
+                if id(definition) not in known:
+                    yield added.library, definition
 
 
 def _explorable(library: Library) -> Iterator[Definition]:
     return (definition for definition in library if is_explorable(definition))
 
 
-def _placed(told: Iterable[Finding], path: Path) -> Iterator[Finding]:
+def _placed(found: Iterable[Finding], path: Path) -> Iterator[Finding]:
     """The findings with the columns at which their parts stand in the file."""
     try:
         root = read_xml(Source(str(path), path.read_bytes()))
     except (OSError, DefinitionError):
-        yield from told
+        yield from found
         return
     columns = {(node.line, node.attributes.get("id", "")): node.column for node in root.walk()}
     tops = {node.line: node.column for node in reversed(list(root.walk())) if "name" in node.attributes}
-    for each in told:
-        column = columns.get((each.line, each.part), tops.get(each.line, 1))
-        yield msgspec.structs.replace(each, column=column)
+    for finding in found:
+        column = columns.get((finding.line, finding.part), tops.get(finding.line, 1))
+        yield msgspec.structs.replace(finding, column=column)

@@ -63,5 +63,10 @@ class FoundFiles:
             self.faults.append(Fault(relative, 1, 1, f"cannot be read: {error.strerror}"))
 
 
+def files_of(path: Path) -> list[Path]:
+    """The files in a folder, sorted; a file stands for itself."""
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
 def _is_ours(name: str) -> bool:
     return not name.startswith((".", "#", "__")) and not name.endswith(BACKUPS)

@@ -1,7 +1,7 @@
-"""A home: the folder a daemon lives in (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
+"""Home: the folder of a daemon (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
 
-What people write is in the first four; what is dropped into `inbox/` becomes elements. `var/` is the
-daemon's own, and nobody else's to read: store, socket, log, and the lock that says who holds the home.
+People write to the first four; what is dropped into `inbox/` becomes elements. `var/` is for the daemon's
+user alone: store, socket, log, and the lock that says which program holds the home.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTS = ("etc", "recipes", "modules", "data")
 """The folders that make a folder a home; each may be missing, not all."""
 
 SCENARIOS = "scenarios"
-"""The folder of what is tried before it acts; a home need not have it."""
+"""The folder of scenarios, to be simulated; a home need not have it."""
 
 _OF_THE_EXAMPLES = ("orders.py",)
 """Modules of use only to a definition that ships beside them."""
@@ -51,7 +51,7 @@ _NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Which program holds a home, and since when (seconds since 1970, UTC); 0 where it cannot be told."""
+    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known."""
 
     pid: int = 0
     since: float = 0.0
@@ -70,11 +70,23 @@ class Home:
         self.etc, self.recipes, self.modules, self.data = (self.path / part for part in PARTS)
         self.inbox = self.path / "inbox"
         self.var = self.path / "var"
-        self.settings = self.etc / "narval.toml"
-        self.schemas = self.etc / "schemas"
-        self.memory = self.data / "memory.xml"
         self.store = self.var / "store.db"
         self.log = self.var / "narval.log"
+
+    @property
+    def settings(self) -> Path:
+        """The file of settings."""
+        return self.etc / "narval.toml"
+
+    @property
+    def schemas(self) -> Path:
+        """The folder of schemas (N7)."""
+        return self.etc / "schemas"
+
+    @property
+    def memory(self) -> Path:
+        """The file that declares elements (N4)."""
+        return self.data / "memory.xml"
 
     def __repr__(self) -> str:
         return f"Home({str(self.path)!r})"
@@ -134,11 +146,11 @@ class Home:
         return shlex.quote(str(self.path))
 
     def exists(self) -> bool:
-        """Whether any of a home's folders is there."""
+        """True if any of a home's folders is there."""
         return any((self.path / part).is_dir() for part in PARTS)
 
     def prepare(self) -> None:
-        """Have `var/`, for the owner alone. Raises OperatorError when it is somebody else's."""
+        """Make `var/`, for the owner alone. Raises OperatorError when it belongs to another user."""
         try:
             self.var.mkdir(mode=0o700, exist_ok=True)
             found = self.var.stat()
@@ -154,7 +166,7 @@ class Home:
 
     @property
     def id(self) -> str:
-        """Names this home among all others; random, made when first asked for."""
+        """The name of this home among all others; random, made when first asked for."""
         noted = self.var / "id"
         with suppress(FileNotFoundError):
             known = noted.read_text(encoding="ascii").strip()
@@ -178,8 +190,8 @@ class Home:
         except OSError as error:
             raise OperatorError(f"expected a lock one may write in {self.var}: {error}") from error
         try:
-            # Somebody who only looks holds it for a moment: see `holder`.
-            if not _take(handle, fcntl.LOCK_EX, attempts=5):
+            # A program that only looks holds it for a moment: see `holder`.
+            if not _lock(handle, fcntl.LOCK_EX, attempts=5):
                 raise HomeHeldError(
                     f"{self.path} is held by {_read_holder(handle)}; "
                     "ask it (narval status), or end it (narval stop)"
@@ -193,35 +205,36 @@ class Home:
             os.close(handle)
 
     def may_be_copied(self) -> bool:
-        """Whether the store is a file one may read, and nobody is at work on it."""
+        """True if the store is a file one may read, and no program is at work on it."""
+        # imported here: a client that asks a daemon starts without it
         from narval.runtime.home.settings import Settings
 
         return os.access(self.store, os.R_OK) and self.holder() is None and not Settings.load(self.path).store
 
     def copied(self, folder: Path) -> Home:
-        """This home with a copy of its store and log in another folder: to be looked at, and then dropped."""
+        """A home of the same files but for its store and log, of which `folder` gets copies to be read."""
         other = Home(self.path)
         other.var, other.store, other.log = folder, folder / self.store.name, folder / self.log.name
-        for each in (self.store, self.store.with_name(self.store.name + "-wal"), self.log):
-            if each.is_file():
-                shutil.copyfile(each, folder / each.name)
+        for file in (self.store, self.store.with_name(self.store.name + "-wal"), self.log):
+            if file.is_file():
+                shutil.copyfile(file, folder / file.name)
         return other
 
     def holder(self) -> Holder | None:
-        """Who holds the home now; None when nobody does."""
+        """The program that holds the home now, or None."""
         try:
             handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
-            return None if _take(handle, fcntl.LOCK_SH) else _read_holder(handle)
+            return None if _lock(handle, fcntl.LOCK_SH) else _read_holder(handle)
         finally:
             os.close(handle)
 
     # --- the control socket ---------------------------------------------------------------------------
 
     def socket(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """Where the control socket is: `var/control.sock`, or a short path when that is too long for one.
+        """The path of the control socket: `var/control.sock`, or a short one when that is too long.
 
         The short one is in a folder of its own, the owner's alone, under XDG_RUNTIME_DIR or the system's
         folder for temporary files; `var/socket` says where, so that every program of this home finds it.
@@ -250,7 +263,7 @@ def shipped() -> Path:
 
 
 def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
-    """What a new home begins with: what is shipped in these parts; `data` has the demo's mail and feeds."""
+    """Copy what is shipped in these parts to a new home; `data` has the demo's mail and feeds."""
     for part in PARTS:
         if part in filled and (sample / part).is_dir():
             shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
@@ -260,7 +273,7 @@ def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
         shutil.copytree(sample / SCENARIOS, target / SCENARIOS, ignore=_NOT_SHIPPED)
 
 
-def _take(handle: int, how: int, attempts: int = 1) -> bool:
+def _lock(handle: int, how: int, attempts: int = 1) -> bool:
     for attempt in range(attempts):
         if attempt:
             time.sleep(0.01)
@@ -277,7 +290,10 @@ def _take(handle: int, how: int, attempts: int = 1) -> bool:
 def _read_holder(handle: int) -> Holder:
     try:
         return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # it has just taken the home, and has yet to say who
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+    ):  # it has not written its number yet
         return Holder()
 
 
@@ -287,20 +303,20 @@ def _write(handle: int, data: bytes) -> None:
 
 
 def _note(path: Path, text: str) -> None:
-    """A small file that is there whole or not at all."""
+    """Write a small file that is there whole or not at all."""
     scratch = path.with_name(path.name + ".new")
     scratch.write_bytes(os.fsencode(text))
     scratch.replace(path)
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether it is a folder, not a link to one, that only this user may enter."""
+    """True if it is a folder, not a link to one, that only this user may enter."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _private_folder(environ: Mapping[str, str]) -> Path:
-    """A new folder with a short path and a name nobody can guess, for this user alone."""
+    """Make a folder with a short path and a name that cannot be guessed, for this user alone."""
     for base in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108
         short = len(os.fsencode(base)) + len("/narval-12345678/control.sock") <= _LONGEST_SOCKET
         if base.startswith("/") and short and os.access(base, os.W_OK | os.X_OK):

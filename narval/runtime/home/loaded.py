@@ -1,4 +1,4 @@
-"""What is loaded of a home: its library, the functions of its modules, and what is wrong with its files."""
+"""Loaded: the library of a home, the functions of its modules, and the faults of its files."""
 
 from __future__ import annotations
 

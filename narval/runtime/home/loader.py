@@ -2,7 +2,7 @@
 
 A file is good as a whole or not at all. One with faults leaves its last good version at work: the one this
 loader read before, else the one that the store kept. All faults are found at once, those within files first,
-then those of what they say of each other.
+then those of references between them.
 """
 
 from __future__ import annotations

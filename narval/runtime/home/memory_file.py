@@ -1,4 +1,4 @@
-"""`data/memory.xml`: what a home declares to be always in memory (N4)."""
+"""`data/memory.xml`: the elements that a home declares to be always in memory (N4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
 
 SHOWN = "data/memory.xml"
-"""How faults name the file of declarations."""
+"""The name of the file of declarations in faults."""
 
 
 def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[Fault]]:
@@ -33,7 +33,7 @@ def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[
 
 
 def refused(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
-    """The declarations that cannot be in memory, and why: the root is `memory`, schemas are kept (N7)."""
+    """The faults of declarations: the root is to be `memory`, and all must fit their schemas (N7)."""
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
         return

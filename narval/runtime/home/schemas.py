@@ -1,8 +1,8 @@
-"""Schemas: what elements of a name must look like, as `etc/schemas/NAME.rng` or `NAME.dtd` says (N7).
+"""Schemas: `etc/schemas/NAME.rng` or `NAME.dtd` describes the elements of a name (N7).
 
-The files are read at once, and compiled when the first element of their name comes. One that cannot be used
-refuses nothing silently: its last good version stays at work, and where there is none, elements of its name
-are refused, and the reason names the file.
+The files are read at once, and compiled when the first element of their name comes. Of one that cannot be
+used the last good version stays at work; where there is none, elements of its name are refused, and the
+reason names the file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ MAX_BYTES = 1024 * 1024
 RNG = "http://relaxng.org/ns/structure/1.0"
 
 Refusal = tuple[str, int, int]
-"""Why an element is refused, and the line and column in it."""
+"""The reason for which an element is refused, and the line and column in it."""
 
 
 class _Schema(Protocol):
@@ -35,7 +36,7 @@ class _Schema(Protocol):
 class Schemas:
     """The schemas of a folder, by the local name of the elements they are for; None: there are none.
 
-    `before` are the same as they were read the last time: they have the last good version of each.
+    `before` are those that were read the last time: they have the last good version of every file.
     """
 
     def __init__(self, folder: Path | None, before: Schemas | None = None) -> None:
@@ -47,21 +48,21 @@ class Schemas:
 
     @property
     def digest(self) -> str:
-        """Equal for schemas that say the same."""
-        told = hashlib.sha256()
+        """Equal for equal schemas."""
+        digest = hashlib.sha256()
         for name, text in sorted(self._texts.items()):
-            said = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
-            told.update(hashlib.sha256(os.fsencode(self._names[name].name)).digest())
-            told.update(hashlib.sha256(said).digest())
-        return told.hexdigest()
+            content = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
+            digest.update(hashlib.sha256(os.fsencode(self._names[name].name)).digest())
+            digest.update(hashlib.sha256(content).digest())
+        return digest.hexdigest()
 
     def refusal(self, xml: bytes) -> str | None:
-        """Why an element is refused, for people; None when it is not."""
+        """The reason for which an element is refused, for people; None when it is not."""
         fault = self.fault(xml) if self._names else None
         return None if fault is None else f"line {fault[1]}, column {fault[2]}: {fault[0]}"
 
     def fault(self, xml: bytes) -> Refusal | None:
-        """Why an element is refused, and where; None when it is not."""
+        """The reason for which an element is refused, and its place; None when it is not."""
         if not self._names:
             return None
         root = parse(xml)
@@ -76,7 +77,7 @@ class Schemas:
         return self._reason(schema, name, xml)
 
     def faults(self) -> list[Fault]:
-        """What is wrong with the schemas themselves; all of them are read."""
+        """The faults of the schemas themselves; all of them are compiled."""
         for name in self._names:
             self._schema(name)
         return [self._faults[name] for name in sorted(self._faults)]
@@ -128,7 +129,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _text(path: Path) -> bytes | Fault:
-    """What a file of the folder holds, or why that is not to be had."""
+    """The content of a file of the folder, or the fault that it cannot be read."""
     shown = f"etc/schemas/{path.name}"
     try:
         size = path.stat().st_size
@@ -171,8 +172,6 @@ def _dtd(data: bytes, shown: str) -> _Schema:
     if outside is not None:
         line = data.count(b"\n", 0, outside.start()) + 1
         raise _SchemaFault(shown, "a schema is one file: external entities are not followed", line)
-    from io import BytesIO
-
     try:
         return etree.DTD(BytesIO(data))
     except etree.DTDParseError as error:

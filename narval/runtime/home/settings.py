@@ -25,7 +25,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator may set. Durations are in seconds.
+    """The settings of a home. Durations are in seconds.
 
     `name`: how the agent is called. `timezone`: the zone of its calendar (IANA; None: that of the machine).
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
@@ -66,7 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def limits(self) -> CallLimits:
-        """What the executor is told."""
+        """The limits of the executor."""
         usual = CallLimits()
         return CallLimits(
             threads=self.threads or usual.threads,
@@ -116,7 +116,7 @@ def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None
 
 
 def duration(value: object) -> float:
-    """A length of time in seconds: a number, or a text such as "5m", "2h", "1d 12h"."""
+    """Read a length of time in seconds: a number, or a text such as "5m", "2h", "1d 12h"."""
     wanted = ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not 0 <= value < 1e12:
@@ -162,13 +162,13 @@ def _size(value: object) -> int:
 
 
 def _folders(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+    if not isinstance(value, list) or not all(isinstance(folder, str) and folder for folder in value):
         raise ValueError("a list of folders")
     return tuple(value)
 
 
 def _zone(value: object) -> str:
-    from zoneinfo import ZoneInfo
+    from zoneinfo import ZoneInfo  # here: most homes name no zone, and start without it
 
     try:
         return ZoneInfo(_text(value)).key
@@ -200,17 +200,17 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "xslt_folders": _folders,
     "log_level": _one_of(*_LEVELS),
 }
-"""How each setting is read; a reader raises ValueError with what was expected."""
+"""The readers of settings; a reader raises ValueError with what was expected."""
 
 
 def _syntax_fault(source: Source, message: str) -> Fault:
     place = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
     if place is None:
         return source.fault(f"not TOML: {message}")
-    told = f"not TOML: {message[: place.start()]}"
+    reason = f"not TOML: {message[: place.start()]}"
     if place[1] is None:
-        return source.fault(told, *source.place(len(source.text)))
-    return source.fault(told, int(place[1]), int(place[2]))
+        return source.fault(reason, *source.place(len(source.text)))
+    return source.fault(reason, int(place[1]), int(place[2]))
 
 
 def _fault(source: Source, key: str, message: str, *, of_value: bool = False) -> Fault:
@@ -230,7 +230,7 @@ def _keys(text: str, key: str) -> Iterator[tuple[int, int]]:
 
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much may go on at once, and for how long.
+    """The number of calls that go on at once, and the times and memory they have.
 
     `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
     for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`

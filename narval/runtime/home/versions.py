@@ -42,7 +42,7 @@ class GoodVersions:
         self._fallback = None
 
     def loaded_at(self, path: str) -> float | None:
-        """When the last good version of a file was loaded; None if there is none."""
+        """The moment at which the last good version of a file was loaded; None if there is none."""
         known = self._known.get(path)
         return known.loaded if known is not None else None
 

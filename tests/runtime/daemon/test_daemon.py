@@ -472,6 +472,6 @@ def test_nothing_holds_a_daemon_that_has_ended(tmp_path: Path, is_killed: bool) 
     async def one_after_the_other() -> list[Daemon | None]:
         ended = [await work() for _ in range(2)]
         gc.collect()
-        return [each() for each in ended]
+        return [reference() for reference in ended]
 
     assert asyncio.run(one_after_the_other()) == [None, None]

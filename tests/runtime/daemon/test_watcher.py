@@ -1,4 +1,4 @@
-"""Hot files within one program: what is let go, what happens when the system cannot tell of changes (N31)."""
+"""Reloads of a home: old versions are released, and files are read where they cannot be watched (N31)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from narval.runtime.daemon import watcher
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.system.file_events import Debounce, FileEvents
+from narval.runtime.system.file_events import FileEvents
 
 MODULE = """\
 from narval import Output, action
@@ -57,10 +57,9 @@ async def given(daemon: Daemon) -> str:
 def alive() -> tuple[int, int]:
     """The modules of homes that can be imported, and those that are in use at all."""
     gc.collect()
-    names = [each.__name__ for each in gc.get_objects() if isinstance(each, ModuleType)]
-    return len([each for each in sys.modules if _is_home(each)]), len(
-        [each for each in names if _is_home(each)]
-    )
+    modules = [found.__name__ for found in gc.get_objects() if isinstance(found, ModuleType)]
+    importable, in_use = ([name for name in names if _is_home(name)] for names in (sys.modules, modules))
+    return len(importable), len(in_use)
 
 
 def _is_home(name: str) -> bool:
@@ -115,45 +114,13 @@ def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) 
 # --- when the system cannot tell --------------------------------------------------------------------------
 
 
-def test_N31_when_notices_are_lost_everything_is_read_again(tmp_path: Path) -> None:
-    async def hears() -> set[str]:
-        for part in ("recipes", "etc"):
-            (tmp_path / part).mkdir()
-        heard: set[str] = set()
-        news = asyncio.Event()
-
-        def hear(part: str) -> None:
-            heard.add(part)
-            news.set()
-
-        notices = FileEvents(tmp_path, {"recipes": True, "etc": False}, hear)
-        await asyncio.to_thread(notices.arm)
-        logging.getLogger("watchdog.observers.inotify_c").warning(
-            "Inotify queue overflowed; events were lost"
-        )
-        while len(heard) < 2:
-            news.clear()
-            await news.wait()
-        assert notices.stale
-        await asyncio.to_thread(notices.arm)
-        heard.clear()
-        (tmp_path / "etc" / "x").write_text("")
-        while not heard:
-            news.clear()
-            await news.wait()
-        notices.close()
-        return heard
-
-    assert asyncio.run(hears()) == {"etc"}
-
-
 def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_room(notices: FileEvents, places: object) -> None:
+    def no_room(events: FileEvents) -> None:
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-    monkeypatch.setattr(FileEvents, "_listen", no_room)
+    monkeypatch.setattr(FileEvents, "arm", no_room)
     monkeypatch.setattr(watcher, "RESCAN", 0.05)
 
     async def works() -> str:
@@ -173,25 +140,10 @@ def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
     with caplog.at_level(logging.WARNING, "narval.files"):
         logging.getLogger("narval").addHandler(caplog.handler)
         assert asyncio.run(works()) == "2 2"
-    told = [each.getMessage() for each in caplog.records if "cannot be watched" in each.getMessage()]
-    assert len(told) == 1
-    assert "fs.inotify.max_user_watches" in told[0]
-
-
-def test_what_never_rests_is_looked_at_all_the_same() -> None:
-    async def hears() -> None:
-        settling = Debounce(0.05, 0.1)
-
-        async def never_rests() -> None:
-            while True:
-                settling.hear()
-                await asyncio.sleep(0)
-
-        noise = asyncio.create_task(never_rests())
-        await settling.quiet()
-        noise.cancel()
-
-    asyncio.run(hears())
+    messages = [record.getMessage() for record in caplog.records]
+    warnings = [message for message in messages if "cannot be watched" in message]
+    assert len(warnings) == 1
+    assert "fs.inotify.max_user_watches" in warnings[0]
 
 
 def test_a_home_in_memory_has_nothing_to_read() -> None:

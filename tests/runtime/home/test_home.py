@@ -94,12 +94,11 @@ def test_where_there_is_no_home_the_next_step_is_said(
 
 def test_looking_for_a_home_touches_nothing(home: Home) -> None:
     Home.find(home.path, {})
-    assert [each.name for each in home.path.iterdir()] == ["recipes"]
+    assert [path.name for path in home.path.iterdir()] == ["recipes"]
 
 
 def test_every_path_of_a_home(home: Home) -> None:
-    paths = {name: str(path.relative_to(home.path)) for name, path in vars(home).items() if name != "path"}
-    assert paths == {
+    expected = {
         "etc": "etc",
         "recipes": "recipes",
         "modules": "modules",
@@ -112,6 +111,7 @@ def test_every_path_of_a_home(home: Home) -> None:
         "store": "var/store.db",
         "log": "var/narval.log",
     }
+    assert {name: str(getattr(home, name).relative_to(home.path)) for name in expected} == expected
 
 
 # --- making ---------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_every_path_of_a_home(home: Home) -> None:
 
 def test_a_new_home_has_what_is_shipped_so_that_it_runs_as_it_is(tmp_path: Path, sample: Path) -> None:
     home = Home.create(tmp_path / "a" / "new", sample)
-    files = sorted(str(each.relative_to(home.path)) for each in home.path.rglob("*") if each.is_file())
+    files = sorted(str(path.relative_to(home.path)) for path in home.path.rglob("*") if path.is_file())
     assert files == [
         "data/demo/one.eml",
         "data/memory.xml",
@@ -130,7 +130,7 @@ def test_a_new_home_has_what_is_shipped_so_that_it_runs_as_it_is(tmp_path: Path,
         "scenarios/mail.xml",
     ]
     assert mode(home.var) == 0o700
-    assert sorted(each.name for each in home.path.iterdir()) == [
+    assert sorted(path.name for path in home.path.iterdir()) == [
         "data",
         "etc",
         "inbox",
@@ -146,7 +146,7 @@ def test_scenarios_that_are_there_already_are_left_alone(tmp_path: Path, sample:
     there.mkdir(parents=True)
     (there / "mine.xml").write_text("<scenario/>")
     Home.create(tmp_path / "busy", sample)
-    assert [each.name for each in there.iterdir()] == ["mine.xml"]
+    assert [path.name for path in there.iterdir()] == ["mine.xml"]
     assert not (Home.create(tmp_path / "bare", sample, bare=True).path / "scenarios").exists()
 
 
@@ -161,7 +161,7 @@ def test_a_home_is_never_made_over_another(home: Home, sample: Path) -> None:
     (home.recipes / "mine.xml").write_text("<cookbook/>")
     with pytest.raises(RequestError, match="is a home already; start it: narval --home"):
         Home.create(home.path, sample)
-    assert [each.name for each in home.path.rglob("*")] == ["recipes", "mine.xml"]
+    assert [path.name for path in home.path.rglob("*")] == ["recipes", "mine.xml"]
 
 
 def test_a_home_may_be_made_beside_other_things(tmp_path: Path, sample: Path) -> None:
@@ -182,11 +182,11 @@ def test_a_home_that_cannot_be_made_is_said(tmp_path: Path, sample: Path) -> Non
 def test_what_is_shipped_makes_a_home_in_this_checkout(tmp_path: Path) -> None:
     assert shipped() == ROOT
     home = Home.create(tmp_path / "new")
-    assert {each.name for each in home.modules.glob("*.py")} == {
-        each.name for each in shipped().glob("modules/*.py")
+    assert {path.name for path in home.modules.glob("*.py")} == {
+        path.name for path in shipped().glob("modules/*.py")
     }
-    assert {each.name for each in home.recipes.glob("*")} >= {
-        each.name for each in shipped().glob("recipes/*.xml")
+    assert {path.name for path in home.recipes.glob("*")} >= {
+        path.name for path in shipped().glob("recipes/*.xml")
     }
 
 

@@ -40,7 +40,7 @@ def put(home: Path, files: dict[str, str | bytes]) -> None:
 
 
 def names(loaded: Loaded) -> list[str]:
-    return sorted(each.full_name for each in loaded.library)
+    return sorted(definition.full_name for definition in loaded.library)
 
 
 def told(loaded: Loaded) -> list[str]:
@@ -71,13 +71,13 @@ def test_recipes_transforms_and_modules_become_a_library(home: Path) -> None:
     assert names(loaded) == ["mail.more", "mail.page", "mail.send", "mail.triage"]
     assert loaded.functions["mail.send"](mail=None) == "<sent/>"
     assert loaded.sources == {"modules/mail.py": MAIL.encode()}
-    assert [each.path for each in loaded.files] == [
+    assert [file.path for file in loaded.files] == [
         "recipes/deeper/more.xml",
         "recipes/mail.page.xsl",
         "recipes/mail.xml",
         "modules/mail.py",
     ]
-    assert all(each.loaded is not None and each.error is None for each in loaded.files)
+    assert all(file.loaded is not None and file.error is None for file in loaded.files)
 
 
 def test_hidden_backup_and_other_files_are_no_definitions(home: Path) -> None:
@@ -132,7 +132,7 @@ def test_N13_a_bad_recipe_costs_itself_alone(home: Path) -> None:
     loaded = Loader(home).load()
     assert names(loaded) == ["good.one"]
     assert told(loaded) == ["recipes/bad.xml:1:1: not well-formed XML: unclosed token"]
-    state = {each.path: (each.loaded is not None, each.error) for each in loaded.files}
+    state = {file.path: (file.loaded is not None, file.error) for file in loaded.files}
     assert state["recipes/bad.xml"] == (False, told(loaded)[0])
 
 
@@ -149,10 +149,10 @@ def test_N13_a_bad_file_leaves_its_last_good_version(home: Path) -> None:
         "modules/mail.py:5:5: not Python: invalid syntax",
         "recipes/mail.xml:1:99: step 'a': there is no action 'mail.snd'; did you mean 'mail.send'?",
     ]
-    states = {each.path: each for each in after.files}
+    states = {file.path: file for file in after.files}
     assert (
         states["recipes/mail.xml"].loaded
-        == {each.path: each for each in before.files}["recipes/mail.xml"].loaded
+        == {file.path: file for file in before.files}["recipes/mail.xml"].loaded
     )
     put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": recipe("mail.send", "other")})
     mended = loader.load()
@@ -163,15 +163,16 @@ def test_N13_across_restarts_the_store_gives_the_last_good_version(home: Path) -
     put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": recipe("mail.send")})
     first = Loader(home).load()
     stored = {
-        "recipes/mail.xml": [each.xml for each in first.library.of("recipe").values()],
+        "recipes/mail.xml": [definition.xml for definition in first.library.of("recipe").values()],
         "modules/mail.py": [first.sources["modules/mail.py"]],
     }
     put(home, {"modules/mail.py": "import no_such_module_anywhere", "recipes/mail.xml": "<recipe"})
     loaded = Loader(home, lambda path: stored.get(path, [])).load()
     assert names(loaded) == ["mail.send", "mail.triage"]
-    assert {each.digest for each in loaded.library} == {each.digest for each in first.library}
+    before, after = ({found.digest for found in library} for library in (first.library, loaded.library))
+    assert after == before
     assert len(loaded.faults) == 2
-    assert all(each.loaded is not None and each.error for each in loaded.files)
+    assert all(file.loaded is not None and file.error for file in loaded.files)
 
 
 def test_what_the_store_kept_may_be_bad_too(home: Path) -> None:
@@ -236,7 +237,7 @@ def test_N13_faults_within_a_file_and_with_regard_to_others_come_together(home: 
 def test_two_files_cannot_give_one_name(home: Path) -> None:
     put(home, {f"recipes/{name}.xml": recipe("mail.triage", type="recipe") for name in "ab"})
     loaded = Loader(home).load()
-    assert [each.path for each in loaded.library] == ["recipes/a.xml"]
+    assert [definition.path for definition in loaded.library] == ["recipes/a.xml"]
     assert told(loaded) == [
         "recipes/b.xml:1:1: expected a new name, found the recipe mail.triage of recipes/a.xml again"
     ]
@@ -344,8 +345,8 @@ def _alive() -> tuple[int, int, int]:
     """The modules of homes that can be imported, those that are in use at all, and the actions there are."""
     gc.collect()
     objects = gc.get_objects()
-    homes = [each for each in objects if isinstance(each, ModuleType) and _is_home(each.__name__)]
-    actions = [each for each in objects if isinstance(each, Action)]
+    homes = [thing for thing in objects if isinstance(thing, ModuleType) and _is_home(thing.__name__)]
+    actions = [thing for thing in objects if isinstance(thing, Action)]
     return len([name for name in sys.modules if _is_home(name)]), len(homes), len(actions)
 
 

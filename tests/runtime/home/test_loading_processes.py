@@ -28,7 +28,7 @@ def put(home: Path, **files: str) -> None:
 
 
 def digests(loaded: Loaded) -> dict[str, str]:
-    return {name: each.digest for name, each in loaded.library.of("process").items()}
+    return {name: definition.digest for name, definition in loaded.library.of("process").items()}
 
 
 def nodes(loaded: Loaded, name: str) -> list[str]:
@@ -50,7 +50,7 @@ def test_section_13_new_and_changed_definitions_are_loaded_and_what_depends_on_t
     assert before.faults == ()
     assert nodes(before, "a.outer") == ["x:x:A", "x:N", "N"]
     again = loader.load().library
-    assert all(again.get("process", each.full_name) is each for each in before.library)
+    assert all(again.get("process", definition.full_name) is definition for definition in before.library)
     put(tmp_path, c=EXT.replace("<node", '<node name="B"/><node'))
     after = loader.load()
     assert nodes(after, "a.outer") == ["x:x:A", "x:x:B", "x:N", "N"]
@@ -100,7 +100,8 @@ def test_N13_what_an_external_does_not_define_any_more_leaves_the_last_good_vers
 
 def test_N13_across_restarts_the_store_gives_the_last_good_version_with_its_externals(tmp_path: Path) -> None:
     put(tmp_path, a=importing("outer", "ext"), c=EXT)
-    kept = {f"recipes/{each.path.split('/')[-1]}": each.xml for each in Loader(tmp_path).load().library}
+    library = Loader(tmp_path).load().library
+    kept = {f"recipes/{Path(definition.path).name}": definition.xml for definition in library}
     put(tmp_path, a="<process-definition", c="<process-definition")
     loaded = Loader(tmp_path, lambda path: [kept[path]]).load()
     assert nodes(loaded, "a.outer") == ["x:A", "N"]
