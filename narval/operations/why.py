@@ -32,11 +32,11 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
     """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
     found = find_run(daemon, run)
     state, definition = state_and_definition(daemon, found)
-    return explain(daemon.agent, daemon.host.loop.clock.now(), found, definition, state, id)
+    return explain(daemon.agent, found, definition, state, id, daemon.host.loop.clock.now())
 
 
 def explain(
-    agent: AgentState, now: float, run: Run, definition: Any, state: Any, identifier: str | None
+    agent: AgentState, run: Run, definition: Any, state: Any, identifier: str | None, now: float
 ) -> dict[str, Any]:
     """The reason and the waits of a run, or of one part of it by its identifier. Raises RequestError.
 

@@ -267,11 +267,11 @@ class _WithoutSnapshots:
 def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
     """Every run is over, or waits for something that `why` can name and that is not there."""
     agent = daemon.agent
-    under_way = set(held)
+    under_way, now = set(held), daemon.host.loop.clock.now()
     for run in agent.active.values():
         _check_calls(daemon, run, under_way)
         definition = definition_of(agent, daemon.store, run)
-        told = why.explain(agent, run, definition, state_of(agent, daemon.store, run), None)["waiting"]
+        told = why.explain(agent, run, definition, state_of(agent, daemon.store, run), None, now)["waiting"]
         assert told, f"run {run.eid} of {run.name} is {run.word}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
         for wait in waits:

@@ -296,8 +296,8 @@ class Simulation:
         self.scene.kill_at = self._doom(True)
         quiet = await self.scene.open(record_only=True)
         for _ in range(self.chance.choice((1, 3))):
-            quiet.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
-        await quiet.until_idle()
+            quiet.host.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
+        await quiet.host.until_idle()
         await self._end()
 
     async def _come_to_rest(self, daemon: Daemon) -> bool:
