@@ -47,8 +47,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     RUN: ClassVar[str] = "plan"
 
     to_run: deque[Step] = msgspec.field(default_factory=deque)
-    to_judge: deque[Step] = msgspec.field(default_factory=deque)
-    let_go: list[str] = msgspec.field(default_factory=list)
+    to_follow: deque[Step] = msgspec.field(default_factory=deque)
+    sources_to_end: list[str] = msgspec.field(default_factory=list)
     """Sources that wait for another try, and will not be tried."""
 
     # --- memory ---------------------------------------------------------------------------------------
@@ -114,14 +114,14 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     def stop_waiting(self) -> None:
         """Nothing further fires: watches and dates go, and steps that are ready do not run."""
         self.to_run.clear()
-        self.to_judge.clear()
+        self.to_follow.clear()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.dated:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for transition in self.state.lasting:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for step in self.state.held_back:
+        for step in self.state.blocked:
             self.command(commands.Unwatch(self.state.step(step).watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
@@ -129,8 +129,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         self.stop_waiting()
         for identifier, step in self.state.calls.items():
             call = self.state.step(step).calls[identifier]
-            if call.source and call.asked is not None:
-                self.let_go.append(identifier)
+            if call.source and call.next_try is not None:
+                self.sources_to_end.append(identifier)
             elif call.source:
                 self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))

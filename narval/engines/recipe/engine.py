@@ -1,6 +1,6 @@
 """The plan engine: follows a recipe (N21–N28).
 
-`state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
+`state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `search.py`
 finds their inputs, `returns.py` takes what their calls gave back, `tries.py` has them tried again,
 `transitions.py` evaluates transitions, `signals.py` hears what is said to a plan, `dates.py` knows the dates
 it waits for, `resuming.py` begins one from a step of an earlier one, `story.py` tells how far it has come,
@@ -29,10 +29,12 @@ from narval.engines.recipe import resume, retries, returns, signals, steps, tran
 from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
+from narval.engines.recipe.explain import explain
+from narval.engines.recipe.render import parts, render
 from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
 from narval.engines.recipe.structure import structure
+from narval.engines.recipe.waits import diagnose, waiting_for
 from narval.engines.view import View
 
 __all__ = [
@@ -114,7 +116,7 @@ def _started(decision: RecipeDecision, event: Started) -> None:
 
 
 def _matched(decision: RecipeDecision, event: Matched) -> None:
-    for step in decision.state.held_back:
+    for step in decision.state.blocked:
         if decision.state.step(step).watch == event.watch:
             decision.command(commands.Unwatch(event.watch))
             decision.to_run.append(decision.definition.steps[step])
@@ -122,9 +124,9 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
     transitions.matched(decision, event.watch)
 
 
-def _woken(decision: RecipeDecision, event: TimerFired) -> None:
-    if not retries.woken(decision, event.wake):
-        transitions.woken(decision, event.wake)
+def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
+    if not retries.timer_fired(decision, event.wake):
+        transitions.timer_fired(decision, event.wake)
 
 
 def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
@@ -133,7 +135,7 @@ def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
     reserved = _reserved(decision.state)
     if reserved:
         decision.command(commands.Release(reserved))
-    retries.give_up(decision)
+    retries.cancel_calls(decision)
     decision.change(PlanMoved("cancelled", event.at))
     _finish(decision)
 
@@ -141,7 +143,7 @@ def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
 def _reserved(state: PlanState) -> tuple[int, ...]:
     """What running steps and their calls have reserved."""
     running = [run for run in state.steps.values() if run.state == "running"]
-    shared = [eid for run in running if run.each is not None for eid in run.each.reserved]
+    shared = [eid for run in running if run.foreach is not None for eid in run.foreach.reserved]
     return (*shared, *(eid for run in running for call in run.calls.values() for eid in call.reserved))
 
 
@@ -151,20 +153,20 @@ _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
     Produced: returns.produced,
     Matched: _matched,
     Signalled: signals.signalled,
-    TimerFired: _woken,
+    TimerFired: _timer_fired,
     Cancelled: _cancelled,
 }
 
 
 def _settle(decision: RecipeDecision) -> None:
     """Go on until nothing is left to decide, then see whether the plan is over."""
-    to_run, to_judge = decision.to_run, decision.to_judge
-    while to_run or to_judge:
+    to_run, to_follow = decision.to_run, decision.to_follow
+    while to_run or to_follow:
         if to_run:
             steps.run(decision, to_run.popleft())
         else:
-            transitions.judge(decision, to_judge.popleft())
-    if decision.let_go:
+            transitions.follow(decision, to_follow.popleft())
+    if decision.sources_to_end:
         retries.end_sources(decision)
     if not decision.state.calls:
         transitions.fail_if_stuck(decision)

@@ -52,12 +52,12 @@ class InputSearch:
     def assign(self, without: Input | None = None) -> Assignment:
         """Which element goes to which input (N16)."""
         if self.step.context is None and not self._arguments and not self.decision.state.again:
-            at_hand = self.at_hand(without)
+            at_hand = self.from_predecessors(without)
             if at_hand is not None:
                 return Assignment(at_hand)
-        return self.searched(without)
+        return self.by_rank(without)
 
-    def at_hand(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+    def from_predecessors(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
         """What is nearest to each input, where that is what the transition took or its in-steps produced.
 
         None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
@@ -81,7 +81,7 @@ class InputSearch:
             given[each.id] = (found,)
         return given
 
-    def searched(self, without: Input | None) -> Assignment:
+    def by_rank(self, without: Input | None) -> Assignment:
         """What each input gets of all there is, by rank."""
         ranks, slots = around(self.decision, self.step, self._arguments).ranks, []
         for each in self.inputs:
@@ -90,7 +90,7 @@ class InputSearch:
                 slots.append(Slot(each.id, ranks(self._bound(each), scope, again), each.optional, each.list))
         return assign(slots)
 
-    def settle(self, assigned: Assignment) -> Inputs:
+    def commit_inputs(self, assigned: Assignment) -> Inputs:
         """What was assigned is taken; arguments among it enter memory."""
         settled, given = [], assigned.given
         for each in self.inputs:
@@ -149,8 +149,8 @@ class InputSearch:
             or_outdated=True,
         )
 
-    def lack(self, slot: Input) -> str:
-        """Why an input has no element, for people (N17)."""
+    def explain_missing(self, slot: Input) -> str:
+        """The reason why an input has no element, for people (N17)."""
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         if any(True for _ in view.matching(bound, scope)):
             return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"

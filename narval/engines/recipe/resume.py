@@ -78,9 +78,9 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
                 _ready(decision, step, transition.id)
     for step in kept:
         if decision.state.step(step.id).state == "history":
-            transitions.spread(decision, step.outs)
+            transitions.spread_impossible(decision, step.outs)
         else:
-            decision.to_judge.append(step)
+            decision.to_follow.append(step)
 
 
 def _ready(decision: RecipeDecision, step: Step, via: str) -> None:

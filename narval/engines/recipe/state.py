@@ -16,131 +16,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import msgspec
-
-from narval.engines.commands import Call
-from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
-    CallBack,
     CallExpired,
     CallMade,
+    CallReturned,
     CallsDropped,
     DateCome,
     DateSet,
     DurationEnded,
     DurationStarted,
-    Each,
     MadeImpossible,
+    NextTryMade,
     PlanChange,
     PlanMoved,
     PlanResumed,
     PlanStarted,
-    Satisfied,
-    SourceWell,
+    StepBlocked,
     StepDone,
     StepErred,
     StepFailed,
-    StepHeldBack,
     StepReady,
     StepRunning,
     TransitionFailed,
     TransitionFired,
     TransitionWaiting,
-    TriedAgain,
-    TryErred,
+    TriesReset,
+    TryFailed,
 )
+from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES, CallRun, StepRun, TransitionRun
 from narval.engines.run_state import Moves, RunState, illegal_move
 
-STEP_MOVES: dict[str, frozenset[str]] = {
-    "todo": frozenset({"ready", "impossible"}),
-    "ready": frozenset({"running", "failed"}),
-    "running": frozenset({"end"}),
-    "end": frozenset({"done", "error", "failed"}),
-    "done": frozenset({"history"}),
-    "error": frozenset({"history"}),
-    "history": frozenset(),
-    "failed": frozenset(),
-    "impossible": frozenset(),
-}
-TRANSITION_MOVES: dict[str, frozenset[str]] = {
-    "wait-step": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
-    "wait-time": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
-    "wait-condition": frozenset({"wait-condition", "fireable", "impossible"}),
-    "fireable": frozenset({"fired"}),
-    "fired": frozenset(),
-    "impossible": frozenset(),
-    "fail": frozenset(),
-}
 PLAN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
     "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
     "end": frozenset({"done", "cancelled", "failed"}),
     "failed-end": frozenset({"failed", "cancelled"}),
 }
-NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
-"""Steps in these states have still to end."""
 PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 """The phase of a plan that is over; any other state is active."""
-
-
-class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call that is not back: the elements given, those of them it reserved, whether it is a source's.
-
-    `tries` counts how often it was made. While it waits for the next try, `until` is when that will be made,
-    `asked` what will be asked, and `problem` why the last one failed. `expired`: it was given up for its time
-    limit, and will be back as soon as the run that answers it is over.
-    """
-
-    inputs: tuple[int, ...] = ()
-    reserved: tuple[int, ...] = ()
-    source: bool = False
-    tries: int = 1
-    until: float | None = None
-    asked: Call | None = None
-    problem: Failure | None = None
-    expired: bool = False
-
-
-class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A step as far as it has come; a step not in the state is `todo`.
-
-    `via` led to it; `each_of` are the elements of a `foreach`, `reached` how many of them have had their call
-    or are to have none; `watch` is set while the step is held back.
-    """
-
-    state: str = "todo"
-    via: str = ""
-    calls: dict[str, CallRun] = {}
-    each: Each | None = None
-    each_of: tuple[int, ...] = ()
-    reached: int = 0
-    produced: tuple[int, ...] = ()
-    errors: tuple[int, ...] = ()
-    fault: int | None = None
-    watch: str = ""
-
-    @property
-    def waiting(self) -> int:
-        """How many elements of a `foreach` are still to have their call."""
-        return len(self.each_of) - self.reached
-
-
-class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A transition as far as it has come; one not in the state is `wait-step`.
-
-    `date` is the one it waits for under `wake`, or waited for: it has `come`. In wait-condition `wake` is for
-    `until`, when the elements of `satisfied` will have fitted long enough (N38); these are known from then
-    on, for what they replaced may be forgotten.
-    """
-
-    state: str = "wait-step"
-    took: tuple[int, ...] = ()
-    watch: str = ""
-    date: float = 0.0
-    wake: str = ""
-    come: bool = False
-    satisfied: tuple[Satisfied, ...] = ()
-    until: float = 0.0
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -162,7 +75,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """Transitions in wait-time whose date has not come."""
     lasting: dict[str, None] = {}
     """Transitions in wait-condition whose elements have not fitted long enough (N38)."""
-    held_back: dict[str, None] = {}
+    blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
@@ -248,22 +161,22 @@ def _step_ready(state: PlanState, change: StepReady) -> None:
     _move_step(state, change.step, "ready").via = change.via
 
 
-def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
+def _step_held_back(state: PlanState, change: StepBlocked) -> None:
     state.steps[change.step].watch = change.watch
-    state.held_back[change.step] = None
+    state.blocked[change.step] = None
     state.waited = True
 
 
 def _step_running(state: PlanState, change: StepRunning) -> None:
-    if state.held_back:
-        state.held_back.pop(change.step, None)
+    if state.blocked:
+        state.blocked.pop(change.step, None)
     run = _move_step(state, change.step, "running")
     run.watch = ""
     if change.call:
         run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
         state.calls[change.call] = change.step
     else:
-        run.each, run.each_of = change.each, change.later
+        run.foreach, run.selected = change.foreach, change.selected
 
 
 def _call_made(state: PlanState, change: CallMade) -> None:
@@ -271,23 +184,23 @@ def _call_made(state: PlanState, change: CallMade) -> None:
     run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
     state.calls[change.call] = change.step
     if change.given is not None:
-        run.reached = run.each_of.index(change.given, run.reached) + 1
+        run.reached = run.selected.index(change.given, run.reached) + 1
 
 
 def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
     run = state.steps[change.step]
-    run.reached = max(run.reached, run.each_of.index(change.elements[-1]) + 1)
+    run.reached = max(run.reached, run.selected.index(change.elements[-1]) + 1)
 
 
-def _try_erred(state: PlanState, change: TryErred) -> None:
+def _try_erred(state: PlanState, change: TryFailed) -> None:
     call = _call(state, change.call)
-    call.until, call.asked, call.problem = change.until, change.asked, change.problem
+    call.until, call.next_try, call.problem = change.until, change.next_try, change.problem
 
 
-def _tried_again(state: PlanState, change: TriedAgain) -> None:
+def _tried_again(state: PlanState, change: NextTryMade) -> None:
     call = _call(state, change.call)
     call.tries += 1
-    call.until = call.asked = call.problem = None
+    call.until = call.next_try = call.problem = None
     call.expired = False
 
 
@@ -295,7 +208,7 @@ def _call_expired(state: PlanState, change: CallExpired) -> None:
     _call(state, change.call).expired = True
 
 
-def _source_well(state: PlanState, change: SourceWell) -> None:
+def _source_well(state: PlanState, change: TriesReset) -> None:
     _call(state, change.call).tries = 1
 
 
@@ -303,7 +216,7 @@ def _call(state: PlanState, call: str) -> CallRun:
     return state.steps[state.calls[call]].calls[call]
 
 
-def _call_back(state: PlanState, change: CallBack) -> None:
+def _call_back(state: PlanState, change: CallReturned) -> None:
     run = state.steps[state.calls.pop(change.call)]
     del run.calls[change.call]
     run.produced += change.produced
@@ -335,7 +248,7 @@ def _step_erred(state: PlanState, change: StepErred) -> None:
 
 
 def _step_failed(state: PlanState, change: StepFailed) -> None:
-    state.held_back.pop(change.step, None)
+    state.blocked.pop(change.step, None)
     if state.steps[change.step].state == "running":
         _move_step(state, change.step, "end")
     _move_step(state, change.step, "failed").fault = change.error
@@ -412,22 +325,22 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     state.dated.clear()
     for transition in tuple(state.lasting):
         _end_duration(state, transition)
-    state.held_back.clear()
+    state.blocked.clear()
 
 
 APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     PlanStarted: _plan_started,
     PlanResumed: _plan_resumed,
     StepReady: _step_ready,
-    StepHeldBack: _step_held_back,
+    StepBlocked: _step_held_back,
     StepRunning: _step_running,
     CallMade: _call_made,
     CallsDropped: _calls_dropped,
-    TryErred: _try_erred,
-    TriedAgain: _tried_again,
+    TryFailed: _try_erred,
+    NextTryMade: _tried_again,
     CallExpired: _call_expired,
-    SourceWell: _source_well,
-    CallBack: _call_back,
+    TriesReset: _source_well,
+    CallReturned: _call_back,
     StepDone: _step_done,
     StepErred: _step_erred,
     StepFailed: _step_failed,

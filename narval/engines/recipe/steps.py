@@ -13,11 +13,11 @@ from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallMade,
     CallsDropped,
-    Each,
+    ForeachCalls,
+    StepBlocked,
     StepDone,
     StepErred,
     StepFailed,
-    StepHeldBack,
     StepReady,
     StepRunning,
 )
@@ -84,48 +84,48 @@ def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, targe
     if not prototype.inputs:
         _call(decision, step, source=source)
         return
-    taking = InputSearch(decision, step, prototype)
-    assigned = taking.assign()
+    search = InputSearch(decision, step, prototype)
+    assigned = search.assign()
     if assigned.missing:
-        _missing(decision, step, taking, assigned.missing)
+        _missing(decision, step, search, assigned.missing)
         return
-    inputs = taking.settle(assigned)
-    reserved = taking.outdated_by(inputs)
+    inputs = search.commit_inputs(assigned)
+    reserved = search.outdated_by(inputs)
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
 def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
     """One call for each selected element, given to the one input it fits; the others are shared (N19)."""
-    taking = InputSearch(decision, step, prototype)
+    search = InputSearch(decision, step, prototype)
     found = _selected(decision, selected)
-    slot, fault = _one_input(decision, taking, found)
+    slot, fault = _one_input(decision, search, found)
     if fault:
         fail(decision, step, "foreach-misfit", fault)
         return
     if slot is None:
         slot = _likely_input(prototype, selected)
     if slot is not None:
-        taking.restrict(slot, selected)
-    eids = taking.may_take(slot, found) if slot is not None else ()
+        search.restrict(slot, selected)
+    eids = search.may_take(slot, found) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
         decision.change(StepRunning(step.id))
         finish(decision, step)
         return
-    assigned = taking.assign(without=slot)
+    assigned = search.assign(without=slot)
     missing = assigned.missing if eids else (slot.id, *assigned.missing)
     if missing:
-        _missing(decision, step, taking, missing)
+        _missing(decision, step, search, missing)
         return
-    shared = taking.settle(assigned)
-    each = Each(
+    shared = search.commit_inputs(assigned)
+    each = ForeachCalls(
         input=slot.id,
         use=slot.use,
         outdates=slot.outdates,
         shared=shared,
         listed=prototype.lists,
-        reserved=taking.outdated_by(shared),
+        reserved=search.outdated_by(shared),
     )
-    decision.change(StepRunning(step.id, each=each, later=eids))
+    decision.change(StepRunning(step.id, foreach=each, selected=eids))
     call_more(decision, step)
 
 
@@ -142,7 +142,7 @@ def _call_run(decision: RecipeDecision, step: Step) -> None:
     if step.foreach is None:
         _call(decision, step, elements=arguments, nearby=_near_to_run(decision, step, arguments))
     else:
-        decision.change(StepRunning(step.id, each=Each(arguments=arguments), later=found))
+        decision.change(StepRunning(step.id, foreach=ForeachCalls(arguments=arguments), selected=found))
         call_more(decision, step)
 
 
@@ -152,16 +152,16 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
     """
     run = decision.state.step(step.id)
-    if run.each is None or step.foreach is None:
+    if run.foreach is None or step.foreach is None:
         return
-    each, room = run.each, run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
+    each, room = run.foreach, run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
     bound = step.foreach.bind(decision.bindings(step.foreach.variables))
     scope = scope_of(decision, step, each.input, each.use)
     nearby = _near_to_run(decision, step, each.arguments) if not each.input else ()
     again = decision.state.taken_before(step.id, each.input)
     source = _is_source(decision.view.definition(step.kind, step.target))
     dropped = []
-    for eid in islice(run.each_of, run.reached, None):
+    for eid in islice(run.selected, run.reached, None):
         if room <= 0:
             break
         marked = None if eid in again else scope
@@ -234,28 +234,28 @@ def finish(decision: RecipeDecision, step: Step) -> None:
     """All calls of the step are back: it is done, in error, or failed."""
     run = decision.state.step(step.id)
     well = run.fault is None and not run.errors
-    if run.each is not None:
-        decision.free(run.each.reserved, well=well)
+    if run.foreach is not None:
+        decision.free(run.foreach.reserved, well=well)
     if run.fault is not None:
         decision.change(StepFailed(step.id, run.fault))
         decision.fail(run.fault)
     else:
         decision.change(StepDone(step.id) if well else StepErred(step.id))
-        decision.to_judge.append(step)
+        decision.to_follow.append(step)
 
 
 # --- what it is called with -----------------------------------------------------------------------------
 
 
-def _missing(decision: RecipeDecision, step: Step, taking: InputSearch, slots: tuple[str, ...]) -> None:
+def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: tuple[str, ...]) -> None:
     """Mandatory inputs are empty: wait where only a reservation is in the way (N18), else fail (N17)."""
-    lacking = tuple(each for each in taking.inputs if each.id in slots)
-    if taking.only_reserved(lacking):
+    lacking = tuple(each for each in search.inputs if each.id in slots)
+    if search.only_reserved(lacking):
         watch = decision.identifier()
-        decision.change(StepHeldBack(step.id, watch))
-        decision.command(taking.watch(watch))
+        decision.change(StepBlocked(step.id, watch))
+        decision.command(search.watch(watch))
     else:
-        why = "; ".join(taking.lack(each) for each in lacking)
+        why = "; ".join(search.explain_missing(each) for each in lacking)
         fail(decision, step, "input-missing", why, input=" ".join(each.id for each in lacking))
 
 
@@ -265,7 +265,7 @@ def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
 
 
 def _one_input(
-    decision: RecipeDecision, taking: InputSearch, found: tuple[int, ...]
+    decision: RecipeDecision, search: InputSearch, found: tuple[int, ...]
 ) -> tuple[Input | None, str]:
     """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
     chosen: Input | None = None
@@ -273,7 +273,7 @@ def _one_input(
         element = decision.view.element(eid)
         if element is None:
             continue
-        fitting = taking.fitting(element)
+        fitting = search.fitting(element)
         if len(fitting) != 1:
             names = ", ".join(each.id for each in fitting) or "none"
             what = f"element {eid} ({element.name}) of foreach"

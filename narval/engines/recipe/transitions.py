@@ -23,13 +23,13 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
-from narval.engines.recipe.state import NOT_ENDED
+from narval.engines.recipe.parts import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 _OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
 
 
-def judge(decision: RecipeDecision, step: Step) -> None:
+def follow(decision: RecipeDecision, step: Step) -> None:
     """A step has ended: fire the best of its transitions, or let them wait (N22)."""
     state = decision.state
     if state.status != "running":
@@ -49,7 +49,7 @@ def judge(decision: RecipeDecision, step: Step) -> None:
         return
     waiting = _waiting_for(decision, step)
     _choose(decision, _rivals(each for each in step.outs if _is_potential(decision, each)))
-    spread(decision, step.outs)
+    spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
     _fail_if_unhandled(decision)
@@ -64,7 +64,7 @@ def matched(decision: RecipeDecision, watch: str) -> None:
             return
 
 
-def woken(decision: RecipeDecision, wake: str) -> None:
+def timer_fired(decision: RecipeDecision, wake: str) -> None:
     """The moment of a date is there: try its transition and the rivals, or wait for the right date.
 
     The same for the moment when elements may have fitted long enough (N38).
@@ -84,7 +84,7 @@ def woken(decision: RecipeDecision, wake: str) -> None:
             elif not triggers.set_date(decision, transition):
                 decision.change(TransitionFailed(identifier))
             if decision.state.transition(identifier).state == "fail":
-                spread(decision, [transition])
+                spread_impossible(decision, [transition])
             _fail_if_unhandled(decision)
             return
 
@@ -92,7 +92,7 @@ def woken(decision: RecipeDecision, wake: str) -> None:
 def fail_if_stuck(decision: RecipeDecision) -> None:
     """Nothing is left to decide: a plan of which nothing can ever fire again fails (N27)."""
     state = decision.state
-    waits = state.calls or state.waiting or state.dated or state.held_back
+    waits = state.calls or state.waiting or state.dated or state.blocked
     if state.status == "running" and not waits:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
@@ -162,7 +162,7 @@ def _choose(
             decision.change(TransitionFailed(transition.id))
             continue
         if transition.id not in decision.state.waiting:
-            _sleep(decision, transition, conditions)
+            _wait(decision, transition, conditions)
         if triggers.has_durations(transition):
             triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
 
@@ -181,7 +181,7 @@ def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took
     _go(decision, transition, took)
     for link in transition.ins:
         if len(link.step.outs) > 1:
-            spread(decision, link.step.outs)
+            spread_impossible(decision, link.step.outs)
 
 
 def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
@@ -195,7 +195,7 @@ def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] 
     decision.to_run.extend(starts)
 
 
-def _sleep(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
+def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing: waiting costs nothing (N24)."""
     _stop_waiting(decision, transition)
     watch = decision.identifier()
@@ -215,7 +215,7 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
         conditions = wanted(decision, transition)
-        _sleep(decision, transition, conditions)
+        _wait(decision, transition, conditions)
         if triggers.has_durations(transition):
             triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
 
@@ -232,7 +232,7 @@ def _stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
 # --- what cannot be any more ----------------------------------------------------------------------------
 
 
-def spread(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
+def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
     """What cannot fire is impossible, and so are the steps that nothing else leads to, and so on (N22)."""
     pending = list(transitions)
     dead: dict[str, None] = {}
