@@ -1,4 +1,4 @@
-"""The facts that change a plan. Applying one decides nothing: `state.py` says what each does (N21)."""
+"""The facts that change a plan (N21); `state.py` applies them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from narval.engines.events import Caller, CarriedOver, Failure, Reusable
 
 
 class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the calls of a `foreach` have in common (N19).
+    """The common part of the calls of a `foreach` (N19).
 
     `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
     `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
@@ -35,7 +35,7 @@ class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
 
 
 class PlanResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The plan goes on from `step` of the plan `of`: steps and transitions that are taken over as they were.
+    """The plan goes on from `step` of the plan `of`, with steps and transitions as they were there.
 
     `again` is what the others may take though that plan has used it.
     """
@@ -63,7 +63,7 @@ class StepBlocked(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements it will make one for.
+    the elements that will have one.
     """
 
     step: str
@@ -94,7 +94,7 @@ class CallsDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class TryFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A try of a call failed, and the next will be made at `until` (N29): what was `next_try` is asked again."""
+    """A try of a call failed; the next, `next_try`, will be made at `until` (N29)."""
 
     call: str
     until: float

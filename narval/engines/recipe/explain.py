@@ -1,4 +1,4 @@
-"""The reason why a plan, a step or a transition is in the state it is in (N11)."""
+"""The reasons for the state of a plan, a step or a transition (N11)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLLOWED = 4
 
 
 def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
-    """The reason why a step or transition, or with no id the plan, is in its state; None if there is no reason to give."""
+    """The reason for the state of a step or transition, or with no id of the plan; None if there is none."""
     if identifier is None:
         return _reason_of_plan(definition, state)
     step = definition.steps.get(identifier)
@@ -45,7 +45,7 @@ def _unhandled(state: PlanState, step: Step) -> str:
 
 
 def reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
-    """The reason why a step is in its state."""
+    """The reason for the state of a step."""
     run = state.step(step.id)
     leading = ", ".join(f"{before.id} ({state.transition(before.id).state})" for before in step.ins)
     over = f"; the plan is {state.status}" if state.status != "running" else ""
@@ -66,7 +66,7 @@ def reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
 
 
 def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> str:
-    """The reason why no transition can lead to a step any more, back to the choice made: of those before, one each."""
+    """The reason why no transition can lead to a step any more, back to the choice made."""
     if depth >= FOLLOWED:
         return "the plan went another way"
     reasons = []
@@ -116,7 +116,7 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
     )
     took = state.transition(transition.id).took
     lacking = "some condition has no element"
-    if transition.id in state.lasting:
+    if transition.id in state.awaiting_duration:
         young = state.transition(transition.id)
         lacking = f"{young_elements(young)} must still fit for a while"
     texts = {
@@ -131,16 +131,16 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
 
 
 def _failed(state: PlanState, transition: Transition, then: str = "") -> str:
-    """The reason why a transition failed: no date of it was left (N25), or it was for errors and did not hold (N26)."""
+    """The reason why a transition failed: no date was left (N25), or it was for errors and did not hold
+    (N26).
+    """
     if transition.times and not state.transition(transition.id).come:
         return "none of its dates ever comes again"
     return f"its conditions did not hold{then}"
 
 
 def dead_ends(definition: Recipe, state: PlanState) -> Iterator[str]:
-    """The reasons why a stuck plan did not go on: of each transition that has not fired though an in-step
-    ended.
-    """
+    """The reasons why a stuck plan did not go on, one for each transition with an in-step that ended."""
     for transition in unfired(definition, state):
         yield _reason_of_transition(definition, state, transition)
 

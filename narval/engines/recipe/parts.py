@@ -1,4 +1,13 @@
-"""The parts of a plan: how far each step, call and transition has come, and its possible moves (N21)."""
+"""The parts of a plan: the progress of its steps, calls and transitions, and the moves they may make (N21).
+
+A step        todo → ready → running → end → done → history
+              todo → impossible      end → error → history      ready, end → failed
+A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
+              wait-step, wait-time, wait-condition → impossible
+              wait-step, wait-time → fail: an error link that does not hold, or no date comes any more
+              wait-time → wait-time: another date, the clock having been set
+              wait-condition → wait-condition: another watch, a variable having got its elements
+"""
 
 from __future__ import annotations
 
@@ -19,8 +28,6 @@ STEP_MOVES: dict[str, frozenset[str]] = {
     "failed": frozenset(),
     "impossible": frozenset(),
 }
-
-
 TRANSITION_MOVES: dict[str, frozenset[str]] = {
     "wait-step": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
     "wait-time": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
@@ -30,18 +37,16 @@ TRANSITION_MOVES: dict[str, frozenset[str]] = {
     "impossible": frozenset(),
     "fail": frozenset(),
 }
-
-
 NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
-"""Steps in these states have still to end."""
+"""The states of steps that have still to end."""
 
 
 class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call that is not back: the elements given, those of them it reserved, whether it is a source's.
+    """A call that is not back: its elements, those that it reserved, and whether it is a source's.
 
-    `tries` counts how often it was made. While it waits for the next try, `until` is when that will be made,
-    `next_try` what will be asked, and `problem` why the last one failed. `expired`: it was given up for its
-    time limit, and will be back as soon as the run that answers it is over.
+    `tries` counts how often it was made. While it waits for `next_try`, `until` is the moment of that, and
+    `problem` the failure of the last one. `expired`: it was given up for its time limit, and will be back as
+    soon as the run that answers it is over.
     """
 
     inputs: tuple[int, ...] = ()
@@ -55,10 +60,10 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A step as far as it has come; a step not in the state is `todo`.
+    """The progress of a step; one that is not in the state is `todo`.
 
-    `via` led to it; `selected` are the elements of a `foreach`, `reached` how many of them have had their
-    call or are to have none; `watch` is set while the step is held back.
+    Transition `via` led to it; `selected` are the elements of a `foreach`, of which the first `reached` have
+    had their call or are to have none; `watch` is set while the step is blocked.
     """
 
     state: str = "todo"
@@ -74,16 +79,16 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def waiting(self) -> int:
-        """How many elements of a `foreach` are still to have their call."""
+        """The number of elements of a `foreach` that have had no call yet."""
         return len(self.selected) - self.reached
 
 
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A transition as far as it has come; one not in the state is `wait-step`.
+    """The progress of a transition; one that is not in the state is `wait-step`.
 
-    `date` is the one it waits for under `wake`, or waited for: it has `come`. In wait-condition `wake` is for
-    `until`, when the elements of `satisfied` will have fitted long enough (N38); these are known from then
-    on, for what they replaced may be forgotten.
+    `wake` is the timer of its `date`, which has `come` or not. In wait-condition it is that of `until`, when
+    the elements of `satisfied` will have fitted long enough (N38); these stay known from then on, for what
+    they replaced may be forgotten.
     """
 
     state: str = "wait-step"

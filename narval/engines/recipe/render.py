@@ -12,9 +12,7 @@ from narval.engines.recipe.state import PlanState
 
 
 def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> bytes:
-    """The plan as a `plan` element (N2, tables 2.12-2.14): steps and transitions with their states, the
-    context by reference.
-    """
+    """The plan as an element: steps and transitions with their states, the context by reference."""
     root = etree.Element(
         "plan",
         recipename=definition.full_name,
@@ -84,6 +82,6 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
 def _until(state: PlanState, transition: Transition) -> dict[str, float]:
     """The moment that a transition waits for, if it does."""
     run = state.transition(transition.id)
-    if transition.id in state.lasting:
+    if transition.id in state.awaiting_duration:
         return {"until": run.until}
-    return {"until": run.date} if transition.id in state.dated else {}
+    return {"until": run.date} if transition.id in state.awaiting_date else {}

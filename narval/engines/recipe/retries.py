@@ -21,7 +21,7 @@ from narval.engines.recipe.steps import ask, finish, limit_of
 
 
 def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Whether a call that failed is to be made again; if so, when is decided and recorded."""
+    """Record another try of a call that failed, if it has any left; False if not."""
     run = decision.state.step(step.id)
     call = run.calls[identifier]
     if call.tries > step.retries or problem.final or run.fault is not None:
@@ -39,7 +39,7 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
 
 
 def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
-    """A moment came: if it is that of a call, the next try begins, or the run that answers is given up."""
+    """Make the next try of a call, or give up the run that answers it; False if the timer is of no call."""
     if identifier not in decision.state.calls:
         return False
     step = decision.definition.steps[decision.state.calls[identifier]]
@@ -60,19 +60,19 @@ def expired(step: Step) -> Failure:
 
 
 def reset_tries(decision: RecipeDecision, step: Step, identifier: str) -> None:
-    """A source has produced something: what failed before counts no more."""
+    """Count a source's tries anew: it has produced something."""
     if decision.state.step(step.id).calls[identifier].tries > 1:
         decision.change(TriesReset(identifier))
 
 
 def back(decision: RecipeDecision, step: Step, identifier: str, call: CallRun) -> None:
-    """A call came back: its time limit, if the engine keeps it, is not needed any more."""
+    """Drop the time limit of a call that is back, if the engine keeps it."""
     if limit_of(step) is not None and not call.expired:
         decision.command(commands.CancelTimer(identifier))
 
 
 def cancel_calls(decision: RecipeDecision) -> None:
-    """The run is cancelled: its calls under way are abandoned, and no other try is made."""
+    """Give up the calls under way, and the tries still to be made."""
     for identifier, place in decision.state.calls.items():
         step = decision.definition.steps[place]
         call = decision.state.step(place).calls[identifier]
@@ -85,7 +85,7 @@ def cancel_calls(decision: RecipeDecision) -> None:
 
 
 def end_sources(decision: RecipeDecision) -> None:
-    """The plan winds up: a source that waits for its next try is not begun again (N36)."""
+    """End sources that wait for their next try: the plan winds up (N36)."""
     for identifier in decision.sources_to_end:
         step = decision.definition.steps[decision.state.calls[identifier]]
         decision.command(commands.CancelTimer(identifier))

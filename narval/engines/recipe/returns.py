@@ -1,4 +1,4 @@
-"""What came back from the calls of a step: outputs are checked and kept, errors too (N20, N26, N36)."""
+"""The returns of calls: outputs are checked and kept, errors too (N20, N26, N36)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narval.memory.elements.error_element import read_error
 
 
 def produced(decision: RecipeDecision, event: Produced) -> None:
-    """A source has elements: they enter memory for everyone, and the step goes on (N36).
+    """Add the elements of a source to memory; its step goes on (N36).
 
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
@@ -33,12 +33,12 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
         decision.ask(commands.CancelCall(event.call))
         _end_call(decision, step, run, call, _bad_output(decision, step, event.call, call, verdict))
         return
-    for each in (*verdict.accepted, *verdict.errors):
-        decision.keep(each, step.id, event.call, call.inputs, held=False)
+    for output in (*verdict.accepted, *verdict.errors):
+        decision.keep(output, step.id, event.call, call.inputs, held=False)
 
 
 def returned(decision: RecipeDecision, event: Returned) -> None:
-    """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
+    """Check a call's outputs, and end its step with the last of its calls; or have it tried again."""
     place = decision.state.calls.get(event.call)
     if place is None:
         return
@@ -59,7 +59,7 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
 
 
 def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallReturned) -> None:
-    """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
+    """Replace or free what the call reserved (N18), and go on with the step, or end it."""
     well = back.fault is None and not back.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
@@ -75,7 +75,7 @@ def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun,
 
 
 def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallReturned | None:
-    """A call that did not do its work, or a source that was let go; None when it is tried again."""
+    """The fact that a call failed, or that a source was given up; None if it is tried again."""
     problem = _problem_of(step, call, event)
     if problem is None:
         return CallReturned(event.call)
@@ -85,7 +85,7 @@ def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Ret
 
 
 def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
-    """The reason why the call did not do its work; None when it did, or is a source that was let go."""
+    """The failure of a call; None for a source that was given up."""
     if call.expired and event.abandoned:
         return retries.expired(step)
     if event.abandoned:
@@ -96,7 +96,7 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
 def _in_error(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
 ) -> CallReturned:
-    """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
+    """The errors of a call: those that a run left in memory, or an element made of the failure (N26)."""
     if event.eids and not event.abandoned:
         decision.add_to_context(event.eids)
         return CallReturned(event.call, errors=event.eids)
@@ -115,7 +115,7 @@ def _in_error(
 def _with_outputs(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned
 ) -> CallReturned | None:
-    """The outputs are kept, or a fault of theirs; None when an action that gave errors is tried again."""
+    """The outputs kept, or their fault; None if an action that gave errors is tried again."""
     # What a source gave has entered memory as it came: when it ends, no output is missing.
     verdict = _judged(decision, step, event.elements, complete=not call.source)
     if verdict is NOTHING:
@@ -124,13 +124,13 @@ def _with_outputs(
         return _bad_output(decision, step, event.call, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0].xml)):
         return None
-    kept = [decision.keep(each, step.id, event.call, call.inputs) for each in verdict.accepted]
-    errors = [decision.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
+    kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
+    errors = [decision.add(output.xml, step.id, event.call, call.inputs) for output in verdict.errors]
     return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
 def _failure_in(error: bytes) -> Failure:
-    """What an error element tells, which an action gave back: of a try that does not count it is not kept."""
+    """The failure that an error element describes, as an action gave it back."""
     kind, message, _ = read_error(Element(0, error))
     return Failure(kind, message)
 

@@ -1,12 +1,5 @@
-"""The state of a plan, how facts change it, and the tables of what may follow what (N21).
+"""The state of a plan, and how facts alter it (N21). `parts.py` has its steps, calls and transitions.
 
-A step        todo → ready → running → end → done → history
-              todo → impossible      end → error → history      ready, end → failed
-A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
-              wait-step, wait-time, wait-condition → impossible
-              wait-step, wait-time → fail: an error link that does not hold, or no date comes any more
-              wait-time → wait-time: another date, the clock having been set
-              wait-condition → wait-condition: it waits for something else, a variable having got its elements
 A plan        ready → running → end → done      running → failed-end → failed
               any that is not over → cancelled, and failed when narval itself broke down
 """
@@ -64,16 +57,16 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     PHASES: ClassVar[Mapping[str, str]] = PHASES
 
     waited: bool = False
-    """Whether it ever waited for a date, or for an element that was not there or not free."""
+    """True once it has waited for a date, or for an element that was not there or not free."""
     steps: dict[str, StepRun] = {}
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
     """Calls that are not back, those included that wait for another try (N29): id to step."""
     waiting: dict[str, None] = {}
     """Transitions in wait-condition."""
-    dated: dict[str, None] = {}
+    awaiting_date: dict[str, None] = {}
     """Transitions in wait-time whose date has not come."""
-    lasting: dict[str, None] = {}
+    awaiting_duration: dict[str, None] = {}
     """Transitions in wait-condition whose elements have not fitted long enough (N38)."""
     blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
@@ -82,18 +75,18 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     resumed: tuple[int, str] | None = None
     """The plan, and the step of it, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
-    """What that plan had used, by part and input or condition: this one may take it (N18)."""
+    """The elements that plan had used, by part and input or condition: this one may take them (N18)."""
 
     def step(self, step: str) -> StepRun:
-        """How far a step has come."""
+        """The progress of a step."""
         return self.steps.get(step, _TODO)
 
     def transition(self, transition: str) -> TransitionRun:
-        """How far a transition has come."""
+        """The progress of a transition."""
         return self.transitions.get(transition, _WAITING)
 
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
-        """What an input or condition may take, though it is marked there."""
+        """The elements that an input or condition may take, though they are marked there."""
         return self.again.get(part, {}).get(slot, ())
 
     def progress(self) -> Iterator[tuple[str, str]]:
@@ -110,7 +103,7 @@ _WAITING = TransitionRun()
 
 
 def apply(state: PlanState, change: PlanChange) -> None:
-    """Alter the state as the change says; a move that no table lists raises with the plan's story."""
+    """Alter the state as the change says. Raises InternalError for a move that no table lists."""
     APPLY[type(change)](state, change)
 
 
@@ -133,8 +126,8 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     run.state = to
     if state.waiting:
         state.waiting.pop(transition, None)
-    if state.dated:
-        state.dated.pop(transition, None)
+    if state.awaiting_date:
+        state.awaiting_date.pop(transition, None)
     if run.satisfied:
         run.satisfied = ()
         _end_duration(state, transition)
@@ -148,20 +141,20 @@ def _plan_started(state: PlanState, change: PlanStarted) -> None:
 
 def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     state.resumed = (change.of, change.step)
-    for each in change.steps:  # taken over as they are: what led there has happened in the other plan
-        state.steps[each.id] = StepRun(each.state, produced=each.eids, errors=each.errors)
-    for each in change.transitions:
-        state.transitions[each.id] = TransitionRun(each.state, each.eids)
-    for one in change.again:
-        slots = state.again.setdefault(one.id, {})
-        slots[one.slot] = tuple(dict.fromkeys((*slots.get(one.slot, ()), *one.eids)))
+    for part in change.steps:  # taken over as they are: what led there has happened in the other plan
+        state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
+    for part in change.transitions:
+        state.transitions[part.id] = TransitionRun(part.state, part.eids)
+    for reusable in change.again:
+        slots = state.again.setdefault(reusable.id, {})
+        slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
 
 
 def _step_ready(state: PlanState, change: StepReady) -> None:
     _move_step(state, change.step, "ready").via = change.via
 
 
-def _step_held_back(state: PlanState, change: StepBlocked) -> None:
+def _step_blocked(state: PlanState, change: StepBlocked) -> None:
     state.steps[change.step].watch = change.watch
     state.blocked[change.step] = None
     state.waited = True
@@ -192,12 +185,12 @@ def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
     run.reached = max(run.reached, run.selected.index(change.elements[-1]) + 1)
 
 
-def _try_erred(state: PlanState, change: TryFailed) -> None:
+def _try_failed(state: PlanState, change: TryFailed) -> None:
     call = _call(state, change.call)
     call.until, call.next_try, call.problem = change.until, change.next_try, change.problem
 
 
-def _tried_again(state: PlanState, change: NextTryMade) -> None:
+def _next_try_made(state: PlanState, change: NextTryMade) -> None:
     call = _call(state, change.call)
     call.tries += 1
     call.until = call.next_try = call.problem = None
@@ -208,7 +201,7 @@ def _call_expired(state: PlanState, change: CallExpired) -> None:
     _call(state, change.call).expired = True
 
 
-def _source_well(state: PlanState, change: TriesReset) -> None:
+def _tries_reset(state: PlanState, change: TriesReset) -> None:
     _call(state, change.call).tries = 1
 
 
@@ -216,7 +209,7 @@ def _call(state: PlanState, call: str) -> CallRun:
     return state.steps[state.calls[call]].calls[call]
 
 
-def _call_back(state: PlanState, change: CallReturned) -> None:
+def _call_returned(state: PlanState, change: CallReturned) -> None:
     run = state.steps[state.calls.pop(change.call)]
     del run.calls[change.call]
     run.produced += change.produced
@@ -226,7 +219,7 @@ def _call_back(state: PlanState, change: CallReturned) -> None:
 
 
 def _end_step(state: PlanState, step: str, to: str) -> StepRun:
-    """From running through `end` to what the step came to, both in one change."""
+    """Move a step from running through `end` to its outcome, in one change."""
     run = state.steps[step]
     if run.state != "running":
         raise illegal_move(state, f"step {step}", run.state, to)
@@ -257,17 +250,17 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
     run.date, run.wake = change.date, change.wake
-    state.dated[change.transition] = None
+    state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
     run = state.transitions[change.transition]
     run.come, run.wake = True, ""
-    state.dated.pop(change.transition, None)
+    state.awaiting_date.pop(change.transition, None)
 
 
-def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
+def _transition_waiting(state: PlanState, change: TransitionWaiting) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
     state.waiting[change.transition] = None
     state.waited = True
@@ -276,7 +269,7 @@ def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
 def _duration_started(state: PlanState, change: DurationStarted) -> None:
     run = state.transitions[change.transition]
     run.satisfied, run.until, run.wake = change.satisfied, change.until, change.wake
-    state.lasting[change.transition] = None
+    state.awaiting_duration[change.transition] = None
 
 
 def _duration_ended(state: PlanState, change: DurationEnded) -> None:
@@ -284,8 +277,8 @@ def _duration_ended(state: PlanState, change: DurationEnded) -> None:
 
 
 def _end_duration(state: PlanState, transition: str) -> None:
-    if transition in state.lasting:
-        del state.lasting[transition]
+    if transition in state.awaiting_duration:
+        del state.awaiting_duration[transition]
         run = state.transitions[transition]
         run.until, run.wake = 0.0, ""
 
@@ -322,8 +315,8 @@ def _transition_failed(state: PlanState, change: TransitionFailed) -> None:
 def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     state.move(change.to, change.at, change.error)
     state.waiting.clear()
-    state.dated.clear()
-    for transition in tuple(state.lasting):
+    state.awaiting_date.clear()
+    for transition in tuple(state.awaiting_duration):
         _end_duration(state, transition)
     state.blocked.clear()
 
@@ -332,21 +325,21 @@ APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     PlanStarted: _plan_started,
     PlanResumed: _plan_resumed,
     StepReady: _step_ready,
-    StepBlocked: _step_held_back,
+    StepBlocked: _step_blocked,
     StepRunning: _step_running,
     CallMade: _call_made,
     CallsDropped: _calls_dropped,
-    TryFailed: _try_erred,
-    NextTryMade: _tried_again,
+    TryFailed: _try_failed,
+    NextTryMade: _next_try_made,
     CallExpired: _call_expired,
-    TriesReset: _source_well,
-    CallReturned: _call_back,
+    TriesReset: _tries_reset,
+    CallReturned: _call_returned,
     StepDone: _step_done,
     StepErred: _step_erred,
     StepFailed: _step_failed,
     DateSet: _date_set,
     DateCome: _date_come,
-    TransitionWaiting: _transition_asleep,
+    TransitionWaiting: _transition_waiting,
     DurationStarted: _duration_started,
     DurationEnded: _duration_ended,
     TransitionFired: _transition_fired,

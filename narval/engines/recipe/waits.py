@@ -1,4 +1,4 @@
-"""The waits of a plan: calls, elements, dates, in-steps; and the conditions behind what did not happen (N11)."""
+"""The waits of a plan, and the conditions behind what did not happen (N11)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
     for step in state.blocked:
         watch = watches.get(state.step(step).watch)
         yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
-    for identifier in state.dated:
+    for identifier in state.awaiting_date:
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(identifier, "time", then, until=state.transition(identifier).date)
     for identifier in state.waiting:
         watch, lasting = watches.get(state.transition(identifier).watch), _lasting(definition, identifier)
-        if identifier in state.lasting:
+        if identifier in state.awaiting_duration:
             run = state.transition(identifier)
             text = f"{young_elements(run)} to have fitted for long enough"
             yield Wait(identifier, "condition", text, **_conditions(watch), until=run.until, lasting=lasting)
@@ -144,9 +144,7 @@ def _inputs_judged(
 
 
 def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> list[Transition]:
-    """The transitions that decide about a part: of a step those that lead to it, or did not at the choice
-    made.
-    """
+    """The transitions that decide about a part: of a step, those that lead or could have led to it."""
     if identifier is None:
         return list(unfired(definition, state)) if state.status in ("failed-end", "failed") else []
     step = definition.steps.get(identifier)
@@ -183,9 +181,9 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         text = f"nothing any more ({over}); its conditions as they are judged now:"
     elif word == "wait-step":
         what, text = "join", _lacking(definition, state, transition)
-    elif transition.id in state.dated:
+    elif transition.id in state.awaiting_date:
         what, text, until = "time", _THEN if wanted else "", run.date
-    elif transition.id in state.lasting:
+    elif transition.id in state.awaiting_duration:
         text, until = f"{young_elements(run)} to have fitted for long enough", run.until
     if word == "fired" or (what == "condition" and not wanted):
         return None
