@@ -18,7 +18,7 @@ import msgpack
 import msgspec
 from lxml import etree
 
-from modules import feeds, mail_boxes
+from modules import feeds_reading, mail_account, mail_boxes
 from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError
@@ -26,7 +26,7 @@ from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
 from narval.operations.operations import OPERATIONS, invoke
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.workers import frames
 from narval.runtime.daemon import inbox
@@ -218,8 +218,8 @@ Content-Type: text/html
 
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        box = mail_boxes.Account({"name": "demo", "account": "you"}, Path(folder))
-        xml = mail_boxes._element(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
+        box = mail_account.Account({"name": "demo", "account": "you"}, Path(folder))
+        xml = mail_boxes.element_of(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 
 
@@ -229,8 +229,8 @@ def _feeds() -> tuple[bytes, ...]:
 
 
 def _feed(chance: Random) -> None:
-    with contextlib.suppress(feeds.FeedError):
-        for item in feeds.items_of(spoilt(chance, _feeds()), "demo"):
+    with contextlib.suppress(feeds_reading.FeedError):
+        for item in feeds_reading.items_of(spoilt(chance, _feeds()), "demo"):
             canonical(etree.tostring(item))
 
 
@@ -290,7 +290,7 @@ def _answer(chance: Random) -> None:
             )
         return _things(chance)
 
-    outcome = answer(Task(call="", run=1, step="s", action="w.act", where="inline", function=act), {}, "1")
+    outcome = answer(CallContext("1", 1, "s", target=Target(action="w.act", where="inline", function=act)))
     assert (outcome.problem is None) or not outcome.elements
     for raw in outcome.elements:
         assert canonical(raw.xml) == raw.xml
@@ -339,7 +339,7 @@ def _worker(chance: Random) -> None:
     reader = frames.FrameReader()
     with contextlib.suppress(frames.FrameError):
         for body in reader.feed(spoilt(chance, said)):
-            message = frames.read_said(body)
+            message = frames.read_message(body)
             assert isinstance(message, msgspec.Struct)
 
 

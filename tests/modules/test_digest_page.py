@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree, html
 
 import narval
-from modules import basic, feeds
+from modules import basic, feeds_reading
 from narval import Element
 from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.workers.frames import Allowance
 from narval.runtime.calls.workers.transforms import answer
 from narval.runtime.home.loader import Loader
 from tests.places import ROOT
 
 SHEET = ROOT / "recipes" / "digest.page.xsl"
-PAGE = Task(call="1.1", run=1, step="page", action="digest.page", where="transform", module_path=str(SHEET))
+PAGE = Target(action="digest.page", where="transform", module_path=str(SHEET))
 
 Attributes = dict[str, str]
 
@@ -54,7 +54,7 @@ def item(eid: int, attributes: Attributes, text: str = "") -> Element:
 
 def page(**inputs: list[Element]) -> etree._Element:
     lists = {name: inputs.get(name, []) for name in ("mails", "answers", "verdicts", "items")}
-    outcome = answer(msgspec.structs.replace(PAGE, inputs=lists), (), 1 << 30)
+    outcome = answer(CallContext("1.1", 1, "page", target=PAGE, inputs=lists), None, Allowance((), 1 << 30))
     assert outcome.problem is None
     [raw] = outcome.elements
     return etree.fromstring(raw.xml)
@@ -173,8 +173,8 @@ def test_the_demo_feeds_make_a_page() -> None:
         Element(eid, canonical(each))
         for eid, each in enumerate(
             [
-                *feeds.items_of((demo / "harbour.rss").read_bytes(), "Harbour"),
-                *feeds.items_of((demo / "observatory.atom").read_bytes(), "Observatory"),
+                *feeds_reading.items_of((demo / "harbour.rss").read_bytes(), "Harbour"),
+                *feeds_reading.items_of((demo / "observatory.atom").read_bytes(), "Observatory"),
             ]
         )
     ]

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from modules import mail, mail_reading, mail_writing
-from modules.mail_boxes import Account
+from modules.mail_account import Account
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext
 
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 IDENTITY = Element(1, b'<identity name="Your office" address="assistant@example.org"/>')
@@ -43,7 +43,7 @@ def called(
     action: Callable[..., Any], *elements: Element, call: str = "home/run-7/step/1", home: Path | None = None
 ) -> Element:
     """What an action gives back for a call of that id."""
-    given = CurrentCall(call, 7, "step", home).context().run(_finished, action, *elements)
+    given = CallContext(call, 7, "step", home).context().run(_finished, action, *elements)
     assert canonical(given) == given
     return Element(3, given)
 
@@ -341,7 +341,7 @@ def test_N35_a_delivery_cut_short_is_made_whole_and_only_once(
             *{"fsync": (os, "fsync"), "replace": (Path, "replace"), "after": (os, "open")}[at], kill
         )
         with pytest.raises(KilledError):
-            mail_writing._put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
+            mail_writing.put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
     assert len(delivered(tmp_path)) == (1 if at == "after" else 0)
     called(mail.send, answer, OUTBOX, home=tmp_path)
     (file,) = delivered(tmp_path)
@@ -399,7 +399,7 @@ def submitted(server: SmtpServer, letter: Element, home: Path, **given: str) -> 
     async def play() -> bytes:
         async with server:
             facts = {"kind": "smtp", "host": "127.0.0.1", "port": str(server.port), "tls": "none"} | given
-            context = CurrentCall("call-1", 7, "send", home).context()
+            context = CallContext("call-1", 7, "send", home).context()
             return await asyncio.create_task(mail.send(letter, element("outbox", **facts)), context=context)
 
     return Element(3, asyncio.run(play()))

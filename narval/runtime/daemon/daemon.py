@@ -19,8 +19,10 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
-from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.questions import QuestionAnswerer
+from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
+from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -52,7 +54,7 @@ class Daemon:
         host: AgentHost,
         files: FilesInForce,
         logbook: Logbook,
-        questions: Questions,
+        questions: QuestionAnswerer,
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.host, self.files = home, store, host, files
@@ -90,7 +92,7 @@ class Daemon:
         """
         self._collect_output()
         self.files.use(self.files.loaded)
-        await self.host.submit(lambda turn: self.files.declare(turn, declared))
+        await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
 
     def follow_files(self) -> None:
         """Let what changes in the home take effect by itself from now on (N31)."""
@@ -121,7 +123,7 @@ class Daemon:
         """Call a function instead of an action, for tests and dry runs. Raises RequestError."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.host.dispatcher.stub(name, function)
+        self.host.dispatcher.targets.stub(name, function)
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -146,7 +148,7 @@ class Daemon:
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         if self.record_only:
-            await host.submit(lambda turn: self.files.declare(turn, declared))
+            await host.submit(lambda turn: self.files.sync_declared(turn, declared))
             return
         store.make_room()
         await host.executor.end_former()
@@ -168,7 +170,7 @@ class Daemon:
         for run in list(self.agent.unreadable):
             turn.fail_unreadable(self.agent.runs[run])
         report_damage(turn)
-        self.files.declare(turn, declared, again)
+        self.files.sync_declared(turn, declared, again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
@@ -220,15 +222,19 @@ def assemble(
         executor = Executor(settings.limits, clock=clock, programs=programs)
         agent.is_up_to_date = executor.is_up_to_date
     executor.notify(lambda call: bell.ring())
+    folder = files.path if files is not None else None
+    targets = CallTargets(agent, folder)
     dispatcher = Dispatcher(
         agent,
         executor,
+        targets,
         lambda item: host.post(item),
-        home=files.path if files is not None else None,
+        home=folder,
         prefix=home.id if home is not None else "memory",
         timeout=settings.call_timeout,
+        preparers={"node": NodeCalls(agent, targets).prepare},
     )
-    questions = Questions(dispatcher.function_of)
+    questions = QuestionAnswerer(targets.function_of)
     agent.asking = partial(questions.ask, agent)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     schemas = Schemas(files.schemas if files is not None else None)

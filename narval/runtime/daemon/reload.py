@@ -16,7 +16,7 @@ from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.dispatcher import LoadedModules
+from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
 from narval.runtime.home.home import Home
@@ -70,7 +70,7 @@ class FilesInForce:
             import_engines(loaded.library)
         self._host.agent.use(loaded.library)
         modules = LoadedModules(loaded.functions, loaded.sources, loaded.leases)
-        self._host.dispatcher.use(loaded.library, modules)
+        self._host.dispatcher.targets.use(loaded.library, modules)
 
     def declared(self) -> list[bytes] | None:
         """Read what `data/memory.xml` declares; None if it has faults, which are noted."""
@@ -79,7 +79,7 @@ class FilesInForce:
         declared, self._memory_faults = read_memory(self._home.memory, self.schemas)
         return declared
 
-    def declare(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
+    def sync_declared(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
         """Bring memory in line with the library, its faults, and what `data/memory.xml` declares.
 
         With `declared` None the latter stays as it is. The `start-plan` elements of `again` act once more.
@@ -94,12 +94,12 @@ class FilesInForce:
         loaded = self.loaded.with_definitions(text)
         self._added.append(text)
         self.use(loaded)
-        await self._host.submit(lambda turn: self.declare(turn, None))
+        await self._host.submit(lambda turn: self.sync_declared(turn, None))
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
         """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
         self.use(self.loaded.with_parsed(source, parsed))
-        await self._host.submit(lambda turn: self.declare(turn, None))
+        await self._host.submit(lambda turn: self.sync_declared(turn, None))
         return parsed.definitions
 
     async def reload(self, is_settled: Callable[[], bool] = lambda: True) -> bool:
@@ -136,7 +136,7 @@ class FilesInForce:
             log.warning("did not load: %s", fault)
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
-        self.declare(turn, None)
+        self.sync_declared(turn, None)
 
     def _set(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible now."""
