@@ -34,7 +34,7 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
     until = decision.event.at + wait(step.backoff, call.tries, decision.event.id)
     # lines for people stand in the journal with the event; a state may hold thousands of such calls
     decision.change(TryFailed(identifier, until, replace(problem, detail=""), asked))
-    decision.command(commands.SetTimer(identifier, until, lent=call.inputs))
+    decision.command(commands.SetTimer(identifier, until, keeps=call.inputs))
     return True
 
 

@@ -126,8 +126,7 @@ class FilesInForce:
         self.use(loaded)
         if files.loaded.sources != before.loaded.sources:
             self._host.executor.renew()
-        self._host.loop.use_schemas(files.schemas)
-        turn.use_schemas(files.schemas)
+        turn.surroundings.use_schemas(files.schemas)
         if files.settings is not None and files.settings != before.settings:
             self._set(files.settings)
         for line in differences(known, loaded):

@@ -151,7 +151,7 @@ def test_N18_a_retry_keeps_its_assignment_its_marks_and_its_reservations() -> No
     given = said.call_of("a").inputs
     said.erred("a")
     (wake,) = said.wishes(SetTimer)
-    assert set(wake.lent) == {mail, count}
+    assert set(wake.keeps) == {mail, count}
     assert not said.wishes(Release)
     said.arrives("<email nearer='no'/>")
     assert count in said.memory.reserved

@@ -298,7 +298,7 @@ def test_N29_a_run_that_is_cancelled_while_a_call_waits_tries_nothing_again(scen
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.host.until_idle()
         assert run.status == "cancelled"
-        assert daemon.agent.timers.next() is None
+        assert daemon.agent.clockwork.timers.next() is None
         await daemon.host.elapse(1000)
         assert len(made(daemon)) == 1
         await scene.end()
