@@ -27,7 +27,7 @@ def inputs(draw: st.DrawFn) -> list[Input]:
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[Counter[bool]]:
-    """Counts how often predecessors gave all inputs: then that is what the whole search gives."""
+    """How often predecessors alone gave all inputs: then it is what the whole search gives."""
     straight, counted = InputSearch.from_predecessors, Counter[bool]()
 
     def checked(search: InputSearch, without: Input | None) -> dict[str, tuple[int, ...]] | None:
@@ -44,7 +44,7 @@ def found() -> Iterator[Counter[bool]]:
 
 @settings(max_examples=400, deadline=None)
 @given(inputs(), ELEMENTS, ELEMENTS, st.lists(st.sampled_from(NAMES), max_size=2), st.booleans())
-def test_N15_the_elements_of_predecessors_are_those_of_the_whole_search(
+def test_N15_what_predecessors_give_is_what_the_whole_search_gives(
     found: Counter[bool],
     inputs: list[Input],
     before: list[str],
