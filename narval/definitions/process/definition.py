@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from narval.definitions.kinds import KINDS
-from narval.definitions.library import Reference
+from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.scripts import ScriptText
@@ -134,10 +134,10 @@ class Listening(msgspec.Struct, frozen=True):
 
 def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], tuple[Arc, ...]]:
     """Number nodes and arcs, which are in graph order, and have them point at each other."""
-    placed, ways = tuple(nodes), tuple(arcs)
+    placed, linked = tuple(nodes), tuple(arcs)
     ins: dict[str, list[Arc]] = {node.id: [] for node in placed}
     outs: dict[str, list[Arc]] = {node.id: [] for node in placed}
-    for at, arc in enumerate(ways):
+    for at, arc in enumerate(linked):
         arc.index = at
         outs[arc.start.id].append(arc)
         ins[arc.end.id].append(arc)
@@ -147,7 +147,7 @@ def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], 
         node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
         default = node.outs_by_name.get("", ())
         node.sole = default[0] if len(default) == 1 else None
-    return placed, ways
+    return placed, linked
 
 
 def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
@@ -157,7 +157,7 @@ def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
     return {name: tuple(named) for name, named in found.items()}
 
 
-class Way(msgspec.Struct, frozen=True):
+class DraftArc(msgspec.Struct, frozen=True):
     """An arc as a file has it: each end by the name of an external, "" for none, and of a node there.
 
     `start_place` and `end_place` are where the file names them.
@@ -177,11 +177,11 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     """
 
     nodes: tuple[Node, ...]
-    ways: tuple[Way, ...]
+    arcs: tuple[DraftArc, ...]
     within: Mapping[str, Process] = {}
 
 
-class Process(msgspec.Struct, frozen=True, eq=False):
+class Process(RunDefinition, frozen=True, eq=False):
     """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
@@ -191,27 +191,13 @@ class Process(msgspec.Struct, frozen=True, eq=False):
 
     kind: ClassVar[str] = "process"
 
-    group: str
-    name: str
     nodes: Mapping[str, Node]
     arcs: tuple[Arc, ...]
     externals: tuple[External, ...] = ()
     listeners: tuple[Listening, ...] = ()
     custom: tuple[tuple[str, str], ...] = ()
     custom_id: str = ""
-    decay: float | None = None
-    descriptions: Mapping[str, str] = {}
-    references: tuple[Reference, ...] = ()
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
     draft: Draft | None = None
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
-        return f"{self.group}.{self.name}"
 
     def pinned(self) -> Process:
         """The same process for good: it is not composed again when one of its externals changes."""
@@ -236,6 +222,3 @@ class Process(msgspec.Struct, frozen=True, eq=False):
         exact = self.nodes.get(name)
         found = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
         return tuple(node for node in found if external is None or node.external == external)
-
-    def __repr__(self) -> str:
-        return f"<Process {self.full_name} {self.digest[:12]}>"

@@ -83,7 +83,7 @@ class QuestionAnswerer:
         kind = _KINDS.get(word, word)
         if kind == "node-type" and name == SCRIPT:
             return _ask_script(run, arguments)
-        definition = agent.definition(run, kind, name)
+        definition = agent.lookup.definition(run, kind, name)
         ask = _ASKERS.get(kind)
         if ask is None or not isinstance(definition, Code):
             raise ActionError(
