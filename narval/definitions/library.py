@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
@@ -77,6 +77,34 @@ class Definition(Protocol):
     @property
     def line(self) -> int:
         """The line it begins on."""
+
+
+class RunDefinition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The part that is the same in all kinds of definitions that are run.
+
+    `decay` is in seconds. `xml` is the definition alone, as memory shows it (N2) and as it can be read again;
+    `digest` names the version.
+    """
+
+    kind: ClassVar[str]
+
+    group: str
+    name: str
+    decay: float | None = None
+    descriptions: Mapping[str, str] = {}
+    references: tuple[Reference, ...] = ()
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.full_name} {self.digest[:12]}>"
 
 
 class ModuleDefinition(Definition, Protocol):

@@ -14,7 +14,7 @@ from narval.memory.elements.error_element import read_error
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.operations.json_forms import moment
-from narval.operations.lookup import find_run, state_and_definition
+from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import query
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
@@ -31,7 +31,7 @@ LOOKED_AT = 500
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
     """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
     found = find_run(daemon, run)
-    state, definition = state_and_definition(daemon, found)
+    definition, state = definition_and_state(daemon, found)
     return explain(daemon.agent, daemon.host.loop.clock.now(), found, definition, state, id)
 
 
@@ -110,12 +110,8 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         else _lasting(agent, now, run, bound, scope, seconds)
         for bound, scope, seconds in zip(wait.conditions, wait.scopes, lasting, strict=True)
     ]
-    line: dict[str, Any] = {
-        "id": wait.id,
-        "for": wait.what,
-        "until": moment(wait.until),
-        "conditions": conditions,
-    }
+    until = moment(wait.until)
+    line: dict[str, Any] = {"id": wait.id, "for": wait.what, "until": until, "conditions": conditions}
     if wait.text:
         line["text"] = wait.text
     if wait.what == "time":
@@ -127,17 +123,15 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
 
 
 def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "pattern": bound.text,
-        "met": False,
-        "nearest": None,
-        "failed": None,
-        "value": None,
-    }
     found = next(_satisfying(agent, run, bound, scope), None)
     if found is not None:
-        return {**line, "met": True, "nearest": found}
-    return {**line, **_nearest(agent.memory, run.eid, bound, scope)}
+        return _met(bound, found)
+    return {**_met(bound, None), **_nearest(agent.memory, run.eid, bound, scope)}
+
+
+def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
+    """A condition as it is shown, met by an element or, with None, by none."""
+    return {"pattern": bound.text, "met": eid is not None, "nearest": eid, "failed": None, "value": None}
 
 
 def _lasting(
@@ -149,16 +143,9 @@ def _lasting(
     since, eid = min(found, default=(None, None))
     if since is None or eid is None:
         return {**_condition(agent, run, bound, scope), "lasting": seconds, "since": None, "until": None}
-    return {
-        "pattern": bound.text,
-        "met": since + seconds <= now,
-        "nearest": eid,
-        "failed": None,
-        "value": None,
-        "lasting": seconds,
-        "since": moment(since),
-        "until": moment(since + seconds),
-    }
+    until = since + seconds
+    lasting = {"met": until <= now, "lasting": seconds, "since": moment(since), "until": moment(until)}
+    return {**_met(bound, eid), **lasting}
 
 
 def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
