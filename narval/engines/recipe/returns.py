@@ -120,16 +120,16 @@ def _with_outputs(decision: RecipeDecision, step: Step, call: CallRun, event: Re
         return CallBack(event.call)
     if verdict.fault:
         return _bad_output(decision, step, event.call, call, verdict)
-    if verdict.errors and retries.try_again(decision, step, event.call, _told(verdict.errors[0].xml)):
+    if verdict.errors and retries.try_again(decision, step, event.call, _failure_of(verdict.errors[0][0])):
         return None
     kept = [decision.keep(each, step.id, event.call, call.inputs) for each in verdict.accepted]
-    errors = [decision.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
+    errors = [decision.add(error, step.id, event.call, call.inputs) for error, _ in verdict.errors]
     return CallBack(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
-def _told(error: bytes) -> Failure:
-    """What an error element tells, which an action gave back: of a try that does not count it is not kept."""
-    kind, message, _ = read_error(Element(0, error))
+def _failure_of(error: Element) -> Failure:
+    """The failure that an error element reports; that of a try that does not count is not kept."""
+    kind, message, _ = read_error(error)
     return Failure(kind, message)
 
 
