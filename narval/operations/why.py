@@ -11,6 +11,7 @@ from narval.errors import RequestError
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import parse
 from narval.memory.elements.error_element import read_error
+from narval.memory.lineage import fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.operations.json_forms import moment
@@ -139,7 +140,7 @@ def _lasting(
 ) -> dict[str, Any]:
     """A condition that must last (N38): since when it does, and when it will have done so for long enough."""
     memory = agent.memory
-    found = ((memory.fits_since(eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
+    found = ((fits_since(memory, eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
     since, eid = min(found, default=(None, None))
     if since is None or eid is None:
         return {**_condition(agent, run, bound, scope), "lasting": seconds, "since": None, "until": None}

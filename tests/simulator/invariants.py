@@ -16,11 +16,11 @@ from narval.engines.events import Returned, TimerFired
 from narval.engines.recipe.changes import (
     CallMade,
     PlanResumed,
-    SourceWell,
     StepDone,
     StepErred,
     StepFailed,
     StepRunning,
+    TriesReset,
 )
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import SIGNAL, local_name
@@ -118,7 +118,7 @@ class Ledger:
                 assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} runs again"
             if isinstance(change, PlanResumed):
                 self.resumed[run] = change.of
-            if isinstance(change, SourceWell):  # its tries are counted from the beginning
+            if isinstance(change, TriesReset):  # its tries are counted from the beginning
                 self.tries[change.call] = 1
                 self.made_once = {(call, at) for call, at in self.made_once if call != change.call or at < 2}
             if isinstance(change, _ENDED):

@@ -10,6 +10,7 @@ from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
+from narval.memory.lineage import fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.runtime.agent.effects import AT_ONCE
@@ -52,7 +53,7 @@ class LiveMemory:
 
     def __init__(self, memory: Memory, schemas: Surroundings) -> None:
         # Bound here, for engines call them often: a query costs no call but its own.
-        self.element, self.fits_since = memory.element, memory.fits_since
+        self.element, self.fits_since = memory.element, partial(fits_since, memory)
         self.matching, self.among = memory.matching, memory.among
         self.reserved, self.context = memory.reserved_for, memory.contexts.of
         self.schema_fault = schemas.schema_fault
