@@ -1,4 +1,4 @@
-"""The outputs of a call are compared with what its prototype promises (N7, N20, N37)."""
+"""The check of a call's outputs against its prototype (N7, N20, N37)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
 
 
 def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
-    """The fault of `unique`, and the key it gives; an empty value is no key (N37)."""
+    """The fault of `unique` or "", and the key it gives; an empty value is no key (N37)."""
     assert output.unique is not None, output
     try:
         value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)
