@@ -1,4 +1,4 @@
-"""Whether what a call gave back is what its prototype promised (N7, N20, N37)."""
+"""The check of a call's outputs against its prototype (N7, N20, N37)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Accepted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What to keep; `fault` says what is wrong and `output` with which output."""
+    """The outputs to keep; `fault` says what is wrong and `output` with which output."""
 
     accepted: tuple[Accepted, ...] = ()
     errors: tuple[Accepted, ...] = ()
@@ -84,7 +84,9 @@ def judge(
             if output.unique is not None:
                 fault, key = _key(output, tree or Tree(element))
                 if fault:
-                    return Verdict(fault=fault, output=raw.output or ", ".join(each.id for each in fitting))
+                    return Verdict(
+                        fault=fault, output=raw.output or ", ".join(output.id for output in fitting)
+                    )
         (errors if erred else accepted).append(Accepted(xml, name, key))
     if complete and counts != prototype.each_output_once:
         for output in prototype.outputs:
@@ -127,7 +129,7 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
 
 
 def _key(output: Output, tree: Tree) -> tuple[str, tuple[str, str, str] | None]:
-    """What is wrong with `unique`, and the key it gives; an empty value is no key (N37)."""
+    """The fault of `unique` or "", and the key it gives; an empty value is no key (N37)."""
     assert output.unique is not None, output
     try:
         value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)

@@ -1,4 +1,4 @@
-"""What came back from the call of a node: elements, attributes, and the arcs it leaves on."""
+"""The return of a node's call: elements, attributes, and the arcs it leaves on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERROR_ARC = "error"
 
 
 def returned(decision: ProcessDecision, event: Returned) -> None:
-    """A call came back: the node goes on, waits, or has failed. Raises NodeFault."""
+    """Receive a return: the node goes on, waits, or has failed. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[event.call]]
     node = decision.node(token)
     hook = event.call in decision.state.hooks
@@ -60,8 +60,8 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
         decision.give_up(event.call)
         _failed(decision, node, token, Failure("bad-output", verdict.fault), None, False)
         return
-    for each in (*verdict.accepted, *verdict.errors):
-        decision.keep(each, node.id, event.call)
+    for output in (*verdict.accepted, *verdict.errors):
+        decision.keep(output, node.id, event.call)
 
 
 def _goes_on(
@@ -78,7 +78,7 @@ def _goes_on(
 
 
 def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """What a call gave, as it stands in memory; or why it is not what was promised (N20)."""
+    """The outputs of a call as they stand in memory; or why they are not what was promised (N20)."""
     if node.target is not None and node.target[0] not in WITH_PROTOTYPE:
         decision.add_to_context(event.eids)
         return None, event.eids
@@ -90,9 +90,9 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     verdict = judge(prototype, event.elements, decision.view, _bindings(decision, prototype))
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
-    kept = (decision.keep(each, node.id, event.call) for each in verdict.accepted)
+    kept = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
     eids = tuple(eid for eid in kept if eid is not None)
-    errors = [decision.keep(each, node.id, event.call) for each in verdict.errors]
+    errors = [decision.keep(output, node.id, event.call) for output in verdict.errors]
     if errors:
         return Failure("action-failed", f"node {node.id} gave error element {errors[0]}"), ()
     return None, eids

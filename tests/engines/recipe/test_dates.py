@@ -45,7 +45,7 @@ def test_N25_the_clock_starts_once_the_in_steps_are_done() -> None:
     said.returned("a")
     assert said.transitions(run) == {"t": "wait-time"}
     tomorrow = moment("2026-03-02T07:00:00Z")
-    assert said.wishes(SetTimer) == [SetTimer("2.1", tomorrow, dated=True)]
+    assert said.wishes(SetTimer) == [SetTimer("2.1", tomorrow, calendar=True)]
     assert said.decided[-1] == DateSet("t", tomorrow, "2.1")
 
 

@@ -43,7 +43,7 @@ def replace(said: Dialogue, *xml: str) -> int:
 def test_N38_a_condition_holds_once_an_element_has_fitted_for_so_long() -> None:
     said, run = waiting(OPEN)
     eid = said.arrives("<order state='open'/>")
-    assert said.wishes(SetTimer) == [SetTimer("3.1", said.now + 600, dated=True)]
+    assert said.wishes(SetTimer) == [SetTimer("3.1", said.now + 600, calendar=True)]
     assert said.decided == [DurationStarted("t", (Satisfied(1, eid, said.now),), said.now + 600, "3.1")]
     said.passes(599)
     assert said.transitions(run) == {"t": "wait-condition"}
