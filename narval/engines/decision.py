@@ -91,7 +91,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
             self.command(commands.RecordUnique(*output.key))
         return self.add(output.xml, part, call, inputs, held=held, name=output.name)
 
-    def take_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+    def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
         """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""
         if scope is not None:
             self.command(commands.MarkUsed(scope, eids))
@@ -135,7 +135,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
-    def take_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
+    def use_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
         """Add what conditions were given to the context, and mark what they use (N3, N18)."""
         for (_, scope), eid in zip(wanted, eids, strict=True):
             if scope is not None:
