@@ -92,14 +92,14 @@ class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
 class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Tell me (`TimerFired`) at that moment (seconds since 1970, UTC).
 
-    `dated`: it is a date of the calendar, and I want to be told early, to work it out anew, when the clock
-    was set back or the zone is another. What is not dated is the end of a length of time: setting the clock
-    moves it along. `keeps` are elements that will be needed then: they are not forgotten before (N5).
+    `calendar`: a reading of the clock on the wall, told early, to be worked out anew, when that clock was set
+    back or the zone is another. Any other timer is the end of a length of time: setting the clock moves it.
+    `keeps` are elements that will be needed then: they are not forgotten before (N5).
     """
 
     wake: str
     at: float
-    dated: bool = False
+    calendar: bool = False
     keeps: tuple[int, ...] = ()
 
 

@@ -133,7 +133,7 @@ class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A moment came that was asked for by `SetTimer`; of a dated one, it may be early."""
+    """A moment came that was asked for by `SetTimer`; one of the calendar may be early."""
 
     id: int
     at: float

@@ -164,7 +164,7 @@ def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
         return True
     wake = decision.identifier()
     decision.change(StateHeld(state.name, "date", wake, date))
-    decision.command(commands.SetTimer(wake, date, dated=True))
+    decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
 
