@@ -129,10 +129,10 @@ class Listening(msgspec.Struct, frozen=True):
 
 def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], tuple[Arc, ...]]:
     """Number nodes and arcs, which are in graph order, and have them point at each other."""
-    placed, ways = tuple(nodes), tuple(arcs)
+    placed, linked = tuple(nodes), tuple(arcs)
     ins: dict[str, list[Arc]] = {node.id: [] for node in placed}
     outs: dict[str, list[Arc]] = {node.id: [] for node in placed}
-    for at, arc in enumerate(ways):
+    for at, arc in enumerate(linked):
         arc.index = at
         outs[arc.start.id].append(arc)
         ins[arc.end.id].append(arc)
@@ -142,7 +142,7 @@ def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], 
         node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
         default = node.outs_by_name.get("", ())
         node.sole = default[0] if len(default) == 1 else None
-    return placed, ways
+    return placed, linked
 
 
 def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
@@ -152,7 +152,7 @@ def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
     return {name: tuple(named) for name, named in found.items()}
 
 
-class Way(msgspec.Struct, frozen=True):
+class DraftArc(msgspec.Struct, frozen=True):
     """An arc as a file has it: each end by the name of an external, "" for none, and of a node there.
 
     `start_place` and `end_place` are where the file names them.
@@ -172,7 +172,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     """
 
     nodes: tuple[Node, ...]
-    ways: tuple[Way, ...]
+    arcs: tuple[DraftArc, ...]
     within: Mapping[str, Process] = {}
 
 
