@@ -38,7 +38,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What each slot was given, by slot id; an optional slot that got nothing is not there.
+    """The elements of each slot, by slot id; an optional slot that got nothing is not there.
 
     When a mandatory slot cannot be satisfied nothing is given, and `missing` names the slots that a maximum
     matching which prefers earlier slots leaves empty (N17).
@@ -57,7 +57,7 @@ def assign(slots: Sequence[Slot]) -> Assignment:
 
 
 def _nearest(slot: Slot) -> Assignment:
-    """What a slot without rivals gets: the first there is."""
+    """The assignment of a slot without rivals: the first candidate."""
     for rank in slot.ranks():
         for eid in rank:
             return Assignment({slot.id: (eid,)})
@@ -112,7 +112,7 @@ def _matched(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> Assign
 
 
 class _Candidates:
-    """What fits one slot as (rank, eid), nearest first; read when someone looks, and then kept."""
+    """The candidates of one slot as (rank, eid), nearest first; read on demand, then kept."""
 
     __slots__ = ("_known", "_rank", "_ranks", "_seen", "_unread")
 

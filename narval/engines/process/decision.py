@@ -1,4 +1,4 @@
-"""What the parts of the process engine share while one event is decided."""
+"""One advance of a process: listeners, the user's answers, and waits that end."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         except NodeFault as fault:  # who only listens does not stop what happens
             self.add_error(fault.kind, fault.message, token=token or 0)
             return []
-        return [str(each) for each in answer] if isinstance(answer, list) else []
+        return [str(action) for action in answer] if isinstance(answer, list) else []
 
     def ask_code(
         self, function: str, about: dict[str, Plain], token: int | None, node: Node | None = None
@@ -129,7 +129,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     # --- what is waited for ---------------------------------------------------------------------------
 
     def stop_waiting(self, token: NodeToken) -> None:
-        """Whatever would have completed a token, or asked its guard again, is not needed any more."""
+        """Cancel whatever would have completed a token, or asked its guard again."""
         if token.wake:
             self.command(commands.CancelTimer(token.wake))
             self.change(DelayOver(token.id))
@@ -144,7 +144,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.change(DelayOver(token.id))
 
     def give_up(self, call: str, *, abandon: bool = True) -> None:
-        """Nobody waits for a call any more; what it reserved is free."""
+        """Stop waiting for a call; what it reserved is free."""
         self.free(self.state.reserved.get(call, ()), well=False)
         self.change(NodeCallBack(call))
         if abandon:

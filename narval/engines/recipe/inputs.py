@@ -171,4 +171,4 @@ class InputSearch:
         return slot.condition.bind(self.decision.bindings(slot.condition.variables))
 
     def _added(self, eid: int) -> int:
-        return self.decision.add(self._arguments[-1 - eid].xml, self.step.id)
+        return self.decision.add(Element(0, self._arguments[-1 - eid].xml), self.step.id)
