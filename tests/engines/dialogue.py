@@ -453,7 +453,7 @@ class Dialogue:
             assert command.watch in self.watches, f"{command.watch} is not watched"
             del self.watches[command.watch]
         elif isinstance(command, SetTimer):
-            assert command.at > self.now or not command.dated, f"{command} is not later than {self.now}"
+            assert command.at > self.now or not command.calendar, f"{command} is not later than {self.now}"
             self.wakes[command.wake] = (self._run, command)
         elif isinstance(command, commands.CancelTimer):
             assert command.wake in self.wakes, f"{command.wake} is not waited for"

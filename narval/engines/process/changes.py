@@ -58,7 +58,7 @@ class ProcessCanceled(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class NodeTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A token came to be on a node: of these arc tokens, in these places of token sets.
+    """A token was made on a node: of these arc tokens, in these places of token sets.
 
     `reverses` is the token of which it is the reverse; one `like` another has what that one's parents have.
     """
@@ -106,7 +106,7 @@ class NodeTokenCompleted(msgspec.Struct, frozen=True, tag=True, omit_defaults=Tr
 
 
 class NodeTokenBacktracked(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What the token has done was gone back from."""
+    """The token was gone back from."""
 
     token: int
 
@@ -123,7 +123,7 @@ class NodeTokenDelayed(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ArcTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A token came to be on an arc, from a node to another; unless `aside` it waits in the queue.
+    """A token was made on an arc, from a node to another; unless `aside` it waits in the queue.
 
     `reverses` is the arc token it goes back from.
     """
@@ -209,7 +209,7 @@ class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
 
 
 class NodeCallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call came back with these elements, or is not waited for any more."""
+    """The end of a call, with these elements, or of the wait for it."""
 
     call: str
     produced: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""How a process ends: completed, canceled, or failed where narval cannot go on (section 2)."""
+"""The end of a process: completed, canceled, or failed where narval cannot go on (section 2)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def finalize_complete(decision: ProcessDecision) -> None:
 
 
 def cancel(decision: ProcessDecision) -> None:
-    """What runs for the process is given up, and it ends where it stands, unless a listener holds that up."""
+    """Give up what runs, and end the process where it stands, unless a listener holds that up."""
     stop(decision)
     if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
         finalize_cancel(decision)

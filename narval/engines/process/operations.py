@@ -13,6 +13,7 @@ from narval.engines.process.decision import OperationRefused, ProcessDecision
 from narval.engines.process.tokens import backtracking, environment, flow
 from narval.engines.process.tokens.token import NodeToken
 from narval.errors import ElementError
+from narval.memory.elements.element import Element
 
 Arguments = dict[str, Plain]
 Value = dict[str, Plain]
@@ -44,7 +45,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     refusal = decision.view.schema_fault(xml)
     if refusal is not None:
         raise OperationRefused("invalid", refusal)
-    eid = decision.add(xml, call=event.signal)
+    eid = decision.add(Element(0, xml), call=event.signal)
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]
@@ -165,7 +166,7 @@ def _of_set(
 ) -> Value:
     """The attributes of a token set, or of a member: of the set a token is in, or the newest of the name."""
     among = token.sets if token is not None else decision.state.sets
-    found = [each for each in among if decision.state.sets[each].name == name]
+    found = [number for number in among if decision.state.sets[number].name == name]
     if not found:
         raise OperationRefused("no-set-member", f"there is no token set named {name}")
     chosen = found[-1]
@@ -197,7 +198,7 @@ def _listening(said: Arguments) -> tuple[str, int]:
     if not isinstance(name, str) or not name or not isinstance(events, list):
         raise OperationRefused("bad-argument", "expected the name of a listener, and a list of events")
     try:
-        return name, mask_of(tuple(str(each) for each in events))
+        return name, mask_of(tuple(str(event_name) for event_name in events))
     except KeyError as error:
         raise OperationRefused("bad-argument", f"there is no event {error.args[0]}") from None
 
@@ -234,14 +235,14 @@ def _token(decision: ProcessDecision, said: Arguments) -> NodeToken:
             "no-token", f"process {decision.state.eid} of {decision.definition.full_name}: {number} {what}"
         )
     node = said.get("node")
-    if node and all(token.node != each.id for each in decision.definition.named(str(node))):
+    if node and all(token.node != other.id for other in decision.definition.named(str(node))):
         raise OperationRefused("no-token", f"token {number} is on {token.node}, not on {node}")
     return token
 
 
 def _on_node(decision: ProcessDecision, said: Arguments) -> NodeToken:
     nodes = _nodes(decision, said)
-    active = [each for node in nodes for each in decision.state.standing.get(node, ())]
+    active = [number for node in nodes for number in decision.state.standing.get(node, ())]
     if len(active) > 1:
         listed = ", ".join(map(str, active[:10]))
         raise OperationRefused(

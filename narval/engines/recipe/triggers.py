@@ -38,7 +38,7 @@ def set_date(decision: RecipeDecision, transition: Transition) -> bool:
         return False
     wake = decision.identifier()
     decision.change(DateSet(transition.id, date, wake))
-    decision.command(commands.SetTimer(wake, date, dated=True))
+    decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
 
@@ -102,7 +102,7 @@ def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wante
     if until is not None:
         wake = decision.identifier()
         decision.change(DurationStarted(transition.id, satisfied, until, wake))
-        decision.command(commands.SetTimer(wake, until, dated=True))
+        decision.command(commands.SetTimer(wake, until, calendar=True))
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from narval.operations.operations import OPERATIONS
-from narval.runtime.home.home import Home
+from narval.runtime.home.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
 from tests.surfaces.cli.command_line import (
     NAME,
@@ -302,7 +302,7 @@ print(sorted(needless & set(sys.modules)), file=sys.stderr)
 
 
 def test_a_daemon_starts_without_what_it_may_never_need(tmp_path: Path) -> None:
-    home = Home.create(tmp_path / "home", bare=True)
+    home = create_home(tmp_path / "home", bare=True)
     done = subprocess.run(
         [sys.executable, "-c", _AT_WORK, str(home.path)], capture_output=True, text=True, check=False
     )
