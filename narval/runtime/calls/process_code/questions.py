@@ -35,6 +35,7 @@ from narval.runtime.calls.conversion import failure
 from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
 from narval.runtime.calls.process_code.token import Arrival, Delay, ProcessEvent, Token
 from narval.runtime.scripts.interpreters import Script
+from narval.runtime.scripts.one_shot import ScriptAnswer
 
 LONGEST = 1.0
 """Seconds that a question may take: for so long nothing else goes on."""
@@ -200,8 +201,6 @@ def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
 
 def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
     """The boolean that the `allowBacktrack` of a script gives, run in a program of its own."""
-    from narval.runtime.scripts.one_shot import ScriptAnswer
-
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
     line = [sys.executable, "-m", "narval.runtime.scripts.one_shot"]

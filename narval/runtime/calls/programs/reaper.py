@@ -125,7 +125,7 @@ def main(owner: str, lock: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     if lock:
-        import fcntl
+        import fcntl  # only a home on disk has a lock
 
         fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
     groups: set[int] = set()
