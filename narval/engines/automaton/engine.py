@@ -36,6 +36,7 @@ from narval.engines.events import (
     TimerFired,
 )
 from narval.engines.view import View
+from narval.memory.elements.element import Element
 
 __all__ = [
     "advance",
@@ -142,7 +143,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     for raw in event.elements:
-        decision.add(raw.xml, call=event.signal)
+        decision.add(Element(0, raw.xml), call=event.signal)
     for name in decision.state.held:
         state = decision.definition.states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:

@@ -12,6 +12,7 @@ from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
+from narval.engines.run_element import add_caller, finished
 
 SHOWN = 200
 """So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""
@@ -26,9 +27,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
         name=definition.name,
         state=state.status,
     )
-    if state.caller is not None:
-        root.set("parent_run", str(state.caller.run))
-        root.set("parent_step", state.caller.step)
+    add_caller(root, state, "parent_run")
     for name, value in state.environment.items():
         _text(etree.SubElement(root, "attribute", name=_clean(name)), value)
     for token in _last(state.nodes):
@@ -42,10 +41,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
     for arc_token in (state.arcs[number] for number in list(state.active_arcs)[-SHOWN:]):
         start = state.nodes[arc_token.parent].node
         etree.SubElement(root, "arc-token", {"id": str(arc_token.id), "from": start, "to": arc_token.to})
-    elements = etree.SubElement(root, "elements")
-    for eid in context:
-        etree.SubElement(elements, "element", eid=str(eid))
-    return etree.tostring(root, encoding="utf-8")
+    return finished(root, context)
 
 
 def _last(nodes: dict[int, NodeToken]) -> list[NodeToken]:
@@ -235,17 +231,19 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
         return None
     standing = [state.nodes[number] for number in state.standing.get(node.id, ())]
     waiting = [state.arcs[number] for number in state.active_arcs if state.arcs[number].to == node.id]
-    told = [_reason_of_token(definition, token) for token in standing]
+    reasons = [_reason_of_token(definition, token) for token in standing]
     if waiting:
         came = ", ".join(sorted({state.nodes[token.parent].node for token in waiting}))
-        told.append(f"{len(waiting)} arc tokens wait there, from {came}; {_incomplete(definition, node.id)}")
-    if not told:
+        reasons.append(
+            f"{len(waiting)} arc tokens wait there, from {came}; {_incomplete(definition, node.id)}"
+        )
+    if not reasons:
         newest = state.newest.get(node.id)
-        told = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
-    if not told:
+        reasons = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
+    if not reasons:
         led = ", ".join(dict.fromkeys(arc.start.id for arc in node.ins)) or "no arc"
-        told = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
-    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(told)}"
+        reasons = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
+    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(reasons)}"
 
 
 def _reason_of_token(definition: Process, token: NodeToken) -> str:

@@ -16,6 +16,7 @@ from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import NESTED
 from narval.engines.process.tokens import backtracking, flow
 from narval.engines.process.tokens.token import NodeToken
+from narval.memory.elements.element import Element
 
 ERROR_ARC = "error"
 """Where a node leaves whose call failed, if it has such an arc."""
@@ -43,7 +44,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     elif not hook:
         _goes_on(decision, node, token, event.value)
     else:
-        node_effects.take(decision, token, event.value or {})
+        node_effects.apply_wishes(decision, token, event.value or {})
     if hook:
         backtracking.undo(decision)
 
@@ -70,7 +71,7 @@ def _goes_on(
     if node.target is not None:
         flow.complete(decision, token)
         return
-    node_effects.take(decision, token, value or {})
+    node_effects.apply_wishes(decision, token, value or {})
     decision.happens(NodeTokenExecuted(token.id))
 
 
@@ -104,7 +105,7 @@ def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Fail
         refusal = decision.view.schema_fault(raw.xml)
         if refusal is not None:
             return Failure("bad-output", f"an element of node {node.id} is refused: {refusal}"), ()
-    return None, tuple(decision.add(raw.xml, node.id, event.call) for raw in event.elements)
+    return None, tuple(decision.add(Element(0, raw.xml), node.id, event.call) for raw in event.elements)
 
 
 def _prototype(decision: ProcessDecision, node: Node) -> Prototype | None:

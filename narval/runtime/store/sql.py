@@ -98,11 +98,11 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
 
 
 class Database(Store):
-    """The tables of `tables.py`, and their one writer."""
+    """The tables of `tables.py`, and `writer`, the one connection that writes them."""
 
     def __init__(self, driver: Driver, writer: Any) -> None:
         self._driver, self._name, self._sql = driver, driver.name, driver.statements
-        self._writer = writer
+        self.writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
         self._writes = statements.by_slot(self._sql)
@@ -131,10 +131,14 @@ class Database(Store):
             refused = trouble(self._name, error, _NOT_PERFORMED)
             self._refusal = f"no turn is recorded after one that could not be: {refused}"
             with suppress(*self._driver.errors):  # the database has rolled back by itself, or is gone
-                self._writer.rollback()
+                self.writer.rollback()
             if isinstance(error, self._driver.errors):
                 raise refused from error
             raise
+
+    def refuse(self, why: str) -> None:
+        """Record nothing from now on, and leave the stop unmarked, as a crash would."""
+        self._refusal = why
 
     def _work(self, batches: Iterable[Batch]) -> list[tuple[str, Rows]]:
         """The statements that record the batches, each with its rows."""
@@ -161,7 +165,7 @@ class Database(Store):
             self._refusal = f"the store is closed: {self._name}"
             with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
                 self._execute(self._sql["put meta"], ("clean", "1"))
-        self._writer.close()
+        self.writer.close()
         self._driver.close()
 
     # --- reading --------------------------------------------------------------------------------------
