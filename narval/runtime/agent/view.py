@@ -91,7 +91,7 @@ class TurnView(LiveMemory):
         return decision
 
     def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
-        """Changes and commands that end a run whose engine raised; `error` is the eid of its error element."""
+        """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
         self._run, self.definition = None, partial(self._agent.lookup.definition, None)
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
 
