@@ -92,7 +92,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
             self.command(commands.RecordUnique(*key))
         return self.add(element, part, call, inputs, held=held)
 
-    def take_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+    def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
         """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""
         if scope is not None:
             self.command(commands.MarkUsed(scope, eids))
@@ -136,7 +136,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
-    def take_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
+    def use_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
         """Add what conditions were given to the context, and mark what they use (N3, N18)."""
         for (_, scope), eid in zip(wanted, eids, strict=True):
             if scope is not None:

@@ -281,9 +281,9 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
 def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
     slots: list[Slot],
 ) -> None:
-    passes = assignment._matched(slots, assignment._candidates(slots))
-    straight = assignment._uncontested(slots, assignment._candidates(slots))
+    passes = assignment.in_five_passes(slots, assignment.candidates_of(slots))
+    straight = assignment.uncontested(slots, assignment.candidates_of(slots))
     assert straight in (None, passes)
     assert assign(slots) == passes
     for each in slots:
-        assert assign([each]) == assignment._matched([each], assignment._candidates([each]))
+        assert assign([each]) == assignment.in_five_passes([each], assignment.candidates_of([each]))

@@ -94,7 +94,7 @@ class _ActionMaker:
 
     def declared(self, variable: str, function: Any, declaration: ActionDeclaration) -> None:
         """An action that `@action` declares."""
-        place, decorator = self._definition(variable, function)
+        place, decorator = definition_of(self.source, variable, function)
         if isinstance(function, type) or not callable(function):
             self._fault(place, f"@action: expected a function, found {variable!r}, which is none")
             return
@@ -132,7 +132,7 @@ class _ActionMaker:
         same = next((action for action in self.actions if action.name == name), None)
         if same is not None:
             self._fault(place, f"expected a new action name, found {name!r} of line {same.line} again")
-        defined, _ = self._definition(variable, function)
+        defined, _ = definition_of(self.source, variable, function)
         self._parameters(variable, function, prototype, defined)
         where = self._where(function, manner, defined)
         try:
@@ -141,6 +141,7 @@ class _ActionMaker:
             self._fault(place, f"action {name!r} cannot be written as XML: {error}")
             return
         digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
+        path, line = self.source.path, defined[0]
         self.actions.append(
             Action(
                 self.stem,
@@ -151,17 +152,14 @@ class _ActionMaker:
                 descriptions,
                 digest,
                 xml,
-                self.source.path,
-                defined[0],
+                path,
+                line,
                 manner.pure,
             )
         )
 
     def _fault(self, place: Place, message: str) -> None:
         self._reader.fault_at(place, message)
-
-    def _definition(self, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
-        return definition_of(self.source, name, function)
 
     # --- prototypes written in Python ---------------------------------------------------------------------
 

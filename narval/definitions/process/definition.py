@@ -7,7 +7,7 @@ them and has them point at each other, so that following a token never looks any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -16,6 +16,7 @@ from narval.definitions.kinds import KINDS
 from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
 from narval.definitions.requirements import TransitionCondition
+from narval.definitions.scripts import ScriptText
 from narval.memory.patterns.pattern import Condition
 
 JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
@@ -28,6 +29,10 @@ CALLS: Mapping[str, str] = {
 
 BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
 """The types of nodes that need no class of the user's."""
+
+
+SCRIPTS = ("execute", "backtrack", "allowBacktrack")
+"""The properties of a node of the type `script` that are scripts (section 10)."""
 
 
 class MemoryGuard(msgspec.Struct, frozen=True):
@@ -202,6 +207,15 @@ class Process(RunDefinition, frozen=True, eq=False):
     def start_nodes(self) -> tuple[Node, ...]:
         """The nodes that get a token when the process starts, in graph order; imported ones never do."""
         return tuple(node for node in self.nodes.values() if node.is_start and not node.external)
+
+    def scripts(self) -> Iterator[ScriptText]:
+        """The scripts of its own nodes (`HasScripts`)."""
+        for node in self.nodes.values() if self.draft is None else self.draft.nodes:
+            if node.type == "script" and not node.external:
+                for name in SCRIPTS:
+                    place = node.places.get(name, (node.line, 1))
+                    language = node.text_of(f"{name}Type")
+                    yield ScriptText(name, node.text_of(name), language, self.path, *place)
 
     def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
         """The nodes of a name, or of an id; with `external`, those alone that came that way."""

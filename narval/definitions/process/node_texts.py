@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from narval.definitions.process import joinlang, rubric
 from narval.definitions.process.definition import Guard, MemoryGuard
 from narval.definitions.process.statements import DelayUntil, Discard, If, Join, Result, Skip
+from narval.definitions.reading.lexer import Locate, SyntaxFault
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.xml import Entry, Reading
 from narval.memory.patterns.pattern import Condition
@@ -42,18 +45,16 @@ class NodeTextReader:
             self._reading.fault(entry, message, "else")
         locate = entry.node.text_places()
         read = rubric.parse(entry.node.text, locate)
-        for fault in read.faults:
-            self._reading.fault_at(locate(fault.at), f"guard: {fault.message}")
+        self._report("guard", read.faults, locate)
         return read.statement
 
     def _memory_guard(self, entry: Entry) -> Guard | None:
         pattern = self._patterns.of_text(entry)
         otherwise: Result = Discard()
         if "else" in entry.written:
-            text = entry.node.attributes[entry.written["else"]]
-            read = rubric.parse(text, lambda at: entry.place("else", at), (Discard, Skip, DelayUntil))
-            for fault in read.faults:
-                self._reading.fault(entry, f"else: {fault.message}", "else", fault.at)
+            text, locate = entry.node.attributes[entry.written["else"]], partial(entry.place, "else")
+            read = rubric.parse(text, locate, (Discard, Skip, DelayUntil))
+            self._report("else", read.faults, locate)
             if isinstance(read.statement, If):
                 self._reading.fault(entry, "else: expected Discard, Skip or DELAY UNTIL, found IF", "else")
             elif read.statement is not None:
@@ -75,14 +76,15 @@ class NodeTextReader:
         return text, ()
 
     def _joinlang(self, entry: Entry, written: Entry | None) -> Join:
-        if written is None:
-            text = entry.node.attributes[entry.written["joinParam"]]
-            read = joinlang.parse(text, lambda at: entry.place("joinParam", at))
-            for fault in read.faults:
-                self._reading.fault(entry, f"join: {fault.message}", "joinParam", fault.at)
-            return read.join
-        locate = written.node.text_places()
-        read = joinlang.parse(written.node.text, locate)
-        for fault in read.faults:
-            self._reading.fault_at(locate(fault.at), f"join: {fault.message}")
+        text, locate = (
+            (entry.node.attributes[entry.written["joinParam"]], partial(entry.place, "joinParam"))
+            if written is None
+            else (written.node.text, written.node.text_places())
+        )
+        read = joinlang.parse(text, locate)
+        self._report("join", read.faults, locate)
         return read.join
+
+    def _report(self, what: str, faults: Iterable[SyntaxFault], locate: Locate) -> None:
+        for fault in faults:
+            self._reading.fault_at(locate(fault.at), f"{what}: {fault.message}")

@@ -11,6 +11,7 @@ from narval.definitions.automaton.definition import Automaton, State
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
+from narval.engines.run_element import add_caller, finished
 from narval.memory.elements.error_element import xml_safe
 
 
@@ -23,9 +24,7 @@ def render(definition: Automaton, state: AutomatonState, context: Iterable[int])
         name=definition.name,
         state=state.status,
     )
-    if state.caller is not None:
-        root.set("parent_plan", str(state.caller.run))
-        root.set("parent_step", state.caller.step)
+    add_caller(root, state, "parent_plan")
     for part in definition.states.values():
         _render_state(root, part, state)
     for part in definition.states.values():
@@ -34,10 +33,7 @@ def render(definition: Automaton, state: AutomatonState, context: Iterable[int])
                 etree.SubElement(
                     root, "transition", {"from": part.name, "label": label, "to": successor.name}
                 )
-    elements = etree.SubElement(root, "elements")
-    for eid in context:
-        etree.SubElement(elements, "element", eid=str(eid))
-    return etree.tostring(root, encoding="utf-8")
+    return finished(root, context)
 
 
 def _render_state(root: etree._Element, part: State, state: AutomatonState) -> None:

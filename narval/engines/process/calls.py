@@ -76,7 +76,7 @@ def _call_with_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
 ) -> None:
     prototype: Prototype = target.prototype
-    inputs, reserved = _take(decision, node, token, prototype)
+    inputs, reserved = _find_inputs(decision, node, token, prototype)
     call = decision.identifier()
     decision.change(NodeCallMade(token.id, call, reserved=reserved))
     decision.command(
@@ -86,10 +86,10 @@ def _call_with_inputs(
     )
 
 
-def _take(
+def _find_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
 ) -> tuple[Inputs, tuple[int, ...]]:
-    """Which element goes to which input (N16), and which of them are reserved. Raises NodeFault."""
+    """The elements of each input (N16), and those of them that are reserved. Raises NodeFault."""
     if not prototype.inputs:
         return (), ()
     places = conditions.around(decision, token)
@@ -112,7 +112,7 @@ def _take(
         if not eids:
             continue
         settled.append((slot.id, eids))
-        decision.take_input(_scope(decision, node, slot), slot.outdates, eids)
+        decision.use_input(_scope(decision, node, slot), slot.outdates, eids)
         if slot.outdates:
             reserved.extend(eids)
     return tuple(settled), tuple(reserved)

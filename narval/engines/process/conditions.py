@@ -48,7 +48,7 @@ def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     conditions = wanted(decision, node)
     eids = decision.one_for_each(around(decision, token), conditions)
     if eids is not None:
-        decision.take_matches(conditions, eids)
+        decision.use_matches(conditions, eids)
         return True
     if token.watch:
         decision.command(commands.Unwatch(token.watch))

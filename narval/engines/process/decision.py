@@ -59,7 +59,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     """True if this advance does nothing but go on with the queue."""
     leaves_queue: bool = False
     """True if the queue is to stay as it is: a token was completed asynchronously."""
-    heard: dict[str, int] = msgspec.field(default_factory=dict)
+    listening: dict[str, int] = msgspec.field(default_factory=dict)
     """The listeners, and the bits of the events they hear of."""
     mask: int = 0
     """The bits of all events that some listener hears of."""
@@ -79,10 +79,10 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
 
     def listen(self) -> None:
         """Learn who listens: those of the graph, of the process, of all processes, in this order."""
-        self.heard, self.mask = {}, 0
+        self.listening, self.mask = {}, 0
         graph = [(listener.name, listener.mask) for listener in self.definition.listeners]
         for name, mask in (*graph, *self.state.listeners.items(), *self.view.listeners.items()):
-            self.heard[name] = self.heard.get(name, 0) | mask
+            self.listening[name] = self.listening.get(name, 0) | mask
             self.mask |= mask
 
     def happens(self, change: Any) -> frozenset[str]:
@@ -94,7 +94,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         if not self.mask >> bit & 1:
             return frozenset()
         actions: set[str] = set()
-        for listener, mask in self.heard.items():
+        for listener, mask in self.listening.items():
             if mask >> bit & 1:
                 actions.update(self._tell(listener, name, change))
         return frozenset(actions)

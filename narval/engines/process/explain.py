@@ -12,6 +12,7 @@ from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
+from narval.engines.run_element import add_caller, finished
 
 SHOWN = 200
 """So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""
@@ -26,9 +27,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
         name=definition.name,
         state=state.status,
     )
-    if state.caller is not None:
-        root.set("parent_run", str(state.caller.run))
-        root.set("parent_step", state.caller.step)
+    add_caller(root, state, "parent_run")
     for name, value in state.environment.items():
         _text(etree.SubElement(root, "attribute", name=_clean(name)), value)
     for token in _last(state.nodes):
@@ -42,10 +41,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
     for arc_token in (state.arcs[number] for number in list(state.active_arcs)[-SHOWN:]):
         start = state.nodes[arc_token.parent].node
         etree.SubElement(root, "arc-token", {"id": str(arc_token.id), "from": start, "to": arc_token.to})
-    elements = etree.SubElement(root, "elements")
-    for eid in context:
-        etree.SubElement(elements, "element", eid=str(eid))
-    return etree.tostring(root, encoding="utf-8")
+    return finished(root, context)
 
 
 def _last(nodes: dict[int, NodeToken]) -> list[NodeToken]:

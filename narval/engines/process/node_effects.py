@@ -14,7 +14,7 @@ from narval.engines.process.tokens.token import NodeToken
 Effect = Mapping[str, Any]
 
 
-def take(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
+def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
     """Do what a node has said, one thing after another. Raises NodeFault."""
     wishes = value.get("effects")
     if wishes is None:

@@ -44,7 +44,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     elif not hook:
         _goes_on(decision, node, token, event.value)
     else:
-        node_effects.take(decision, token, event.value or {})
+        node_effects.apply_wishes(decision, token, event.value or {})
     if hook:
         backtracking.undo(decision)
 
@@ -71,7 +71,7 @@ def _goes_on(
     if node.target is not None:
         flow.complete(decision, token)
         return
-    node_effects.take(decision, token, value or {})
+    node_effects.apply_wishes(decision, token, value or {})
     decision.happens(NodeTokenExecuted(token.id))
 
 

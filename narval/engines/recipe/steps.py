@@ -174,7 +174,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             continue
         room -= 1
         if foreach.input:
-            decision.take_input(scope, foreach.outdates, (eid,))
+            decision.use_input(scope, foreach.outdates, (eid,))
             reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, (foreach.input, (eid,)))
             _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
         else:

@@ -176,7 +176,7 @@ def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
 
 def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
     if took:
-        decision.take_matches(wanted, took)
+        decision.use_matches(wanted, took)
     _stop_waiting(decision, transition)
     _go(decision, transition, took)
     for link in transition.ins:

@@ -189,7 +189,7 @@ def test_N38_when_the_first_goes_the_next_counts() -> None:
     second = said.arrives("<order state='open'/>")
     assert said.decided == [], "nothing changes by it"
     said.outdated(first)
-    assert [each.eid for each in said.states[1].transitions["t"].satisfied] == [second]
+    assert [satisfied.eid for satisfied in said.states[1].transitions["t"].satisfied] == [second]
     assert said.until_woken() == 600
 
 

@@ -320,11 +320,11 @@ async def test_A14_limits_of_processor_memory_and_files(tmp_path: Path) -> None:
         assert (await bench.start("no-such-program", cpu=5)).value["status"] == 127
 
 
-# --- the keeper -----------------------------------------------------------------------------------------
+# --- the reaper -----------------------------------------------------------------------------------------
 
 
 @in_a_loop
-async def test_A12_a_keeper_that_dies_is_replaced(tmp_path: Path) -> None:
+async def test_A12_a_reaper_that_dies_is_replaced(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         outcome = bench.start("sleep", "600")
         former = bench.programs.reaper.pid
@@ -374,10 +374,10 @@ def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> 
     ReaperClient("home", tmp_path).end_former()
     _, left = psutil.wait_procs(mine, timeout=10)
     assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
-    assert not (tmp_path / "keeper").exists()
+    assert not (tmp_path / "reaper").exists()
 
 
-def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_well(tmp_path: Path) -> None:
+def test_A12_the_next_daemon_ends_what_is_left_when_the_reaper_was_killed_as_well(tmp_path: Path) -> None:
     root = str(ROOT)
     daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
     while not (tmp_path / "ready").exists():
@@ -385,7 +385,7 @@ def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_wel
         time.sleep(0.02)
     mine = daemon.children(recursive=True)
     for each in mine:
-        if _is_keeper(each):
+        if _is_reaper(each):
             each.kill()
     daemon.kill()
     daemon.wait()
@@ -396,9 +396,9 @@ def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_wel
     os.kill(bare, signal.SIGKILL)
 
 
-def _is_keeper(program: psutil.Process) -> bool:
+def _is_reaper(program: psutil.Process) -> bool:
     try:
-        return "keeper.py" in " ".join(program.cmdline())
+        return "reaper.py" in " ".join(program.cmdline())
     except psutil.Error:  # a program that has ended, and that nobody has asked about yet
         return False
 
