@@ -58,7 +58,7 @@ Pairs = tuple[tuple[str, str], ...]
 """The values of an option that is a `Pair` and may be repeated."""
 
 
-class Pair(click.ParamType[tuple[str, str]]):
+class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
     """A name and a text, written NAME=TEXT; `name` is how help shows it."""
 
     def __init__(self, name: str = "NAME=VALUE") -> None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.operations.text import took, xml_text
-from narval.surfaces.cli.command import NOT_WELL, Pair, command
+from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import ELEMENTS, table
@@ -47,7 +47,7 @@ def start(
     wait: bool,
     timeout: float | None,
     each: bool,
-    environment: tuple[tuple[str, str], ...],
+    environment: Pairs,
 ) -> None:
     """Start a run of the definition NAME and print its eid.
 

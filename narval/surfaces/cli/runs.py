@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.operations.text import xml_text
-from narval.surfaces.cli.command import Pair, command
+from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import documents_of, naming
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
@@ -26,7 +26,7 @@ STATES = (
 """Phases, then the states of plans that are no phase."""
 
 
-class RunKind(click.Choice[str]):
+class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argument here
     """A kind of runs; the table of kinds is imported when one is given, or when help is asked for."""
 
     def __init__(self) -> None:
@@ -154,9 +154,7 @@ narval signal 12 reply answer.xml"""
     multiple=True,
     help="An attribute of the signal; may be repeated.",
 )
-def signal(
-    session: Session, run: int, name: str, file: BinaryIO | None, pairs: tuple[tuple[str, str], ...]
-) -> None:
+def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: Pairs) -> None:
     """Tell a run something, under a name.
 
     The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is

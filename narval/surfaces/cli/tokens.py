@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narval.surfaces.cli.command import Pair, command
+from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
 from narval.surfaces.cli.runs import at_option, run_argument
 from narval.surfaces.cli.session import Session
@@ -40,8 +40,8 @@ def complete(
     asynchronous: bool,
     set_name: str | None,
     count: int | None,
-    environment: tuple[tuple[str, str], ...],
-    members: tuple[tuple[str, str], ...],
+    environment: Pairs,
+    members: Pairs,
     queued: bool,
 ) -> None:
     """Complete a token of a process: it goes on.
