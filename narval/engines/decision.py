@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from narval.definitions.library import Definition
+from narval.definitions.library import RunDefinition
 from narval.definitions.requirements import TransitionCondition
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
@@ -24,14 +24,6 @@ Inputs = tuple[tuple[str, tuple[int, ...]], ...]
 
 Wanted = list[tuple[Bound, MarkScope | None]]
 """Conditions with their variables resolved, and where what they use is marked (N18)."""
-
-
-class RunDefinition(Definition, Protocol):
-    """A definition that can be run."""
-
-    @property
-    def decay(self) -> float | None:
-        """Seconds after its end until a run is forgotten (N5)."""
 
 
 Followed = TypeVar("Followed", bound=RunDefinition)
