@@ -1,4 +1,4 @@
-"""All that an engine can be told. Each event has an `id`, unique in the home, and its moment `at` (seconds
+"""The events of engines. Each event has an `id`, unique in the home, and its moment `at` (seconds
 since 1970, UTC); every identifier an engine needs derives from the id and an ordinal.
 """
 
@@ -106,7 +106,7 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call that must not be made twice is about to be begun: recorded first, so that the next daemon knows.
 
-    Of other calls nobody is told: they are made again if the daemon stops meanwhile (N29, N35).
+    Other calls have no such event: they are made again if the daemon stops meanwhile (N29, N35).
     """
 
     id: int

@@ -225,7 +225,7 @@ def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
         _let_go(state, run, name)
         run.state, run.call, run.started, run.missing = "idle", "", {}, None
     for name, run in state.states.items():
-        if run.missing is not None:  # what they had said to a join that has not started is not true any more
+        if run.missing is not None:  # a join that has not started needs their 0 again
             run.missing.update((other, None) for other in state.awaits[name] if other in killed)
 
 

@@ -200,7 +200,7 @@ class EnvironmentSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, 
 
 
 class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call went out for a token: it executes the node, or, as a `hook`, is told that it was gone back."""
+    """A call went out for a token: it executes the node, or, as a `hook`, undoes what the node did."""
 
     token: int
     call: str
@@ -216,7 +216,7 @@ class NodeCallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
 
 
 class UndoingQueued(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The nodes of these tokens are told in turn that they were gone back from; then `result` runs."""
+    """The nodes of these tokens undo in turn what they did; then `result` runs."""
 
     tokens: tuple[int, ...]
     result: int

@@ -28,7 +28,7 @@ def complete_if_done(decision: ProcessDecision) -> None:
 
 
 def finalize_complete(decision: ProcessDecision) -> None:
-    """The process is over; who called it is told."""
+    """End the process; its caller gets the result."""
     decision.go_on()
     decision.happens(ProcessCompleted(decision.event.at))
     _finish(decision)
@@ -42,7 +42,7 @@ def cancel(decision: ProcessDecision) -> None:
 
 
 def finalize_cancel(decision: ProcessDecision) -> None:
-    """The process is over; who called it is told."""
+    """End the process; its caller gets the result."""
     decision.happens(ProcessCanceled(decision.event.at))
     _finish(decision)
 

@@ -101,7 +101,7 @@ def on_engine_error(
 
 
 def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
-    """A node could not go on: who asked for what led there is told, and may ask again; else the run fails."""
+    """Refuse the signal that led to a node that cannot go on; without a signal, fail the run."""
     error = fault.error
     if error is None:
         error = decision.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)

@@ -231,17 +231,19 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
         return None
     standing = [state.nodes[number] for number in state.standing.get(node.id, ())]
     waiting = [state.arcs[number] for number in state.active_arcs if state.arcs[number].to == node.id]
-    told = [_reason_of_token(definition, token) for token in standing]
+    reasons = [_reason_of_token(definition, token) for token in standing]
     if waiting:
         came = ", ".join(sorted({state.nodes[token.parent].node for token in waiting}))
-        told.append(f"{len(waiting)} arc tokens wait there, from {came}; {_incomplete(definition, node.id)}")
-    if not told:
+        reasons.append(
+            f"{len(waiting)} arc tokens wait there, from {came}; {_incomplete(definition, node.id)}"
+        )
+    if not reasons:
         newest = state.newest.get(node.id)
-        told = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
-    if not told:
+        reasons = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
+    if not reasons:
         led = ", ".join(dict.fromkeys(arc.start.id for arc in node.ins)) or "no arc"
-        told = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
-    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(told)}"
+        reasons = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
+    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(reasons)}"
 
 
 def _reason_of_token(definition: Process, token: NodeToken) -> str:

@@ -15,7 +15,7 @@ Effect = Mapping[str, Any]
 
 
 def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
-    """Do what a node has said, one thing after another. Raises NodeFault."""
+    """Do what the code of a node wants, in order. Raises NodeFault."""
     wishes = value.get("effects")
     if wishes is None:
         return

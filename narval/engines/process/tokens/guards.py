@@ -133,14 +133,14 @@ def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) 
 
 def _of_hook(node: Node, answer: Plain) -> Response:
     """Ask the guard of a node type's own class."""
-    said: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
-    action = said.get("action")
+    given: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
+    action = given.get("action")
     if action not in _ACTIONS:
         expected = ", ".join(sorted(_ACTIONS))
         message = f"guard of type {node.type}: expected one of {expected}, got: {answer!r}"
         raise NodeFault("bad-answer", message, node)
     try:
-        arcs = tuple(str(arc) for arc in said.get("arcs") or ("",))
-        return Response(action, arcs, float(said.get("until") or 0.0))
+        arcs = tuple(str(arc) for arc in given.get("arcs") or ("",))
+        return Response(action, arcs, float(given.get("until") or 0.0))
     except (TypeError, ValueError):
         raise NodeFault("bad-answer", f"guard of type {node.type}: cannot read {answer!r}", node) from None
