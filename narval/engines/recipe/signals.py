@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from narval.engines import signal_element
 from narval.engines.events import Signalled
-from narval.engines.recipe import transitions
+from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
 from narval.errors import ElementError
 from narval.memory.elements.element import Element
@@ -54,5 +54,5 @@ def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     transition = decision.definition.transitions[identifier]
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))
-        for bound, scope in transitions.wanted(decision, transition)
+        for bound, scope in triggers.wanted(decision, transition)
     )
