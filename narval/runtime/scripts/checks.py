@@ -44,7 +44,7 @@ def syntax_fault(language: str, text: str) -> tuple[int, int, str] | None:
 
 
 def _js(text: str) -> tuple[int, int, str] | None:
-    import quickjs  # type: ignore[import-untyped]
+    import quickjs  # type: ignore[import-untyped]  # here, since few homes have scripts
 
     context = quickjs.Context()
     context.set_max_stack_size(STACK)

@@ -147,7 +147,7 @@ def _failed(script: Script, message: str, kind: str = "script-failed") -> Action
 
 
 def _js(script: Script, write: Callable[[str], None]) -> Ran:
-    import quickjs  # type: ignore[import-untyped]
+    import quickjs  # type: ignore[import-untyped]  # here, since few homes have scripts
 
     context = quickjs.Context()
     context.set_max_stack_size(STACK)
@@ -209,7 +209,7 @@ def _first_line(message: str) -> str:
 
 
 def _python(script: Script, write: Callable[[str], None]) -> Ran:
-    import pydantic_monty as monty
+    import pydantic_monty as monty  # here, since few homes have scripts
 
     lines = _Lines(write)
     limits: Any = {

@@ -1,4 +1,4 @@
-"""What is no script is a fault of its file, at its place (N13, section 10)."""
+"""A script that cannot be read is a fault of its file, at its place (N13, section 10)."""
 
 from __future__ import annotations
 
