@@ -199,7 +199,7 @@ class _Seating:
                 return
 
     def rest(self, index: int) -> tuple[int, ...]:
-        """All that a list gets: what nobody else holds of its rank, or else of the nearest rank with such."""
+        """The elements of a list: all of its rank that no other slot holds, or of the nearest such rank."""
         if index not in self._bound:
             self.settle(index, by_rank=True)
         taken = tuple(eid for _, eid in self._choices(index) if self._holders.get(eid, index) == index)

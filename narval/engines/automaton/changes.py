@@ -104,7 +104,7 @@ class CallGone(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class SignalHeard(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A signal came that no state waited for yet."""
+    """A signal that no state waited for yet."""
 
     name: str
 

@@ -1,8 +1,7 @@
 """The automaton engine: orders programs started and killed, by how they end (A1-A16).
 
-`state.py` has the tables of what may follow what, `changes.py` the facts; `running.py` holds a state until it
-may run and asks for its programs, `ending.py` takes what came of them, `story.py` tells how far a run is, and
-`deciding.py` is what they share.
+`state` has the tables of what may follow what, `changes` the facts; `start` holds a state until it may run
+and calls its programs, `completion` decides what follows from their ends.
 """
 
 from __future__ import annotations

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lxml import etree
 
 from narval.engines.events import OutputElement
-from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
+from narval.engines.process.changes import ALL_EVENTS, EVENTS, ProcessCompleted, mask_of
 from narval.engines.process.engine import token_view
 from narval.engines.process.tokens import traversal
 from narval.engines.process.tokens.environment import Environment, full, of_member
 from narval.engines.process.tokens.token import NodeToken
+from narval.engines.registry import engine_of
+from narval.errors import InternalError
 from tests.engines.dialogue import Dialogue, Refusal
 
 DIAMOND = """<process-definition name="p">
@@ -310,3 +313,12 @@ def test_what_was_gone_back_from_is_no_result() -> None:
             said.says(run, "backtrack", node="a")
     said.says(run, "complete", node="b")
     assert [said.xml(eid) for eid in said.finished[run].eids] == ["<second/>"]
+
+
+def test_a_move_that_no_table_lists_raises_with_the_story_of_the_process() -> None:
+    state = engine_of("process").begin(7, SimpleNamespace(full_name="t.p"))
+    with pytest.raises(
+        InternalError,
+        match=r"process 7 of t\.p \(created\): .* cannot go from created to completed; so far: ",
+    ):
+        engine_of("process").apply(state, ProcessCompleted(1.0))
