@@ -73,7 +73,7 @@ class AgentState:
         self.clockwork = Clockwork(zone, since, forget_after)
         self.queue = EventQueue()
         self.damage: list[Damage] = []
-        """What the store could not give back, but for runs: to be reported."""
+        """Damage of the store that concerns no run alone: to be reported."""
         self.numbers = Numbers()
         self.history_entries = history_entries
 
