@@ -106,11 +106,6 @@ class Arc(msgspec.Struct, eq=False):
     line: int = 1
     index: int = 0
 
-    @property
-    def is_self(self) -> bool:
-        """True if it leads back to its start."""
-        return self.start is self.end
-
     def __repr__(self) -> str:
         return f"<Arc {self.start.id} -{self.name}-> {self.end.id}>"
 
