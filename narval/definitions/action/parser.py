@@ -144,17 +144,17 @@ class _ActionMaker:
         path, line = self.source.path, defined[0]
         self.actions.append(
             Action(
-                self.stem,
-                name,
-                variable,
-                prototype,
-                where,
-                descriptions,
-                digest,
-                xml,
-                path,
-                line,
-                manner.pure,
+                group=self.stem,
+                name=name,
+                function=variable,
+                prototype=prototype,
+                where=where,
+                descriptions=descriptions,
+                digest=digest,
+                xml=xml,
+                path=path,
+                line=line,
+                pure=manner.pure,
             )
         )
 

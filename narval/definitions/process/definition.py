@@ -176,7 +176,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     within: Mapping[str, Process] = {}
 
 
-class Process(RunDefinition, frozen=True, eq=False):
+class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
@@ -186,17 +186,13 @@ class Process(RunDefinition, frozen=True, eq=False):
 
     kind: ClassVar[str] = "process"
 
-    nodes: Mapping[str, Node]
-    arcs: tuple[Arc, ...]
+    nodes: Mapping[str, Node] = {}
+    arcs: tuple[Arc, ...] = ()
     externals: tuple[External, ...] = ()
     listeners: tuple[Listening, ...] = ()
     custom: tuple[tuple[str, str], ...] = ()
     custom_id: str = ""
     draft: Draft | None = None
-
-    def pinned(self) -> Process:
-        """The same process for good: it is not composed again when one of its externals changes."""
-        return msgspec.structs.replace(self, draft=None)
 
     @property
     def start_nodes(self) -> tuple[Node, ...]:

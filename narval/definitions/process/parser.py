@@ -92,11 +92,9 @@ class _ProcessBuilder:
         if xml is None or not name or not self._group or reading.faults:
             return None
         process = Process(
-            {},
-            (),
-            externals,
-            self._listeners(),
-            _pairs(_custom(reading, entry)),
+            externals=externals,
+            listeners=self._listeners(),
+            custom=_pairs(_custom(reading, entry)),
             custom_id=custom_id(entry),
             draft=draft,
             group=self._group,

@@ -54,9 +54,9 @@ def _transform(reading: Reading, root: XmlNode) -> Transform | None:
     xml = canonical(tree)
     _compile(reading, tree)
     return Transform(
-        group,
-        name,
-        prototype,
+        group=group,
+        name=name,
+        prototype=prototype,
         descriptions={} if entry is None else reading.descriptions(entry),
         digest=hashlib.sha256(xml).hexdigest(),
         xml=xml,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from narval.definitions.library import Definition, Library, Parsed, is_composite
+from narval.definitions.library import Definition, Library, Parsed
 from narval.errors import Fault
 from narval.runtime.home.found_files import FoundFiles
 from narval.runtime.home.loaded import FileState, Loaded, parse_file
@@ -99,4 +99,4 @@ def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement
 def _pinned(definition: Definition, library: Library) -> Definition:
     """A definition as the library has composed it, whatever becomes of what it imports."""
     found = library.get(definition.kind, definition.full_name)
-    return found.pinned() if is_composite(found) else definition
+    return definition if found is None or found.draft is None else found.pinned()
