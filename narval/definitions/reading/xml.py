@@ -67,12 +67,16 @@ class Entry:
         return {prefix: uri for prefix, uri in self.node.namespaces.items() if prefix}
 
 
+Reader = Callable[["Reading", XmlNode], Iterator[Definition | None]]
+"""Makes the definitions of a file, given its reading and the root of its XML."""
+
+
 class TooManyFaultsError(Exception):
     """The file has `MOST_FAULTS` faults; it is not read on."""
 
 
 class Reading:
-    """The reading of one file: the faults found in it, the references it makes, and the kinds and full names it gives."""
+    """The reading of one file: the faults found, the references it makes, and the kinds and names it gives."""
 
     def __init__(
         self, source: Source, words: Words, faults: list[Fault] | None = None, *, any_case: bool = False
@@ -82,9 +86,7 @@ class Reading:
         self.references: list[Reference] = []
         self.names: set[tuple[str, str]] = set()
 
-    def parsed(
-        self, read: Callable[[Reading, XmlNode], Iterator[Definition | None]], root: XmlNode
-    ) -> Parsed:
+    def parsed(self, read: Reader, root: XmlNode) -> Parsed:
         """The outcome of reading a file; `read` gives its definitions, and None for those it cannot make."""
         definitions: list[Definition] = []
         with suppress(TooManyFaultsError):
@@ -205,9 +207,7 @@ class Reading:
         read = list(entries)
         first = self.by_name(read, attribute)
         made = [(entry, make(entry)) for entry in read]
-        return {
-            entry.get(attribute): part for entry, part in made if first.get(entry.get(attribute)) is entry
-        }
+        return {name: part for entry, part in made if first.get(name := entry.get(attribute)) is entry}
 
     def lookup(self, entry: Entry, attribute: str, known: Mapping[str, Named], expected: str) -> Named | None:
         """The part that an attribute names; None where it is absent, and a fault where it is unknown."""
