@@ -76,7 +76,7 @@ class TooManyFaultsError(Exception):
 
 
 class Reading:
-    """The reading of one file: the faults found, the references it makes, and the kinds and names it gives."""
+    """The reading of one file: the faults found, the references it makes, and the names it gives."""
 
     def __init__(
         self, source: Source, words: Words, faults: list[Fault] | None = None, *, any_case: bool = False
