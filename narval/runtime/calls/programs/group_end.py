@@ -27,12 +27,7 @@ class GroupEnd:
     """
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        pid: int,
-        mark: bytes,
-        grace: float,
-        gone: Callable[[], None],
+        self, loop: asyncio.AbstractEventLoop, pid: int, mark: bytes, grace: float, gone: Callable[[], None]
     ) -> None:
         self._loop, self._pid, self._mark, self._grace, self._gone = loop, pid, mark, grace, gone
         self._on_request = False
