@@ -18,6 +18,7 @@ import msgspec
 
 from narval.engines.commands import Command, Watch
 from narval.engines.events import Event, Resume, Reusable
+from narval.engines.graph import Graph
 from narval.engines.run_state import RunState
 from narval.engines.view import View
 from narval.errors import RequestError
@@ -102,6 +103,9 @@ class Engine(Protocol):
 
         What waits for a moment may say `until`.
         """
+
+    def graph(self, definition: Any, state: Any, /) -> Graph:
+        """The run as nodes and edges, for drawing."""
 
     def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
         """Why a part is in the state it is in, for people; None when there is none of that id.

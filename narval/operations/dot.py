@@ -1,108 +1,122 @@
-"""A run as a graph, in the language of Graphviz."""
+"""A run's graph in the language of Graphviz."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from html import escape
 
-from narval.definitions.requirements import TransitionCondition
-from narval.definitions.schedule import FIELDS, Ranges, Time
-from narval.operations.text import duration, shortened
+from narval.engines.graph import Graph, GraphEdge, GraphNode
+from narval.operations.text import clean_lines, shortened
 
-_COLOURS = {
+_FILLS = {
     "todo": "#ffffff", "ready": "#fff3c4", "running": "#ffe08a", "end": "#ffe08a", "done": "#c9e9c3",
     "history": "#c9e9c3", "impossible": "#e6e6e6", "failed": "#f5b7b1", "error": "#f5b7b1",
     "wait-step": "#ffffff", "wait-condition": "#d6e6f7", "wait-time": "#d6e6f7", "fireable": "#ffe08a",
     "fired": "#c9e9c3", "fail": "#f5b7b1", "idle": "#ffffff", "held": "#d6e6f7", "erred": "#f5b7b1",
 }  # fmt: skip
+"""The colour of a node, by its state; white for any other."""
+
+_TOKEN_FILLS = {
+    "active": "#ffe08a", "delayed": "#d6e6f7", "complete": "#c9e9c3", "discarded": "#f5b7b1",
+    "skipped": "#e6e6e6", "backtracked": "#b9c7f2",
+}  # fmt: skip
+"""The colour of a token, and of a node that has the state of its tokens."""
+
+_SHAPES = {
+    "box": "shape=box",
+    "final": "shape=box, peripheries=2",
+    "bar": "shape=box, height=0.2, fontsize=9",
+    "tokens": 'shape=box, style="filled,rounded"',
+    "waiting": 'shape=box, style="filled,rounded,dashed"',
+}
+_WITH_TOKENS = frozenset({"tokens", "waiting"})
+"""Nodes of these shapes have a table of tokens in their label."""
+
+_EDGES = {
+    "plain": "",
+    "on error": 'style=dashed, label="on error"',
+    "followed": "style=bold",
+    "success": "style=solid",
+    "failure": "style=dashed",
+    "idle": 'color="#555555", penwidth=1',
+    "waiting": 'color="#d49a00", penwidth=2.5',
+    "turning": 'color="#f6e27a", penwidth=2.5',
+    "taken": 'color="#4f9a45", penwidth=2',
+    "undone": 'color="#5a6fc0", penwidth=2',
+}
+_WHITE = "#ffffff"
+_LONGEST = 60
+"""So many characters of a line in a table, and of the label of an edge, are drawn."""
+_COLUMNS = 11
+"""Columns of the table of tokens, so that its other rows span it."""
 
 
-def dot(definition: Any, state: Any) -> str:
-    """A run as a graph, as its kind is drawn."""
+def dot(graph: Graph) -> str:
+    """The graph as text that Graphviz draws."""
     lines = [
-        f"digraph {_quoted(definition.full_name)} {{",
+        f"digraph {_quoted(graph.name)} {{",
         '  graph [rankdir=TB, fontname="sans-serif", nodesep=0.35, ranksep=0.35];',
         '  node [fontname="sans-serif", fontsize=11, style="filled,rounded", color="#555555"];',
         '  edge [fontname="sans-serif", fontsize=9, color="#555555", arrowsize=0.7];',
-        *_DRAWN[definition.kind](definition, state),
     ]
-    return "\n".join([*lines, "}", ""])
+    framed: dict[str, list[GraphNode]] = {}
+    for part in graph.parts:
+        if isinstance(part, GraphNode):
+            framed.setdefault(part.frame, []).append(part)
+            continue
+        lines += _nodes(framed)
+        framed = {}
+        lines.append(_edge(part))
+    return "\n".join([*lines, *_nodes(framed), "}", ""])
 
 
-def _automaton(definition: Any, state: Any) -> Iterator[str]:
-    """States as boxes in the colour of how they stand; the arrows that were followed last are bold."""
-    for each in definition.states.values():
-        run = state.of(each.name)
-        runs = " ".join(each.target or (each.commands[run.contender] if each.commands else ()))
-        told = f"{run.state} {run.label}".rstrip()
-        label = _quoted(f"{each.name}\n{shortened(runs, 40)}\n{told}")
-        shape = "box, peripheries=2" if each.is_final else "box"
-        yield f"  {_quoted(each.name)} [shape={shape}, label={label}, fillcolor={_fill(run.state)}];"
-    for each in definition.states.values():
-        for by, successors in each.follow.items():
-            style = "bold" if state.of(each.name).label == by else "solid" if by == "0" else "dashed"
-            for successor in successors:
-                yield (
-                    f"  {_quoted(each.name)} -> {_quoted(successor.name)} "
-                    f"[label={_quoted(by)}, style={style}];"
-                )
+def _nodes(framed: dict[str, list[GraphNode]]) -> Iterator[str]:
+    for frame, nodes in framed.items():
+        if not frame:
+            yield from map(_node, nodes)
+            continue
+        yield f"  subgraph {_quoted(f'cluster_{frame}')} {{"
+        yield f'    label={_quoted(frame)}; fontsize=9; color="#aaaaaa"; fontname="sans-serif";'
+        yield from (f"  {_node(node)}" for node in nodes)
+        yield "  }"
 
 
-def _process(definition: Any, state: Any) -> Iterator[str]:
-    """Nodes with their tokens: drawn elsewhere, for its engine comes with it."""
-    from narval.operations.dot_process import lines
-
-    return lines(definition, state)
-
-
-def _recipe(definition: Any, state: Any) -> Iterator[str]:
-    """Steps as boxes, transitions as bars, each in the colour of its state."""
-    for step in definition.steps.values():
-        run = state.step(step.id)
-        marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
-        label = f"{marks.get(step.id, '')}{step.id}\n{step.target}\n{run.state}"
-        node = _quoted("s:" + step.id)
-        yield f"  {node} [shape=box, label={_quoted(label)}, fillcolor={_fill(run.state)}];"
-    for transition in definition.transitions.values():
-        found = state.transition(transition.id).state
-        texts = [_condition(condition) for condition in transition.conditions]
-        label = "\n".join([transition.id, *map(_date, transition.times), *texts])
-        node = _quoted("t:" + transition.id)
-        shown = f"label={_quoted(label)}, fillcolor={_fill(found)}"
-        yield f"  {node} [shape=box, height=0.2, fontsize=9, {shown}];"
-        for link in transition.ins:
-            style = ' [style=dashed, label="on error"]' if link.on_error else ""
-            yield f"  {_quoted('s:' + link.step.id)} -> {node}{style};"
-        for step in transition.outs:
-            yield f"  {node} -> {_quoted('s:' + step.id)};"
+def _node(node: GraphNode) -> str:
+    if node.shape in _WITH_TOKENS:
+        label, fills = _table(node), _TOKEN_FILLS
+    else:
+        label, fills = _quoted(clean_lines("\n".join(node.label))), _FILLS
+    tooltip = f", tooltip={_quoted(node.tooltip)}" if node.tooltip else ""
+    fill = fills.get(node.status, _WHITE)
+    return f'  {_quoted(node.id)} [{_SHAPES[node.shape]}, label={label}, fillcolor="{fill}"{tooltip}];'
 
 
-_DRAWN: Mapping[str, Callable[[Any, Any], Iterator[str]]] = {
-    "recipe": _recipe,
-    "automaton": _automaton,
-    "process": _process,
-}
-"""How the runs of each kind of definition are drawn."""
+def _table(node: GraphNode) -> str:
+    """A label of HTML: the name, the other lines, the tokens, each in its colour."""
+    name, *others = node.label
+    rows = [f"<B>{_text(name)}</B>", *map(_text, others)]
+    lines = "".join(f'<TR><TD COLSPAN="{_COLUMNS}">{row}</TD></TR>' for row in rows)
+    cells = f"<TD>{node.more} more</TD>" if node.more else ""
+    for mark in node.marks:
+        fill = _TOKEN_FILLS.get(mark.status, _WHITE)
+        cells += f'<TD BORDER="1" STYLE="ROUNDED" COLOR="#555555" BGCOLOR="{fill}">{mark.label}</TD>'
+    tokens = f"<TR>{cells}</TR>" if cells else ""
+    return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="2">{lines}{tokens}</TABLE>>'
 
 
-def _condition(condition: TransitionCondition) -> str:
-    """A condition as it is written, and how long it must last."""
-    text = " and ".join(pattern.text for pattern in condition.condition.patterns)
-    return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"
+def _edge(edge: GraphEdge) -> str:
+    attributes = [f"label={_quoted(shortened(edge.label, _LONGEST))}"] if edge.label is not None else []
+    if _EDGES[edge.kind]:
+        attributes.append(_EDGES[edge.kind])
+    if edge.tooltip:
+        attributes += [f"{name}={_quoted(edge.tooltip)}" for name in ("tooltip", "labeltooltip")]
+    shown = f" [{', '.join(attributes)}]" if attributes else ""
+    return f"  {_quoted(edge.start)} -> {_quoted(edge.end)}{shown};"
 
 
-def _date(time: Time) -> str:
-    """A date as it is written."""
-    fields = ((name, getattr(time, name)) for name in FIELDS)
-    return " ".join(f"{name}={_list(ranges)}" for name, ranges in fields if ranges) or "time"
-
-
-def _list(ranges: Ranges) -> str:
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
-
-
-def _fill(state: str) -> str:
-    return f'"{_COLOURS.get(state, "#ffffff")}"'
+def _text(text: str) -> str:
+    """A text within a label of HTML."""
+    return escape(shortened(text, _LONGEST), quote=True)
 
 
 def _quoted(text: str) -> str:

@@ -21,10 +21,10 @@ from narval.runtime.system.time_slice import TimeSlice
 async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
     """Add elements: of each document the root, or each child of a root `memory`."""
     found = await elements_in_long(elements)
-    schemas, breath = daemon.files.schemas, TimeSlice()
+    schemas, time_slice = daemon.files.schemas, TimeSlice()
     for element in found:
         raise_if_refused(schemas.refusal(element))
-        await breath.take()
+        await time_slice.yield_if_due()
 
     def work(turn: Turn) -> list[int]:
         if turn.schemas is schemas:
@@ -39,9 +39,9 @@ async def memory(
     daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
 ) -> list[dict[str, Any]]:
     """The elements that match a pattern (N9): all of memory, or the context of a run."""
-    breath, found = TimeSlice(), []
+    time_slice, found = TimeSlice(), []
     for element in _matching(daemon, xpath, context, current):
-        await breath.take()
+        await time_slice.yield_if_due()
         if element is not None:
             found.append(json_forms.element(daemon.agent, element))
     await daemon.host.recorded()  # what changed meanwhile is recorded as well
@@ -53,9 +53,9 @@ async def count(
     daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
 ) -> dict[str, Any]:
     """The number of elements that match a pattern."""
-    breath, count = TimeSlice(), 0
+    time_slice, count = TimeSlice(), 0
     for element in _matching(daemon, xpath, context, current):
-        await breath.take()
+        await time_slice.yield_if_due()
         count += element is not None
     return {"count": count}
 

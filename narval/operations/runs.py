@@ -124,9 +124,9 @@ async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, An
     found = find_run(daemon, run)
     if at is not None:
         before = past(daemon.agent, daemon.store, found, at)
-        return {"dot": dot.dot(before.definition, before.state)}
+        return {"dot": dot.dot(found.engine.graph(before.definition, before.state))}
     state, definition = state_and_definition(daemon, found)
-    return {"dot": dot.dot(definition, state)}
+    return {"dot": dot.dot(found.engine.graph(definition, state))}
 
 
 @operation

@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from narval.definitions.reading.durations import duration
+
 Row = Mapping[str, Any]
 
 _BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -78,20 +80,6 @@ def took(run: Row) -> str:
 
     began, ended = (datetime.fromisoformat(run[key]) for key in ("started", "ended"))
     return duration((ended - began).total_seconds())
-
-
-def duration(seconds: float) -> str:
-    """A length of time in the two units that matter."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def fault_line(fault: Row) -> str:

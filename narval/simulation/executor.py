@@ -18,8 +18,8 @@ from narval.definitions.prototype import Prototype
 from narval.engines.events import Failure, OutputElement
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import Condition
-from narval.runtime.calls.backend import ABANDONED, Announce, Inputs, Outcome, Produced, Task
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.backend import ABANDONED, Announce, Outcome, Produced
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.executor import Done, Executor
 from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock
@@ -62,7 +62,7 @@ class SimulationHooks(msgspec.Struct, frozen=True):
     """The questions that the executor asks of its simulation."""
 
     is_pure: Callable[[str], bool]
-    prototype: Callable[[Task], Prototype | None]
+    prototype: Callable[[CallContext], Prototype | None]
     recipe: Callable[[int], str]
     refusal: Refusal
 
@@ -87,38 +87,40 @@ class SimulatedExecutor(Executor):
 
     # --- for the dispatcher --------------------------------------------------------------------------
 
-    def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
+    def start(
+        self, context: CallContext, done: Done, produced: Produced, announce: Announce | None = None
+    ) -> None:
         """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
         call = RecordedCall(
-            task.call,
+            context.id,
             self._clock.now(),
-            task.run,
-            self._hooks.recipe(task.run),
-            task.step,
-            task.action,
-            task.attempt,
-            tuple((id, _elements(given)) for id, given in task.inputs.items()),
+            context.run,
+            self._hooks.recipe(context.run),
+            context.step,
+            context.target.action,
+            context.attempt,
+            tuple((id, _elements(given)) for id, given in context.inputs.items()),
         )
         self.calls.append(call)
         answer = self._reply(call)
         if answer is not None:
-            self._answer(call, task, done, answer)
-        elif task.where == "source":
+            self._answer(call, context, done, answer)
+        elif context.target.where == "source":
             call.how = "source"
-            self._hold(task, done, Outcome(), math.inf)
-        elif task.where == "program":  # a program goes well
+            self._hold(context, done, Outcome(), math.inf)
+        elif context.target.where == "program":  # a program goes well
             call.how = "noted"
             done(Outcome(value={"status": 0, "output": ""}))
-        elif task.where in ("transform", "script") or self._hooks.is_pure(task.action):
+        elif context.target.where in ("transform", "script") or self._hooks.is_pure(context.target.action):
             call.how = "ran"
-            super().start(task, done, produced, announce)
-        elif task.payload is not None:  # a node is taken as done
+            super().start(context, done, produced, announce)
+        elif context.payload is not None:  # a node is taken as done
             call.how = "noted"
-            done(Outcome(value=_done(task)))
+            done(Outcome(value=_done(context)))
         else:
-            done(self._made_up(call, task))
+            done(self._made_up(call, context))
 
-    def at_once(self, task: Task, inputs: Inputs, current: CurrentCall) -> None:
+    def at_once(self, context: CallContext) -> None:
         """Answer nothing without a record: the call comes back to `start`."""
 
     def abandon(self, call: str) -> bool:
@@ -173,40 +175,46 @@ class SimulatedExecutor(Executor):
                 return answer
         return None
 
-    def _answer(self, call: RecordedCall, task: Task, done: Done, answer: CannedAnswer) -> None:
+    def _answer(self, call: RecordedCall, context: CallContext, done: Done, answer: CannedAnswer) -> None:
         call.how, call.after, call.error = "answered", answer.after, answer.error
         outcome, after = (
-            Outcome([OutputElement(xml) for xml in answer.elements], value=_done(task)),
+            Outcome([OutputElement(xml) for xml in answer.elements], value=_done(context)),
             answer.after,
         )
         if answer.error:
-            outcome = Outcome(problem=Failure(answer.error, answer.message or f"{task.action} failed"))
-        if task.timeout is not None and after > task.timeout:
-            message = f"{task.action} did not come back within {task.timeout:g} s"
-            outcome, after, call.error = Outcome(problem=Failure("timeout", message)), task.timeout, "timeout"
+            outcome = Outcome(
+                problem=Failure(answer.error, answer.message or f"{context.target.action} failed")
+            )
+        if context.timeout is not None and after > context.timeout:
+            message = f"{context.target.action} did not come back within {context.timeout:g} s"
+            outcome, after, call.error = (
+                Outcome(problem=Failure("timeout", message)),
+                context.timeout,
+                "timeout",
+            )
         elif not math.isinf(after):
             call.gave = answer.elements
         if after > 0:
-            self._hold(task, done, outcome, self._clock.now() + after)
+            self._hold(context, done, outcome, self._clock.now() + after)
         else:
             done(outcome)
 
-    def _made_up(self, call: RecordedCall, task: Task) -> Outcome:
-        prototype = self._hooks.prototype(task)
+    def _made_up(self, call: RecordedCall, context: CallContext) -> Outcome:
+        prototype = self._hooks.prototype(context)
         elements = default_answer(prototype, self._hooks.refusal) if prototype is not None else None
         if elements is None:
             call.how, call.error = "unanswered", NO_ANSWER
             message = (
-                f"{task.action} would be called, and what it gives cannot be made up; "
-                f'say it in a scenario: <answer action="{task.action}">…</answer>'
+                f"{context.target.action} would be called, and what it gives cannot be made up; "
+                f'say it in a scenario: <answer action="{context.target.action}">…</answer>'
             )
             return Outcome(problem=Failure(NO_ANSWER, message, final=True))
         call.how, call.gave = "made up" if elements else "noted", tuple(elements)
         return Outcome([OutputElement(xml) for xml in elements])
 
-    def _hold(self, task: Task, done: Done, outcome: Outcome, until: float) -> None:
-        self._held[task.call] = (done, outcome)
-        heapq.heappush(self._due, (until, next(self._order), task.call))
+    def _hold(self, context: CallContext, done: Done, outcome: Outcome, until: float) -> None:
+        self._held[context.id] = (done, outcome)
+        heapq.heappush(self._due, (until, next(self._order), context.id))
 
 
 def is_meant(action: str, recipe: str, step: str, call: RecordedCall) -> bool:
@@ -232,9 +240,9 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
     return tuple(given) if isinstance(given, list) else (given,)
 
 
-def _done(task: Task) -> dict[str, Any] | None:
+def _done(context: CallContext) -> dict[str, Any] | None:
     """The value of a node whose work is done: its token leaves on the arcs that have no name."""
-    if task.payload is None:
+    if context.payload is None:
         return None
     over = {"do": "complete", "arcs": [""], "asynchronous": False}
-    return {"effects": [over] if task.payload.get("hook") == "execute" else []}
+    return {"effects": [over] if context.payload.get("hook") == "execute" else []}

@@ -28,7 +28,7 @@ from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
@@ -137,14 +137,14 @@ class _Simulation:
         found = library.get("action", name) or library.get("node-type", name)
         return getattr(found, "pure", False)
 
-    def _prototype(self, task: Task) -> Prototype | None:
+    def _prototype(self, call: CallContext) -> Prototype | None:
         """The prototype of an action, as the step that calls it tightens that (N14)."""
-        found = self._home.loaded.library.get("action", task.action)
-        run = self.daemon.agent.runs.get(task.run)
+        found = self._home.loaded.library.get("action", call.target.action)
+        run = self.daemon.agent.runs.get(call.run)
         if not isinstance(found, Action):
             return None
         steps = getattr(run.definition, "steps", {}) if run is not None else {}
-        step = steps.get(task.step)
+        step = steps.get(call.step)
         return step.prototype(found.prototype) if step is not None else found.prototype
 
     def _listen(self, batch: Batch) -> None:

@@ -26,7 +26,7 @@ from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
 from narval.operations.operations import OPERATIONS, invoke
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.workers import frames
 from narval.runtime.daemon import inbox
@@ -290,7 +290,7 @@ def _answer(chance: Random) -> None:
             )
         return _things(chance)
 
-    outcome = answer(Task(call="", run=1, step="s", action="w.act", where="inline", function=act), {}, "1")
+    outcome = answer(CallContext("1", 1, "s", target=Target(action="w.act", where="inline", function=act)))
     assert (outcome.problem is None) or not outcome.elements
     for raw in outcome.elements:
         assert canonical(raw.xml) == raw.xml
@@ -339,7 +339,7 @@ def _worker(chance: Random) -> None:
     reader = frames.FrameReader()
     with contextlib.suppress(frames.FrameError):
         for body in reader.feed(spoilt(chance, said)):
-            message = frames.read_said(body)
+            message = frames.read_message(body)
             assert isinstance(message, msgspec.Struct)
 
 

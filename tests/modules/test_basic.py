@@ -18,7 +18,7 @@ from narval import Element
 from narval.definitions.action.definition import DECLARATION, ActionDeclaration
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext
 
 
 def element(xml: str, eid: int = 7) -> Element:
@@ -26,7 +26,7 @@ def element(xml: str, eid: int = 7) -> Element:
 
 
 def do(function: Callable[..., Any], *arguments: Any, home: Path | None = None) -> Any:
-    return CurrentCall("1.1", 1, "step", home).context().run(function, *arguments)
+    return CallContext("1.1", 1, "step", home).context().run(function, *arguments)
 
 
 def shown(made: etree._Element) -> str:

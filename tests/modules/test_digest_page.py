@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,13 +15,14 @@ from modules import basic, feeds
 from narval import Element
 from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.workers.frames import Allowance
 from narval.runtime.calls.workers.transforms import answer
 from narval.runtime.home.loader import Loader
 from tests.places import ROOT
 
 SHEET = ROOT / "recipes" / "digest.page.xsl"
-PAGE = Task(call="1.1", run=1, step="page", action="digest.page", where="transform", module_path=str(SHEET))
+PAGE = Target(action="digest.page", where="transform", module_path=str(SHEET))
 
 Attributes = dict[str, str]
 
@@ -54,7 +54,7 @@ def item(eid: int, attributes: Attributes, text: str = "") -> Element:
 
 def page(**inputs: list[Element]) -> etree._Element:
     lists = {name: inputs.get(name, []) for name in ("mails", "answers", "verdicts", "items")}
-    outcome = answer(msgspec.structs.replace(PAGE, inputs=lists), (), 1 << 30)
+    outcome = answer(CallContext("1.1", 1, "page", target=PAGE, inputs=lists), None, Allowance((), 1 << 30))
     assert outcome.problem is None
     [raw] = outcome.elements
     return etree.fromstring(raw.xml)

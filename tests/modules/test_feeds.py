@@ -24,7 +24,7 @@ import narval
 from modules import feeds
 from narval import Element
 from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "feeds"
@@ -49,9 +49,9 @@ def one(entry: str, **options: str) -> etree._Element:
     return item
 
 
-def answer(home: Path | None, coroutine: Coroutine[Any, Any, Any]) -> CurrentCall:
+def answer(home: Path | None, coroutine: Coroutine[Any, Any, Any]) -> CallContext:
     """Run a coroutine as the answer to a call."""
-    here = CurrentCall("1.1", 1, "step", home, is_source=True)
+    here = CallContext("1.1", 1, "step", home, target=Target(where="source"))
     here.context().run(asyncio.run, coroutine)
     return here
 
@@ -435,7 +435,7 @@ def test_N36_it_has_caught_up_once_the_first_pass_is_recorded(server: Server, tm
             rest.cancel()
             await asyncio.gather(rest, return_exceptions=True)
 
-    here = CurrentCall("1.1", 1, "step", tmp_path, is_source=True)
+    here = CallContext("1.1", 1, "step", tmp_path, target=Target(where="source"))
     here.context().run(asyncio.run, go())
     assert len(server.requests) == 1
 
@@ -764,7 +764,7 @@ def test_N36_a_feed_in_a_file_is_read_again_however_it_was_saved(
             save(path, rss("b", "a"))
             assert titles(await following) == ["b", "a"]
 
-    here = CurrentCall("1.1", 1, "step", tmp_path, is_source=True)
+    here = CallContext("1.1", 1, "step", tmp_path, target=Target(where="source"))
     here.context().run(asyncio.run, go())
 
 

@@ -21,7 +21,7 @@ from modules import files, files_places, files_watching
 from narval import Element
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 
 QUIET = 0.05
 
@@ -32,14 +32,14 @@ def element(name: str, text: str = "", **attributes: str) -> Element:
     return Element(0, etree.tostring(made))
 
 
-def call_of(home: Path | None, id: str = "1.1") -> CurrentCall:
-    return CurrentCall(id, 1, "step", home, is_source=True)
+def call_of(home: Path | None, id: str = "1.1") -> CallContext:
+    return CallContext(id, 1, "step", home, target=Target(where="source"))
 
 
 class Watched:
     """A source under way: `next` gives what it tells, so many at least, as sorted (event, path) pairs."""
 
-    def __init__(self, source: AsyncIterator[list[etree._Element]], here: CurrentCall) -> None:
+    def __init__(self, source: AsyncIterator[list[etree._Element]], here: CallContext) -> None:
         self.here = here
         self.elements: list[etree._Element] = []
         self._source = source

@@ -22,7 +22,7 @@ from modules import mail, mail_boxes
 from modules.mail_boxes import Account
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext, Target
 
 
 def letter(number: int, text: str = "text", **fields: str) -> bytes:
@@ -51,7 +51,7 @@ class Watcher:
     """`mail.watch` on a mailbox, asked for one yield after the other: asking says that the last is kept."""
 
     def __init__(self, home: Path, xml: str) -> None:
-        self.call = CurrentCall("call-1", 1, "watch", home, is_source=True)
+        self.call = CallContext("call-1", 1, "watch", home, target=Target(where="source"))
         self.taken: list[Element] = []
         self._context = self.call.context()
         self._source = mail.watch(Element(1, xml.encode()))
@@ -114,7 +114,7 @@ def subjects(elements: list[Element]) -> list[str]:
 
 
 def read(home: Path, xml: str) -> list[Element]:
-    context = CurrentCall("call-1", 1, "read", home).context()
+    context = CallContext("call-1", 1, "read", home).context()
     return [Element(0, each) for each in context.run(mail.read, Element(1, xml.encode()))]
 
 
@@ -292,7 +292,7 @@ def test_an_error_of_the_follower_ends_the_step(tmp_path: Path) -> None:
 
 def test_a_home_in_memory_keeps_files_for_as_long_as_the_program_runs(tmp_path: Path) -> None:
     maildir(tmp_path / "Maildir", 1)
-    context = CurrentCall("call-1", 1, "read", None).context()
+    context = CallContext("call-1", 1, "read", None).context()
     mailbox = Element(1, f'<mailbox path="{tmp_path}/Maildir"/>'.encode())
     (found,) = (Element(0, each) for each in context.run(mail.read, mailbox))
     (file,) = found.xpath("email/raw/@file")

@@ -23,7 +23,7 @@ from modules.mail_boxes import Account
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext
 
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 IDENTITY = Element(1, b'<identity name="Your office" address="assistant@example.org"/>')
@@ -43,7 +43,7 @@ def called(
     action: Callable[..., Any], *elements: Element, call: str = "home/run-7/step/1", home: Path | None = None
 ) -> Element:
     """What an action gives back for a call of that id."""
-    given = CurrentCall(call, 7, "step", home).context().run(_finished, action, *elements)
+    given = CallContext(call, 7, "step", home).context().run(_finished, action, *elements)
     assert canonical(given) == given
     return Element(3, given)
 
@@ -399,7 +399,7 @@ def submitted(server: SmtpServer, letter: Element, home: Path, **given: str) -> 
     async def play() -> bytes:
         async with server:
             facts = {"kind": "smtp", "host": "127.0.0.1", "port": str(server.port), "tls": "none"} | given
-            context = CurrentCall("call-1", 7, "send", home).context()
+            context = CallContext("call-1", 7, "send", home).context()
             return await asyncio.create_task(mail.send(letter, element("outbox", **facts)), context=context)
 
     return Element(3, asyncio.run(play()))

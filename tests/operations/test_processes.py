@@ -436,7 +436,7 @@ def stay(event): return "DELAY_PROCESS_FINALIZE_COMPLETE"
 
 def test_listeners_hear_and_hold_back(at: At) -> None:
     agent, run = at(LINE, HEARD)
-    heard = agent.daemon.host.dispatcher.functions["listener:all"].notify.__globals__["heard"]
+    heard = agent.daemon.files.loaded.functions["listener:all"].notify.__globals__["heard"]
     agent.listen(run, "hold")
     agent.listen(run, "stay", "PROCESS_PENDING_COMPLETE")
     agent.complete(run, node="a", arcs=["no"])

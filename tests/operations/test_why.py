@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import narval
+from narval.engines.recipe.graph import graph
 from narval.operations import dot
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
@@ -240,7 +241,7 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert sentence in list(answers.why(answer))
         assert sentence in list(answers.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
-        drawn = dot.dot(*_definition_and_state(agent, run))
+        drawn = dot.dot(graph(*_definition_and_state(agent, run)))
         assert "seconds=0 minutes=0 hours=7" in drawn
         assert "#d6e6f7" in drawn, "the colour of what waits"
 
@@ -294,6 +295,6 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     lines = list(answers.why(answer))
     assert lines[-3].startswith(f"late waits for element {order} to have fitted for long enough, until 20")
     assert lines[-1].startswith(f"           element {order} fits since 20")
-    assert "order[@state='open'] for 10 min 0 s" in dot.dot(*_definition_and_state(agent, run))
+    assert "order[@state='open'] for 10 min 0 s" in dot.dot(graph(*_definition_and_state(agent, run)))
     reason = agent.why(run, "late")["reason"]
     assert reason.endswith(f"its in-steps are done, and element {order} must still fit for a while")

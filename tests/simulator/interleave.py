@@ -12,8 +12,8 @@ from typing import Any
 
 from narval.engines.events import Failure, OutputElement
 from narval.errors import NarvalError
-from narval.runtime.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced, Task
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.executor import Done
 from narval.runtime.calls.inline import answer_at_once
 from tests.simulator.invariants import Ledger
@@ -23,7 +23,7 @@ from tests.simulator.invariants import Ledger
 class Held:
     """A call that waits, is announced, or is under way."""
 
-    task: Task
+    call: CallContext
     done: Done
     produced: Produced
     deadline: float | None
@@ -49,18 +49,20 @@ class Interleaving:
 
     # --- what the runtime asks ------------------------------------------------------------------------
 
-    def start(self, task: Task, done: Done, produced: Produced, announce: Announce | None = None) -> None:
+    def start(
+        self, call: CallContext, done: Done, produced: Produced, announce: Announce | None = None
+    ) -> None:
         """Hold a call; now and then, answer it at once."""
         if self.closed:
             return
-        self.ledger.begun(task.call)
-        assert task.call not in self.held, f"call {task.call} is made while it is under way"
-        deadline = self.clock.now() + task.timeout if task.timeout is not None else None
-        self.held[task.call] = Held(task, done, produced, deadline, announce, under_way=announce is None)
-        if task.where != "source" and self.chance.random() < 0.2:
-            self.answer(task.call)
+        self.ledger.begun(call.id)
+        assert call.id not in self.held, f"call {call.id} is made while it is under way"
+        deadline = self.clock.now() + call.timeout if call.timeout is not None else None
+        self.held[call.id] = Held(call, done, produced, deadline, announce, under_way=announce is None)
+        if not call.is_source and self.chance.random() < 0.2:
+            self.answer(call.id)
 
-    def at_once(self, task: Task, inputs: Any, current: CurrentCall) -> None:
+    def at_once(self, call: CallContext) -> None:
         """Nothing is answered at once but by chance."""
 
     def abandon(self, call: str) -> bool:
@@ -75,7 +77,7 @@ class Interleaving:
     async def close(self, grace: float = 0.0) -> None:
         """Some calls end in time."""
         if grace > 0:
-            for call in [call for call, each in self.held.items() if each.task.where != "source"]:
+            for call in [call for call, each in self.held.items() if not each.call.is_source]:
                 if self.chance.random() < 0.5:
                     self.answer(call)
         self.closed = True
@@ -137,10 +139,10 @@ class Interleaving:
             self._end(call, ABANDONED)
         elif not held.under_way:
             self._announce(held)
-        elif held.task.where == "source" and self._source(held):
+        elif held.call.is_source and self._source(held):
             return
         else:
-            self._end(call, self._outcome(held.task))
+            self._end(call, self._outcome(held.call))
 
     def expire(self, call: str) -> None:
         """A call has outlived its time limit."""
@@ -153,8 +155,8 @@ class Interleaving:
             held.announce(partial(self._go, held))
 
     def _go(self, held: Held) -> None:
-        if self.held.get(held.task.call) is held:
-            self.ledger.went(held.task.call)
+        if self.held.get(held.call.id) is held:
+            self.ledger.went(held.call.id)
             held.under_way = True
 
     def _end(self, call: str, outcome: Outcome) -> None:
@@ -166,8 +168,8 @@ class Interleaving:
         """A source yields what it would yield next; False when it ends."""
         if self.chance.random() < (0.1 if self.rough else 0.5):
             return False
-        number = self._yielded.get(held.task.call, 0)
-        self._yielded[held.task.call] = number + 1
+        number = self._yielded.get(held.call.id, 0)
+        self._yielded[held.call.id] = number + 1
         raws = [OutputElement(f"<drop n='{number}'/>".encode(), "drop")]
         if self.rough and self.chance.random() < 0.05:
             raws = [OutputElement(b"<puddle/>", "drop")]
@@ -176,13 +178,12 @@ class Interleaving:
         task.add_done_callback(self._tasks.discard)
         return True
 
-    def _outcome(self, task: Task) -> Outcome:
+    def _outcome(self, call: CallContext) -> Outcome:
         if self.rough and self.chance.random() < 0.25:
             return self._failure()
-        if task.where == "source":
+        if call.is_source:
             return Outcome([])
-        current = CurrentCall(task.call, task.run, task.step, task.home)
-        return answer_at_once(task, task.inputs, current)
+        return answer_at_once(call)
 
     def _failure(self) -> Outcome:
         return self.chance.choice(

@@ -19,3 +19,17 @@ def read_duration(text: str) -> float:
     if not _DURATION.fullmatch(text):
         raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the two units that matter."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

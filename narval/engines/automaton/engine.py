@@ -23,6 +23,7 @@ from narval.engines.automaton.changes import (
 )
 from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.automaton.explain import diagnose, explain, parts, render, waiting_for
+from narval.engines.automaton.graph import graph
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
@@ -44,6 +45,7 @@ __all__ = [
     "definition_kind",
     "diagnose",
     "explain",
+    "graph",
     "instead_of_retry",
     "kind",
     "on_engine_error",

@@ -33,6 +33,7 @@ from narval.engines.process import waits as waiting
 from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
+from narval.engines.process.graph import graph
 from narval.engines.process.state import ProcessState
 from narval.engines.process.structure import unreachable
 from narval.engines.process.token_view import token_view
@@ -46,6 +47,7 @@ __all__ = [
     "definition_kind",
     "diagnose",
     "explain",
+    "graph",
     "instead_of_retry",
     "kind",
     "on_engine_error",

@@ -142,7 +142,7 @@ def parts(definition: Process, state: ProcessState) -> dict[str, list[dict[str, 
         "nodes": [
             {
                 "id": node.id,
-                "state": _state_of(state, node.id),
+                "state": state_of(state, node.id),
                 "type": node.type,
                 "calls": _calls_of(state, node.id),
             }
@@ -166,7 +166,7 @@ def parts(definition: Process, state: ProcessState) -> dict[str, list[dict[str, 
     }
 
 
-def _state_of(state: ProcessState, node: str) -> str:
+def state_of(state: ProcessState, node: str) -> str:
     """The state of a node in a word: that of its tokens, active ones first."""
     standing = state.standing.get(node)
     if standing:
@@ -191,7 +191,7 @@ def _node_row(definition: Process, state: ProcessState, token: NodeToken) -> dic
         "complete": token.completed is not None,
         "guard_action": token.guard or None,
         "execution_type": token.execution_type,
-        "sets": _sets(state, token),
+        "sets": sets_of(state, token),
         "parents": list(token.parents),
         "children": list(token.children),
         "environment": dict(token.environment),
@@ -214,11 +214,12 @@ def _arc_row(definition: Process, state: ProcessState, token: ArcToken) -> dict[
         "pending": token.pending,
         "complete": token.complete,
         "execution_type": token.execution_type,
-        "sets": _sets(state, token),
+        "sets": sets_of(state, token),
     }
 
 
-def _sets(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
+def sets_of(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
+    """The sets that a token is a member of, with its index in each."""
     return [f"{state.sets[each].name}[{index}]" for each, index in token.sets.items()]
 
 
@@ -244,7 +245,7 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
     if not told:
         led = ", ".join(dict.fromkeys(arc.start.id for arc in node.ins)) or "no arc"
         told = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
-    return f"node {node.id} is {_state_of(state, node.id)}: {'; '.join(told)}"
+    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(told)}"
 
 
 def _reason_of_token(definition: Process, token: NodeToken) -> str:

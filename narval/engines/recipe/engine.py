@@ -30,6 +30,7 @@ from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
+from narval.engines.recipe.graph import graph
 from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
 from narval.engines.recipe.structure import structure
@@ -43,6 +44,7 @@ __all__ = [
     "definition_kind",
     "diagnose",
     "explain",
+    "graph",
     "kind",
     "on_engine_error",
     "parts",

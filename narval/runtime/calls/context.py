@@ -1,27 +1,63 @@
-"""`call()`: what an action may know and say about the call it answers (N33, N36, N37)."""
+"""`CallContext`: one call, and `call()`, by which an action knows the one it answers (N33, N36, N37)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
+from narval.engines.commands import Program
 from narval.errors import RequestError
+from narval.memory.elements.element import Element
 
-_current: contextvars.ContextVar[CurrentCall] = contextvars.ContextVar("narval-call")
+Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script"]
+Inputs = Mapping[str, Element | list[Element] | None]
+Listener = Callable[["CallContext"], None]
+Sleeper = Callable[["CallContext", float], Awaitable[None]]
+
+_current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-call")
 
 
-class CurrentCall(msgspec.Struct, eq=False):
-    """The call that an action answers.
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The meaning of a name that is called: the part of a call that all calls of that name have in common.
 
-    `id` is the same when the call is tried again, so an effect outside can be made once (N37); `attempt` is
-    the number of the try, 1 for the first (N29). `run` and `step` say who called, `deadline` is the moment
-    (seconds since 1970) when the call is given up, or None; `home` is the folder against which relative paths
-    are read, or None for a home in memory. The fields after it are for the runtime.
+    `action` is the name for people. In this program `function` is called; in a worker, function
+    `function_name` of the module `module_path`, or the stylesheet at `module_path`. `source` is the text of
+    that file as it was when the definition was loaded; without it the worker reads the file. `runner` is the
+    module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
+    inputs, in declaration order, and `lists` those that take a list.
+    """
+
+    action: str = ""
+    where: Where = "thread"
+    function: Callable[..., Any] | None = None
+    module_path: str = ""
+    function_name: str = ""
+    source: bytes | None = None
+    runner: str = ""
+    inputs: tuple[str, ...] = ()
+    lists: frozenset[str] = frozenset()
+
+
+_NO_TARGET = Target()
+
+
+class CallContext(msgspec.Struct, eq=False):
+    """One call: who calls what with which inputs, and what the action says of it.
+
+    For the action: `id` is the same when the call is tried again, so an effect outside can be made once
+    (N37); `attempt` is the number of the try, 1 for the first (N29). `run` and `step` name the caller,
+    `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the folder
+    against which relative paths are read, or None for a home in memory.
+
+    For the runtime: `target` is called with `inputs`, by input id. `timeout` is in seconds, None for none.
+    `family` is the run of the top level behind the caller. `program` is run where the call is of a program;
+    `payload` is plain data for the `runner` of the target.
     """
 
     id: str
@@ -30,42 +66,61 @@ class CurrentCall(msgspec.Struct, eq=False):
     home: Path | None = None
     deadline: float | None = None
     attempt: int = 1
-    is_source: bool = False
-    listener: Callable[[CurrentCall], None] | None = None
-    nap: Callable[[CurrentCall, float], Awaitable[None]] | None = None
+    target: Target = _NO_TARGET
+    inputs: Inputs = {}
+    timeout: float | None = None
+    family: int = 0
+    program: Program | None = None
+    payload: Mapping[str, Any] | None = None
+    listener: Listener | None = None
+    sleeper: Sleeper | None = None
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Say how far the work is; surfaces show the last that was said."""
+        """Report how far the work is; surfaces show the last report."""
         for number in (done, total):
             if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
                 raise RequestError(f"expected progress(done, total) in numbers, got {number!r}")
         self.progressed = (done, total)
-        self._tell()
+        self._notify()
 
     def caught_up(self) -> None:
-        """Say that what was there when the source began has been given, so nobody need wait for it (N36)."""
+        """Report that all that was there when the source began has been given, so nobody need wait (N36)."""
         if not self.is_source:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
         self.has_caught_up = True
-        self._tell()
+        self._notify()
+
+    @property
+    def is_source(self) -> bool:
+        """True if a source is called, which goes on yielding elements."""
+        return self.target.where == "source"
+
+    def attach(self, listener: Listener | None, sleeper: Sleeper | None = None) -> None:
+        """Have reports go to `listener`, and `sleep` done by `sleeper` in place of the event loop."""
+        self.listener, self.sleeper = listener, sleeper
+
+    def start_clock(self, now: float) -> None:
+        """Set the deadline: the time limit runs from `now` (seconds since 1970)."""
+        if self.timeout is not None:
+            self.deadline = now + self.timeout
 
     async def sleep(self, seconds: float) -> None:
-        """What `sleep` does within this call."""
-        await (asyncio.sleep(seconds) if self.nap is None else self.nap(self, seconds))
+        """Let time pass, as `narval.sleep` does within this call."""
+        await (asyncio.sleep(seconds) if self.sleeper is None else self.sleeper(self, seconds))
 
     def context(self) -> contextvars.Context:
-        """A context of one's own in which `call()` gives this call."""
+        """Make a context of variables in which `call()` gives this call."""
         context = contextvars.copy_context()
         context.run(self.enter)
         return context
 
     def enter(self) -> None:
-        """From now on `call()` gives this call, in the context that this is said in."""
+        """Let `call()` give this call from now on, in the current context of variables."""
         _current.set(self)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self.listener is not None:
             self.listener(self)
 
@@ -73,7 +128,7 @@ class CurrentCall(msgspec.Struct, eq=False):
         return f"<call {self.id} of step {self.step!r} of run {self.run}>"
 
 
-def call() -> CurrentCall:
+def call() -> CallContext:
     """The call that is being answered, in whatever thread, task or worker the action runs."""
     current = _current.get(None)
     if current is None:
@@ -86,19 +141,15 @@ def call() -> CurrentCall:
 async def sleep(seconds: float) -> None:
     """Let time pass within an `async` action or a source, on the daemon's clock.
 
-    That is the machine's; a test or a simulation moves one of its own, and then nothing really waits. Outside
-    of a call it is the machine's as well.
+    That is the machine's, outside of a call as well; a test or a simulation moves one of its own, and then
+    nothing really waits.
     """
+    if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+        raise RequestError(f"expected to sleep for a number of seconds, got {seconds!r}")
     current = _current.get(None)
-    _check(seconds)
     await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
 
 
-def _check(seconds: float) -> None:
-    if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
-        raise RequestError(f"expected to sleep for a number of seconds, got {seconds!r}")
-
-
-def current_call() -> CurrentCall | None:
+def current_call() -> CallContext | None:
     """The call that is being answered here, or None."""
     return _current.get(None)

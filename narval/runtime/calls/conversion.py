@@ -1,4 +1,4 @@
-"""Inputs become parameters, what an action gives back becomes elements, what it raises a problem (N30)."""
+"""Inputs become parameters, a result becomes elements, an exception becomes a failure (N30)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from narval.errors import ActionError, ElementError, InternalError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import xml_safe
-from narval.runtime.calls.backend import Inputs, Outcome, Task
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext, Inputs, Target
 from narval.runtime.calls.output_capture import end_prints
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
-_WANTED = "expected an Element, XML text or bytes, or an lxml element"
+_EXPECTED = "expected an Element, XML text or bytes, or an lxml element"
 _BYTES = (bytes, bytearray)
 _WRITTEN = (str, Element, *_BYTES)
 _SEVERAL = (list, tuple)
 
 
 class BadOutputError(ActionError):
-    """An action gave back something that is no element."""
+    """The result of an action holds something that is no element."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "bad-output", final=True)
@@ -40,8 +41,10 @@ class BadOutputError(ActionError):
 
 @lru_cache(maxsize=4096)
 def parameter(input_id: str) -> str:
-    """The name of the parameter that gets an input: every character that is no identifier character becomes
-    "_", and what would be no name then gets one more ("2nd" is `_2nd`, "from" is `from_`).
+    """The name of the parameter that gets an input.
+
+    Every character that is no identifier character becomes "_", and a word that is no name then gets one more
+    ("2nd" is `_2nd`, "from" is `from_`).
     """
     name = re.sub(r"\W", "_", input_id)
     if keyword.iskeyword(name):
@@ -50,47 +53,48 @@ def parameter(input_id: str) -> str:
 
 
 def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
-    """What a function is called with; a list is the function's own to alter."""
+    """The keyword arguments of a function; a list is the function's own to alter."""
     return {parameter(id): list(given) if isinstance(given, list) else given for id, given in inputs.items()}
 
 
-def answer(task: Task, inputs: Inputs, call: str) -> Outcome:
-    """Call the function of a task with these inputs, and tell how that ended."""
+def answer(call: CallContext) -> Outcome:
+    """Call the function of a call's target with the inputs; the outcome, whatever the function does."""
     try:
-        given = arguments(inputs) if inputs else {}
-        return Outcome(elements(function_of(task)(**given)))
+        given = arguments(call.inputs) if call.inputs else {}
+        return Outcome(elements(function_of(call.target)(**given)))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
-        return Outcome(problem=problem(error, file_of(task), task.home))
+        return Outcome(problem=failure(error, file_of(call.target), call.home))
     finally:
-        end_prints(call)
+        end_prints(call.id)
 
 
 def awaited(result: object) -> object:
-    """What a function gave, in a program that has no loop: a coroutine is run to its end."""
+    """The result of a function, in a program that has no loop: a coroutine is run to its end."""
     if not inspect.iscoroutine(result):
         return result
-    import asyncio
+    import asyncio  # seldom needed, and a worker starts sooner without it
 
     return asyncio.run(result)
 
 
-def function_of(task: Task) -> Callable[..., Any]:
-    """What a task calls in this program."""
-    if task.function is None:
-        raise InternalError(f"expected a function to call for {task.action}, which runs as {task.where}")
-    return task.function
+def function_of(target: Target) -> Callable[..., Any]:
+    """The function that is called in this program. Raises InternalError where there is none."""
+    if target.function is None:
+        raise InternalError(f"expected a function to call for {target.action}, which runs as {target.where}")
+    return target.function
 
 
-def file_of(task: Task) -> str:
+def file_of(target: Target) -> str:
     """The file whose lines are shown when the action fails: where its function was written."""
-    code = getattr(inspect.unwrap(task.function), "__code__", None) if task.function is not None else None
-    return task.module_path if code is None else str(code.co_filename)
+    function = target.function
+    code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
+    return target.module_path if code is None else str(code.co_filename)
 
 
 def elements(result: object) -> list[OutputElement]:
-    """What an action gave back: nothing, one thing, a list, or a dict by output id.
+    """The elements in a function's result: nothing, one thing, a list, or a dict by output id.
 
     Raises BadOutputError.
     """
@@ -136,12 +140,15 @@ def _element(thing: object, place: str) -> bytes:
     except ElementError as error:
         raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column})") from None
     except (ValueError, etree.LxmlError) as error:
-        raise BadOutputError(f"{prefix}{_WANTED}, got one that cannot be written as XML: {error}") from None
-    raise BadOutputError(f"{prefix}{_WANTED}, got {_shown(thing)}")
+        raise BadOutputError(f"{prefix}{_EXPECTED}, got one that cannot be written as XML: {error}") from None
+    raise BadOutputError(f"{prefix}{_EXPECTED}, got {_shown(thing)}")
 
 
-def problem(error: BaseException, file: str, home: Path | None = None) -> Failure:
-    """Why a call failed, in words for the author of the action; `detail` shows the lines of `file` passed."""
+def failure(error: BaseException, file: str, home: Path | None = None) -> Failure:
+    """The failure that an exception is, in words for the author of the action.
+
+    `detail` shows the lines of `file` that the exception has passed.
+    """
     if isinstance(error, ActionError):
         kind, message = error.kind, _text(error)
     elif isinstance(error, SystemExit):

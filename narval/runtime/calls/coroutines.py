@@ -7,7 +7,7 @@ from functools import partial
 
 from narval.engines.events import Failure
 from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
-from narval.runtime.calls.conversion import BadOutputError, arguments, elements, file_of, function_of, problem
+from narval.runtime.calls.conversion import BadOutputError, arguments, elements, failure, file_of, function_of
 from narval.runtime.calls.output_capture import end_prints
 
 
@@ -27,26 +27,26 @@ class Coroutines:
         self._patiences: dict[RunningCall, asyncio.TimerHandle] = {}
         self.given_up = 0
 
-    def start(self, work: RunningCall) -> None:
+    def start(self, running: RunningCall) -> None:
         """Answer a call; it begins at the loop's next round."""
-        work.begin(self._loop, self.expire, partial(self._run, work))
+        running.begin(self._loop, self.expire, partial(self._run, running))
 
-    def _run(self, work: RunningCall) -> None:
-        coroutine = self._answer(work)
+    def _run(self, running: RunningCall) -> None:
+        coroutine = self._answer(running)
         task = self._loop.create_task(
-            coroutine, name=f"narval call {work.task.call}", context=work.call.context()
+            coroutine, name=f"narval call {running.call.id}", context=running.call.context()
         )
-        self._running[work] = task
-        task.add_done_callback(partial(self._ended, work))
+        self._running[running] = task
+        task.add_done_callback(partial(self._ended, running))
 
-    def abandon(self, work: RunningCall) -> None:
+    def abandon(self, running: RunningCall) -> None:
         """Cancel a call."""
-        self._stop(work, ABANDONED)
+        self._stop(running, ABANDONED)
 
     async def close(self) -> None:
-        """Cancel all that is under way, and let it clean up; what refuses to end holds nobody up."""
-        for work, task in self._running.items():
-            if work not in self._verdicts:
+        """Cancel all calls under way, and let them clean up for `patience` seconds at most."""
+        for running, task in self._running.items():
+            if running not in self._verdicts:
                 task.cancel()
         for timer in self._patiences.values():
             timer.cancel()
@@ -56,62 +56,62 @@ class Coroutines:
                 asyncio._unregister_task(task)  # else the loop would wait for it when it is closed, for ever
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
 
-    async def _answer(self, work: RunningCall) -> Outcome:
-        """What a call comes to; only a cancellation and Ctrl-C pass through."""
+    async def _answer(self, running: RunningCall) -> Outcome:
+        """Await the outcome of a call; only a cancellation and Ctrl-C pass through."""
         try:
-            if work.task.where == "source":
-                await self._stream(work)
+            if running.call.is_source:
+                await self._stream(running)
                 return Outcome()
-            return Outcome(elements(await function_of(work.task)(**arguments(work.task.inputs))))
+            return Outcome(elements(await function_of(running.call.target)(**arguments(running.call.inputs))))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            return Outcome(problem=problem(error, file_of(work.task), work.task.home))
+            return Outcome(problem=failure(error, file_of(running.call.target), running.call.home))
         finally:
-            end_prints(work.task.call)
+            end_prints(running.call.id)
 
-    async def _stream(self, work: RunningCall) -> None:
-        """Hand on what a source yields; it goes on when that has been recorded."""
-        generator = function_of(work.task)(**arguments(work.task.inputs))
+    async def _stream(self, running: RunningCall) -> None:
+        """Hand on the elements that a source yields; it goes on when they are recorded."""
+        generator = function_of(running.call.target)(**arguments(running.call.inputs))
         if not hasattr(generator, "__aiter__"):
             raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")
         try:
-            async for thing in generator:
-                if work in self._verdicts:  # it swallowed the cancellation
+            async for result in generator:
+                if running in self._verdicts:  # it swallowed the cancellation
                     break
-                given = elements(thing)
+                given = elements(result)
                 # a source that yields nothing, again and again, must not hold up the loop either
-                await (work.produced(given) if given else asyncio.sleep(0))
+                await (running.produced(given) if given else asyncio.sleep(0))
         finally:
             await generator.aclose()
 
-    def expire(self, work: RunningCall) -> None:
-        """The time of a call is over."""
-        self._stop(work, work.expired())
+    def expire(self, running: RunningCall) -> None:
+        """End a call that has outlived its time limit."""
+        self._stop(running, running.expired())
 
-    def _stop(self, work: RunningCall, verdict: Outcome) -> None:
-        if work not in self._running:
-            work.answer(verdict)
-        elif work not in self._verdicts:
-            self._verdicts[work] = verdict
-            self._running[work].cancel()
-            self._patiences[work] = self._loop.call_later(self._patience, self._give_up, work)
+    def _stop(self, running: RunningCall, verdict: Outcome) -> None:
+        if running not in self._running:
+            running.answer(verdict)
+        elif running not in self._verdicts:
+            self._verdicts[running] = verdict
+            self._running[running].cancel()
+            self._patiences[running] = self._loop.call_later(self._patience, self._give_up, running)
 
-    def _give_up(self, work: RunningCall) -> None:
-        if work in self._running and not work.over:
+    def _give_up(self, running: RunningCall) -> None:
+        if running in self._running and not running.over:
             self.given_up += 1
-            work.answer(self._verdicts[work])
+            running.answer(self._verdicts[running])
 
-    def _ended(self, work: RunningCall, task: asyncio.Task[Outcome]) -> None:
-        del self._running[work]
-        verdict = self._verdicts.pop(work, None)
+    def _ended(self, running: RunningCall, task: asyncio.Task[Outcome]) -> None:
+        del self._running[running]
+        verdict = self._verdicts.pop(running, None)
         if verdict is not None:
-            self._patiences.pop(work).cancel()
-        if work.over:
+            self._patiences.pop(running).cancel()
+        if running.over:
             self.given_up -= 1
         elif verdict is not None:
-            work.answer(verdict)
+            running.answer(verdict)
         elif task.cancelled():
-            work.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))
+            running.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))
         elif task.exception() is None:
-            work.answer(task.result())
+            running.answer(task.result())

@@ -1,23 +1,23 @@
-"""Calls answered in the loop itself, at once: for what takes microseconds (N33).
+"""Calls answered in the loop itself, at once: for actions that take microseconds (N33).
 
 Nothing can interrupt such an action, so its time limit is not kept; and nothing can give it up, count it or
-find it under way, for when anybody could look it is over. So it has no place among the others.
+find it under way, for by then it is over. So it has no backend.
 """
 
 from __future__ import annotations
 
 from contextvars import copy_context
 
-from narval.runtime.calls.backend import Inputs, Outcome, Task
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.conversion import answer
 
 
-def answer_at_once(task: Task, inputs: Inputs, current: CurrentCall) -> Outcome:
-    """Call the function of a task, in a context of its own; `task` may be what many calls have in common."""
-    return copy_context().run(_answer, task, inputs, current)
+def answer_at_once(call: CallContext) -> Outcome:
+    """Call the function of a call's target, in a context of its own."""
+    return copy_context().run(_answer, call)
 
 
-def _answer(task: Task, inputs: Inputs, current: CurrentCall) -> Outcome:
-    current.enter()
-    return answer(task, inputs, current.id)
+def _answer(call: CallContext) -> Outcome:
+    call.enter()
+    return answer(call)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from narval.runtime.calls.context import CurrentCall, current_call
+from narval.runtime.calls.context import CallContext, current_call
 
 logger = logging.getLogger("narval.action")
 
@@ -82,7 +82,7 @@ class _Captured:
         if lines is not None:
             lines.end()
 
-    def _of(self, current: CurrentCall) -> Lines:
+    def _of(self, current: CallContext) -> Lines:
         lines = self._lines.get(current.id)
         if lines is None:
             id, run, step = current.id, current.run, current.step

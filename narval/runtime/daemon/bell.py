@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from narval.runtime.system.wall_timer import Alarm, alarm
+from narval.runtime.system.wall_timer import WallTimer, wall_timer
 
 
 class Bell:
@@ -15,11 +15,11 @@ class Bell:
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
-        self._timer: Alarm | None = None
+        self._timer: WallTimer | None = None
 
     def follow_wall_clock(self) -> None:
         """Ring by itself when the moment given to `wait` comes, and when the clock is set."""
-        self._timer = alarm(asyncio.get_running_loop(), self.ring)
+        self._timer = wall_timer(asyncio.get_running_loop(), self.ring)
 
     def ring(self) -> None:
         """End the sleep that is under way, or the next one if none is."""

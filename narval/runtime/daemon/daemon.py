@@ -20,7 +20,9 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
 from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
+from narval.runtime.calls.targets import Targets
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -121,7 +123,7 @@ class Daemon:
         """Call a function instead of an action, for tests and dry runs. Raises RequestError."""
         if self.agent.library.get("action", name) is None:
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
-        self.host.dispatcher.stub(name, function)
+        self.host.dispatcher.targets.stub(name, function)
 
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
@@ -220,15 +222,19 @@ def assemble(
         executor = Executor(settings.limits, clock=clock, programs=programs)
         agent.is_up_to_date = executor.is_up_to_date
     executor.notify(lambda call: bell.ring())
+    folder = files.path if files is not None else None
+    targets = Targets(agent, folder)
     dispatcher = Dispatcher(
         agent,
         executor,
+        targets,
         lambda item: host.post(item),
-        home=files.path if files is not None else None,
+        home=folder,
         prefix=home.id if home is not None else "memory",
         timeout=settings.call_timeout,
+        preparers={"node": NodeCalls(agent, targets).prepare},
     )
-    questions = Questions(dispatcher.function_of)
+    questions = Questions(targets.function_of)
     agent.asking = partial(questions.ask, agent)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     schemas = Schemas(files.schemas if files is not None else None)

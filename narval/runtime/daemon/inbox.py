@@ -120,4 +120,4 @@ class Inbox:
             refusal = schemas.refusal(xml)
             if refusal is not None:
                 raise RefusedFile(f"refused by its schema: {refusal}")
-            await time_slice.take()
+            await time_slice.yield_if_due()

@@ -16,7 +16,7 @@ from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.dispatcher import LoadedModules
+from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
 from narval.runtime.home.home import Home
@@ -70,7 +70,7 @@ class FilesInForce:
             import_engines(loaded.library)
         self._host.agent.use(loaded.library)
         modules = LoadedModules(loaded.functions, loaded.sources, loaded.leases)
-        self._host.dispatcher.use(loaded.library, modules)
+        self._host.dispatcher.targets.use(loaded.library, modules)
 
     def declared(self) -> list[bytes] | None:
         """Read what `data/memory.xml` declares; None if it has faults, which are noted."""

@@ -1,7 +1,7 @@
-"""Rings at a moment of the clock on the wall, and when that clock is set: nothing is polled.
+"""A timer that rings at a moment of the wall clock, and when that clock is set: nothing is polled.
 
 A timer of the event loop counts seconds of being awake: it would ring late after the machine has slept, or
-once the clock was set. Linux has a timer for it, `timerfd` on the clock on the wall, which
+once the clock was set. Linux has a timer for it, `timerfd` on the wall clock, which
 also tells when that was set (`TFD_TIMER_CANCEL_ON_SET`); Python offers it from 3.13 on, so it is asked of the
 C library. Elsewhere the loop's own timer serves, and looks at the clock every minute while a moment is waited
 for.
@@ -28,8 +28,8 @@ _FARTHEST = 2**40
 """Seconds since 1970 that the timer is asked for at most."""
 
 
-class Alarm(Protocol):
-    """Rings once for each time it was set, or before: who hears it looks at the clock."""
+class WallTimer(Protocol):
+    """Rings once for each time it was set, or before; the owner then looks at the clock."""
 
     def set(self, at: float | None) -> None:
         """Ring at that moment, in place of any other; None: never."""
@@ -38,14 +38,14 @@ class Alarm(Protocol):
         """Ring no more."""
 
 
-def alarm(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> Alarm:
-    """The best alarm that this machine has."""
+def wall_timer(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> WallTimer:
+    """Make the best timer that this machine has."""
     if sys.platform == "linux" and ctypes.sizeof(ctypes.c_long) == 8:
         try:
-            return WallAlarm(loop, ring)
+            return TimerFdTimer(loop, ring)
         except (OSError, AttributeError, NotImplementedError):
             pass
-    return LoopAlarm(loop, ring)
+    return LoopTimer(loop, ring)
 
 
 class _Span(ctypes.Structure):
@@ -60,8 +60,8 @@ class _Setting(ctypes.Structure):
     _fields_ = (("interval", _Span), ("value", _Span))
 
 
-class WallAlarm:
-    """A `timerfd` on the clock on the wall."""
+class TimerFdTimer:
+    """A `timerfd` on the wall clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> None:
         library = ctypes.CDLL(None, use_errno=True)
@@ -73,7 +73,7 @@ class WallAlarm:
         self._loop, self._ring = loop, ring
         self._at: float | None = None
         try:
-            loop.add_reader(self._file, self._heard)
+            loop.add_reader(self._file, self._read)
         except BaseException:
             os.close(self._file)
             raise
@@ -85,19 +85,24 @@ class WallAlarm:
         setting = _Setting()
         if at is not None:
             whole = floor(min(max(at, 1.0), _FARTHEST))
-            # Rounded up: who is woken too early would look, and be woken again at once.
+            # Rounded up: an owner woken too early would look, and be woken again at once.
             nanoseconds = min(999_999_999, int(max(0.0, at - whole) * 1e9) + 1000) if at >= 1.0 else 1
             setting.value = _Span(whole, nanoseconds)
         if self._settime(self._file, _ABSOLUTE | _CANCEL_ON_SET, ctypes.byref(setting), None) < 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
         self._at = at
 
+    @property
+    def is_set(self) -> bool:
+        """True if it has yet to ring."""
+        return self._at is not None
+
     def close(self) -> None:
         """Ring no more."""
         self._loop.remove_reader(self._file)
         os.close(self._file)
 
-    def _heard(self) -> None:
+    def _read(self) -> None:
         try:
             os.read(self._file, 8)
         except BlockingIOError:
@@ -108,7 +113,7 @@ class WallAlarm:
         self._ring()
 
 
-class LoopAlarm:
+class LoopTimer:
     """A timer of the event loop, for machines that have no other."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> None:

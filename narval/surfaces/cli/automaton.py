@@ -16,8 +16,8 @@ from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.runtime.calls.backend import Task
-    from narval.runtime.calls.programs.output import Heard
+    from narval.runtime.calls.context import CallContext
+    from narval.runtime.calls.programs.output import Hear
     from narval.runtime.daemon.daemon import Daemon
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -92,7 +92,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
 def _printing(output: int | None) -> Any:
     """Prints what programs print, line by line, on the stream it is meant for or on the one given."""
 
-    def listen(task: Task) -> Heard:
+    def listen(call: CallContext) -> Hear:
         unended = [b"", b""]
 
         def hear(data: bytes, is_error: bool) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval import __version__
+from narval.definitions.reading.durations import duration
 from narval.errors import DaemonGoneError
-from narval.operations.text import clean, clean_lines, counted, duration, fault_line
+from narval.operations.text import clean, clean_lines, counted, fault_line
 from narval.surfaces.cli import startup_gc
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from narval.definitions.reading.durations import duration
 from narval.engines.structure import Finding
 from narval.errors import Fault
-from narval.operations.text import clean, counted, duration
+from narval.operations.text import clean, counted
 from narval.runtime.home.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session
 

@@ -13,6 +13,7 @@ import pytest
 from narval.engines.events import Cancelled
 from narval.operations import history
 from narval.runtime.agent.loop import Delivery
+from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Killed, Scene, watched_commits
 
@@ -155,13 +156,16 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
 def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: Scene, place: str) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
-        perform = daemon.host.dispatcher._announce
+        start = daemon.host.executor.start
 
-        def announce(run: Any, call: str, go: Callable[[], None]) -> None:
-            daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
-            perform(run, call, go)
+        def start_cancelled(call: CallContext, done: Any, produced: Any, announce: Any = None) -> None:
+            def cancel_first(go: Callable[[], None]) -> None:
+                daemon.host.post(Delivery(call.run, Cancelled(0, 0.0)))
+                announce(go)
 
-        daemon.host.dispatcher._announce = announce  # type: ignore[method-assign]
+            start(call, done, produced, cancel_first)
+
+        daemon.host.executor.start = start_cancelled  # type: ignore[method-assign]
         run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
         await daemon.host.ended(run, 20.0)
         await daemon.host.until_idle()

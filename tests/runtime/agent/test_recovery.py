@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from narval.memory.elements.canonical import elements_of
 from narval.runtime.calls import executor
-from narval.runtime.calls.backend import Outcome, Task
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Killed, Scene, outcome, portrait, watched_commits
 from tests.simulator.world import LEAF, MODULE
@@ -137,10 +137,10 @@ def lived(
     scene.write("data/memory.xml", MEMORY)
     answer = executor.answer_at_once
 
-    def watched(task: Task, inputs: Any, current: CurrentCall) -> Outcome:
-        call = current.id.partition(".")[2]
-        assert call not in scene.returned, f"call {call} of {current.step} is made again after its return"
-        return answer(task, inputs, current)
+    def watched(call: CallContext) -> Outcome:
+        id = call.id.partition(".")[2]
+        assert id not in scene.returned, f"call {id} of {call.step} is made again after its return"
+        return answer(call)
 
     with watched_commits(scene):
         executor.answer_at_once = watched

@@ -115,7 +115,7 @@ def told(scene: Scene, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> N
 
 def made(daemon: Daemon) -> list[Any]:
     """The calls that the module of this daemon has answered."""
-    calls: list[Any] = daemon.host.dispatcher.functions["w.stubborn"].__globals__["made"]
+    calls: list[Any] = daemon.files.loaded.functions["w.stubborn"].__globals__["made"]
     return calls
 
 

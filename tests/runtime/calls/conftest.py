@@ -10,7 +10,11 @@ import pytest
 
 from narval.engines.events import OutputElement
 from narval.memory.elements.element import Element
-from narval.runtime.calls.executor import CallLimits, Executor, Outcome, Task
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.executor import Executor
+from narval.runtime.calls.workers import transforms
+from narval.runtime.home.settings import CallLimits
 
 Given = Element | list[Element] | None
 
@@ -43,31 +47,31 @@ class Calls:
         executor.notify(self.caught_up.append)
         return executor
 
-    def task(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Task:
+    def context(
+        self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any
+    ) -> CallContext:
         where = fields.pop("where", "worker" if isinstance(what, Module) else "thread")
         target: dict[str, Any] = {"function": what}
         if isinstance(what, bytes):
-            where, target = "transform", {"source": fields.pop("source", what)}
+            where = "transform"
+            target = {"source": fields.pop("source", what), "runner": transforms.__name__}
         elif isinstance(what, Module):
             target = {"module_path": str(what.path), "function_name": name}
             if where != "worker":
                 target["function"] = what.function(name)
-        fields = {
-            "call": f"call-{next(self._numbers)}",
-            "run": 7,
-            "step": "send",
-            "action": "m.act",
-            **fields,
-        }
-        return Task(where=where, **target, **fields)
+        for field in ("action", "module_path", "source"):
+            if field in fields:
+                target[field] = fields.pop(field)
+        fields = {"id": f"call-{next(self._numbers)}", "run": 7, "step": "send", **fields}
+        return CallContext(target=Target(where=where, **{"action": "m.act", **target}), **fields)
 
-    def start(self, task: Task) -> asyncio.Future[Outcome]:
+    def start(self, call: CallContext) -> asyncio.Future[Outcome]:
         """The call is started when this returns."""
-        return self.runner.run(self._start(task))
+        return self.runner.run(self._start(call))
 
-    async def _start(self, task: Task) -> asyncio.Future[Outcome]:
+    async def _start(self, call: CallContext) -> asyncio.Future[Outcome]:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.executor.start(task, outcome.set_result, self.record)
+        self.executor.start(call, outcome.set_result, self.record)
         return outcome
 
     async def record(self, raws: list[OutputElement]) -> None:
@@ -75,7 +79,7 @@ class Calls:
 
     def ask(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Outcome:
         """Start a call, and wait for its outcome."""
-        return self.outcome(self.start(self.task(what, name, **fields)))
+        return self.outcome(self.start(self.context(what, name, **fields)))
 
     def outcome(self, future: asyncio.Future[Outcome]) -> Outcome:
         return self.wait(asyncio.wait_for(future, None))

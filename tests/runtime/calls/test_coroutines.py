@@ -7,7 +7,11 @@ from typing import Any
 
 import narval
 from narval.engines.events import Failure, OutputElement
-from narval.runtime.calls.executor import CallLimits, Executor, Task
+from narval.runtime.calls.backend import RunningCall
+from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.coroutines import Coroutines
+from narval.runtime.calls.executor import Executor
+from narval.runtime.home.settings import CallLimits
 
 
 async def stubborn(ended: asyncio.Event) -> str:
@@ -60,7 +64,7 @@ def test_what_a_cancelled_action_still_returns_is_dropped(calls: Any) -> None:
             return "<late/>"
         return "<never/>"
 
-    outcome = calls.start(calls.task(act, where="async", call="c"))
+    outcome = calls.start(calls.context(act, where="async", id="c"))
     calls.wait(asyncio.sleep(0))
     calls.executor.abandon("c")
     ended = calls.outcome(outcome)
@@ -74,10 +78,13 @@ def test_an_async_action_given_up_before_it_began_never_begins(calls: Any) -> No
         begun.append(True)
 
     async def both() -> Any:
-        outcome = asyncio.get_running_loop().create_future()
-        calls.executor.start(calls.task(act, where="async", call="c"), outcome.set_result, calls.record)
-        calls.executor._abandon(calls.executor._calls["c"][0])
-        return await outcome
+        loop = asyncio.get_running_loop()
+        backend, ended = Coroutines(loop, 0.1), loop.create_future()
+        call = calls.context(act, where="async")
+        running = RunningCall(call, lambda _, outcome: ended.set_result(outcome), calls.record)
+        backend.start(running)
+        backend.abandon(running)
+        return await ended
 
     assert calls.wait(both()).abandoned
     assert begun == []
@@ -120,7 +127,7 @@ def test_N36_a_source_waits_until_what_it_gave_is_recorded(calls: Any) -> None:
 
     async def both() -> None:
         ended = asyncio.get_running_loop().create_future()
-        calls.executor.start(calls.task(watch, where="source"), ended.set_result, slowly)
+        calls.executor.start(calls.context(watch, where="source"), ended.set_result, slowly)
         await asyncio.sleep(0.02)
         assert passed == []
         recorded.set()
@@ -137,7 +144,7 @@ def test_N36_a_source_says_when_it_has_caught_up(calls: Any) -> None:
         await asyncio.Event().wait()
         yield "<new/>"
 
-    calls.start(calls.task(watch, where="source", call="c"))
+    calls.start(calls.context(watch, where="source", id="c"))
     calls.until(lambda: calls.executor.caught_up("c"))
     assert calls.produced == [[b"<old/>"]]
     assert calls.caught_up == ["c"]
@@ -154,7 +161,7 @@ def test_N36_a_source_that_is_abandoned_is_closed(calls: Any) -> None:
         finally:
             closed.append(True)
 
-    outcome = calls.start(calls.task(watch, where="source", call="c"))
+    outcome = calls.start(calls.context(watch, where="source", id="c"))
     calls.until(lambda: bool(calls.produced))
     calls.executor.abandon("c")
     assert calls.outcome(outcome).abandoned
@@ -170,7 +177,7 @@ def test_N36_a_source_that_swallows_its_end_gives_nothing_more(calls: Any) -> No
         except asyncio.CancelledError:
             yield "<late/>"
 
-    outcome = calls.start(calls.task(watch, where="source", call="c"))
+    outcome = calls.start(calls.context(watch, where="source", id="c"))
     calls.until(lambda: bool(calls.produced))
     calls.executor.abandon("c")
     assert calls.outcome(outcome).abandoned
@@ -211,7 +218,7 @@ def test_N36_a_source_that_yields_nothing_again_and_again_leaves_the_loop_to_oth
         while True:
             yield None
 
-    outcome = calls.start(calls.task(watch, where="source", call="c"))
+    outcome = calls.start(calls.context(watch, where="source", id="c"))
     calls.wait(asyncio.sleep(0.01))
     calls.executor.abandon("c")
     assert calls.outcome(outcome).abandoned
@@ -228,7 +235,7 @@ def test_N34_closing_ends_sources_at_once_and_leaves_them_to_recovery(calls: Any
             await asyncio.sleep(0.01)
             closed.append(True)
 
-    outcome = calls.start(calls.task(watch, where="source"))
+    outcome = calls.start(calls.context(watch, where="source"))
     calls.wait(asyncio.sleep(0.01))
     calls.close(grace=600.0)
     assert closed == [True]
@@ -243,8 +250,8 @@ def test_N34_a_coroutine_that_refuses_to_end_keeps_no_loop_from_closing() -> Non
 
     async def story() -> None:
         executor = Executor(CallLimits(patience=0.05))
-        task = Task(call="1", run=1, step="s", action="m.a", where="async", function=refuses)
-        executor.start(task, lambda outcome: None, lambda raws: asyncio.sleep(0))
+        call = CallContext("1", 1, "s", target=Target(action="m.a", where="async", function=refuses))
+        executor.start(call, lambda outcome: None, lambda raws: asyncio.sleep(0))
         await asyncio.sleep(0.01)
         await executor.close()
 

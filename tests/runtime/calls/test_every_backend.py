@@ -212,7 +212,7 @@ def test_N37_an_action_reads_the_id_of_its_call_run_step_and_home(ask: Ask, tmp_
         "    call = narval.call()\n"
         '    return f\'<call id="{call.id}" run="{call.run}" step="{call.step}">{call.home / "x"}</call>\''
     )
-    outcome = ask(text, call="h1.12.3", run=41, step="ack", home=tmp_path)
+    outcome = ask(text, id="h1.12.3", run=41, step="ack", home=tmp_path)
     assert outcome.elements == [
         OutputElement(f'<call id="h1.12.3" run="41" step="ack">{tmp_path}/x</call>'.encode())
     ]
@@ -220,11 +220,7 @@ def test_N37_an_action_reads_the_id_of_its_call_run_step_and_home(ask: Ask, tmp_
 
 def test_N37_a_call_tried_again_has_the_same_id(ask: Ask) -> None:
     text = "import narval\ndef act(): return f'<id>{narval.call().id}</id>'"
-    assert (
-        ask(text, call="h1.9").elements
-        == ask(text, call="h1.9").elements
-        == [OutputElement(b"<id>h1.9</id>")]
-    )
+    assert ask(text, id="h1.9").elements == ask(text, id="h1.9").elements == [OutputElement(b"<id>h1.9</id>")]
 
 
 def test_call_outside_of_any_call_is_a_mistake() -> None:
@@ -263,7 +259,7 @@ def test_progress_is_seen_while_the_call_goes_on(calls: Any, module: Any, tmp_pa
         "    narval.call().progress(3, 3)\n"
         f"    while not os.path.exists({str(go)!r}): time.sleep(0.005)"
     )
-    outcome = calls.start(calls.task(module(text), where=where, call="c"))
+    outcome = calls.start(calls.context(module(text), where=where, id="c"))
     calls.until(lambda: calls.executor.progress == {"c": (3, 3)})
     assert calls.executor.counts.running == 1
     go.touch()
@@ -284,7 +280,7 @@ def test_N33_what_an_action_prints_goes_to_the_log_with_its_call(
     )
     restore = capture_output()
     try:
-        assert ask(text, call="c-9", run=5, step="s").problem is None
+        assert ask(text, id="c-9", run=5, step="s").problem is None
         print("the daemon's own")
     finally:
         restore()
@@ -296,10 +292,10 @@ def test_N33_what_an_action_prints_goes_to_the_log_with_its_call(
 def test_done_is_called_once_on_the_thread_of_the_loop(calls: Any, module: Any, where: str) -> None:
     told: list[threading.Thread] = []
     define = "async def" if where == "async" else "def"
-    task = calls.task(module(f"{define} act(): return '<a/>'"), where=where)
+    call = calls.context(module(f"{define} act(): return '<a/>'"), where=where)
 
     async def start() -> None:
-        calls.executor.start(task, lambda outcome: told.append(threading.current_thread()), calls.record)
+        calls.executor.start(call, lambda outcome: told.append(threading.current_thread()), calls.record)
         if where == "inline":
             assert len(told) == 1
 
@@ -310,12 +306,12 @@ def test_done_is_called_once_on_the_thread_of_the_loop(calls: Any, module: Any, 
 
 
 def test_a_call_that_is_under_way_is_not_started_twice(calls: Any, module: Any) -> None:
-    task = calls.task(module("def act(): return '<a/>'"))
-    outcome = calls.start(task)
+    call = calls.context(module("def act(): return '<a/>'"))
+    outcome = calls.start(call)
     with pytest.raises(InternalError, match="is under way already"):
-        calls.start(task)
+        calls.start(call)
     assert calls.outcome(outcome).elements == [OutputElement(b"<a/>")]
-    assert calls.outcome(calls.start(task)).elements == [OutputElement(b"<a/>")]
+    assert calls.outcome(calls.start(call)).elements == [OutputElement(b"<a/>")]
 
 
 def test_giving_up_a_call_that_is_not_under_way_changes_nothing(calls: Any) -> None:
@@ -324,5 +320,5 @@ def test_giving_up_a_call_that_is_not_under_way_changes_nothing(calls: Any) -> N
 
 def test_N34_a_closed_executor_starts_nothing(calls: Any, module: Any, where: str) -> None:
     calls.close()
-    assert not calls.start(calls.task(module("def act(): return '<a/>'"), where=where)).done()
+    assert not calls.start(calls.context(module("def act(): return '<a/>'"), where=where)).done()
     assert calls.executor.counts.running == 0

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from narval.runtime.calls.context import CurrentCall
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.output_capture import capture_output, end_prints
 
 
 def within(call: str) -> contextvars.Context:
-    return CurrentCall(call, 1, "s").context()
+    return CallContext(call, 1, "s").context()
 
 
 def test_output_is_captured_once_and_put_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ def test_N33_the_late_result_of_a_thread_given_up_is_dropped(calls: Any, gate: G
 
 
 def test_a_call_is_abandoned_though_its_thread_goes_on(calls: Any, gate: Gate) -> None:
-    outcome = calls.start(calls.task(gate, call="c"))
+    outcome = calls.start(calls.context(gate, id="c"))
     gate.inside.acquire()
     assert calls.executor.abandon("c")
     assert calls.outcome(outcome).abandoned
@@ -57,8 +57,8 @@ def test_a_call_is_abandoned_though_its_thread_goes_on(calls: Any, gate: Gate) -
 
 def test_a_call_that_waits_is_abandoned_and_never_begins(make_calls: Callable[..., Any], gate: Gate) -> None:
     calls, begun = make_calls(threads=1), []
-    first = calls.start(calls.task(gate))
-    second = calls.start(calls.task(lambda: begun.append(1), call="second"))
+    first = calls.start(calls.context(gate))
+    second = calls.start(calls.context(lambda: begun.append(1), id="second"))
     assert (calls.executor.counts.running, calls.executor.counts.queued) == (1, 1)
     calls.executor.abandon("second")
     assert calls.outcome(second).abandoned
@@ -79,7 +79,7 @@ def test_no_more_calls_run_at_once_than_there_are_threads(make_calls: Callable[.
         with lock:
             now[0] -= 1
 
-    for outcome in [calls.start(calls.task(act)) for _ in range(30)]:
+    for outcome in [calls.start(calls.context(act)) for _ in range(30)]:
         assert calls.outcome(outcome).problem is None
     assert most == [3]
 
@@ -88,8 +88,8 @@ def test_the_time_limit_of_a_call_runs_from_when_it_begins(
     make_calls: Callable[..., Any], gate: Gate
 ) -> None:
     calls = make_calls(threads=1)
-    calls.start(calls.task(gate))
-    waiting = calls.start(calls.task(lambda: "<a/>", timeout=0.02))
+    calls.start(calls.context(gate))
+    waiting = calls.start(calls.context(lambda: "<a/>", timeout=0.02))
     with pytest.raises(TimeoutError):
         calls.runner.run(_within(0.1, waiting))
     gate.opened.set()
@@ -108,9 +108,9 @@ def test_a_call_that_finds_no_room_for_a_thread_waits_for_one(
         raise RuntimeError("can't start new thread")
 
     calls = make_calls(threads=2)
-    first = calls.start(calls.task(gate))
+    first = calls.start(calls.context(gate))
     monkeypatch.setattr(threading.Thread, "start", full)
-    second = calls.start(calls.task(lambda: "<a/>"))
+    second = calls.start(calls.context(lambda: "<a/>"))
     assert calls.executor.counts.queued == 1
     gate.opened.set()
     assert calls.outcome(first).elements == [OutputElement(b"<late/>")]
@@ -134,7 +134,7 @@ def test_what_an_action_does_to_its_list_stays_with_it(calls: Any) -> None:
 
 
 def test_N34_closing_lets_running_calls_end(calls: Any, gate: Gate) -> None:
-    outcome = calls.start(calls.task(gate))
+    outcome = calls.start(calls.context(gate))
     gate.inside.acquire()
     threading.Timer(0.05, gate.opened.set).start()
     calls.close(grace=30.0)
@@ -142,15 +142,15 @@ def test_N34_closing_lets_running_calls_end(calls: Any, gate: Gate) -> None:
 
 
 def test_N34_what_does_not_end_within_the_grace_is_left_to_recovery(calls: Any, gate: Gate) -> None:
-    outcome = calls.start(calls.task(gate))
+    outcome = calls.start(calls.context(gate))
     calls.close(grace=0.02)
     assert not outcome.done()
 
 
 def test_N34_closing_begins_nothing_that_still_waits(make_calls: Callable[..., Any], gate: Gate) -> None:
     calls, begun = make_calls(threads=1), []
-    first = calls.start(calls.task(gate))
-    second = calls.start(calls.task(lambda: begun.append(1)))
+    first = calls.start(calls.context(gate))
+    second = calls.start(calls.context(lambda: begun.append(1)))
     threading.Timer(0.05, gate.opened.set).start()
     calls.close(grace=30.0)
     assert (first.done(), second.done(), begun) == (True, False, [])
@@ -159,12 +159,13 @@ def test_N34_closing_begins_nothing_that_still_waits(make_calls: Callable[..., A
 def test_N33_a_thread_that_hangs_does_not_keep_the_program_from_ending() -> None:
     program = (
         "import asyncio, threading\n"
-        "from narval.runtime.calls.executor import Executor, Task\n"
+        "from narval.runtime.calls.context import CallContext, Target\n"
+        "from narval.runtime.calls.executor import Executor\n"
         "async def main():\n"
-        "    task = Task(call='c', run=1, step='s', action='a', where='thread',\n"
-        "                function=threading.Event().wait, timeout=0.02)\n"
+        "    target = Target(action='a', where='thread', function=threading.Event().wait)\n"
+        "    call = CallContext('c', 1, 's', target=target, timeout=0.02)\n"
         "    ended = asyncio.Event()\n"
-        "    Executor().start(task, lambda outcome: (print(outcome.problem.kind), ended.set()), None)\n"
+        "    Executor().start(call, lambda outcome: (print(outcome.problem.kind), ended.set()), None)\n"
         "    await ended.wait()\n"
         "asyncio.run(main())\n"
     )

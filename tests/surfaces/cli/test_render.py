@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from narval.definitions.reading.durations import duration
 from narval.operations.text import (
     clean,
     clean_lines,
     counted,
-    duration,
     json_bytes,
     moment,
     moment_exactly,

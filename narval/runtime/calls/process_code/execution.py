@@ -1,7 +1,7 @@
-"""Nodes of processes executed and backtracked: by a class of the user's, or by a script (sections 1 and 10).
+"""Runs the code of a node: a class of the user's, or a script (sections 1 and 10).
 
-What is called gets a token made of plain data, and leaves effects, which are plain data too; they go back to
-the engine as the value of the call.
+The code gets a token made of plain data, and leaves effects, which are plain data too; they go back to the
+engine as the value of the call.
 """
 
 from __future__ import annotations
@@ -12,52 +12,54 @@ from typing import Any
 from narval.definitions.process.code import made
 from narval.errors import ActionError
 from narval.runtime.calls import conversion
-from narval.runtime.calls.backend import Outcome, Task
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.process_code.token import Token
 
 _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 
 
-class Acting:
-    """One hook of a node, ready to be called; `value` is what it left."""
+class NodeHook:
+    """One hook of a node, ready to be called with its token, which keeps the effects."""
 
     __slots__ = ("_code", "_hook", "token")
 
-    def __init__(self, code: type, hook: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, code: type, hook: str, token: Mapping[str, Any]) -> None:
         self._code, self._hook = code, hook
-        self.token = Token(told, writable=True, completes=hook == "execute")
+        self.token = Token(token, writable=True, completes=hook == "execute")
 
     def __call__(self) -> Any:
-        """Do what the hook does; of a coroutine function, what is to be awaited."""
+        """Call the hook; of a coroutine function, the result is to be awaited."""
         return getattr(made(self._code, self.token.node.custom), self._hook)(self.token)
 
     def completed(self, outcome: Outcome) -> Outcome:
-        """How it ended, with what it left."""
+        """The outcome of the call with the token's effects as its value."""
         if outcome.problem is not None or outcome.abandoned or outcome.value is not None:
             return outcome
         return Outcome(outcome.elements, value={"effects": self.token.effects})
 
 
-def answer(task: Task, load: Callable[[], type]) -> Outcome:
-    """Do what a task about a node says, in a worker."""
-    assert task.payload is not None
-    about = task.payload
+def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Outcome:
+    """Run the code of a node in a worker; the outcome."""
+    payload = call.payload or {}
     try:
-        if "script" in about:
-            return Outcome(value={"effects": _script(about)})
-        acting = Acting(load(), about["hook"], about["token"])
-        return acting.completed(Outcome(conversion.elements(conversion.awaited(acting()))))
+        if "script" in payload:
+            return Outcome(value={"effects": _run_script(payload)})
+        hook = NodeHook(load(), payload["hook"], payload["token"])
+        return hook.completed(Outcome(conversion.elements(conversion.awaited(hook()))))
     except BaseException as error:
-        return Outcome(problem=conversion.problem(error, task.module_path, task.home))
+        return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))
 
 
-def _script(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _run_script(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The effects of a script; one that executes and does not complete its token, is done (section 10)."""
+    # not at the top: the daemon imports this module and never runs a script
     from narval.runtime.scripts.interpreters import Script, run
 
-    effects = run(Script(**about["script"]), print).effects
-    if about["hook"] == "execute" and not any(each["do"] in _COMPLETES for each in effects):
+    effects = run(Script(**payload["script"]), print).effects
+    is_complete = any(effect["do"] in _COMPLETES for effect in effects)
+    if payload["hook"] == "execute" and not is_complete:
         effects.append({"do": "complete", "arcs": [""], "asynchronous": False})
-    if about["hook"] != "execute" and any(each["do"] in _COMPLETES for each in effects):
+    if payload["hook"] != "execute" and is_complete:
         raise ActionError("a script that goes back completes nothing", "script-failed", final=True)
     return effects

@@ -31,7 +31,7 @@ from narval.engines.events import Plain
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
-from narval.runtime.calls.conversion import problem
+from narval.runtime.calls.conversion import failure
 from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
 from narval.runtime.calls.process_code.token import Arrival, Delay, ProcessEvent, Token
 from narval.runtime.scripts.interpreters import Script
@@ -197,10 +197,10 @@ def _answer(manner: Callable[[Question], Plain], question: Question) -> Plain:
     except ActionError:
         raise
     except BaseException as error:
-        told = problem(error, question.definition.path)
+        found = failure(error, question.definition.path)
         what = f"{question.definition.kind} {question.definition.name!r}"
-        why = f"{what} of {question.definition.path}: {told.message}"
-        raise ActionError(why, told.kind, final=True) from None
+        why = f"{what} of {question.definition.path}: {found.message}"
+        raise ActionError(why, found.kind, final=True) from None
 
 
 def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:

@@ -1,18 +1,24 @@
-"""Calls of nodes, made into tasks for the executor: of the user's node types, and of scripts (section 10)."""
+"""Calls of nodes, prepared for the executor: of the user's node types, and of scripts (section 10)."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
 
 from narval.definitions.process.code import Code
 from narval.engines.commands import Call
 from narval.engines.engine import tokens_of
 from narval.errors import ActionError
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
-from narval.runtime.calls.backend import Outcome, Where
-from narval.runtime.calls.process_code.execution import Acting
+from narval.runtime.calls.context import Target
+from narval.runtime.calls.process_code import execution
+from narval.runtime.calls.process_code.execution import NodeHook
+from narval.runtime.calls.targets import PreparedCall, Targets, place_of_stub
 
 SCRIPT = "script"
 """The type of nodes whose code is in their definition."""
@@ -24,51 +30,70 @@ ANCESTORS = 64
 """So many tokens before its own a script can look at."""
 
 
-class NodeTask(NamedTuple):
-    """What the executor is to be told of a node: the fields of a task that differ from an action's.
+class NodeCalls:
+    """Prepares the calls by which nodes are executed, or backtracked, for the runs of one agent."""
 
-    `finished` makes of how it ended what goes back to the engine.
-    """
+    def __init__(self, agent: AgentState, targets: Targets) -> None:
+        self._agent, self._targets = agent, targets
 
-    where: Where
-    function: Callable[..., Any] | None
-    payload: Mapping[str, Any] | None
-    timeout: float | None
-    finished: Callable[[Outcome], Outcome]
+    def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
+        """The call of a node's script, or of the user's class for its type. Raises ActionError."""
+        if call.name == SCRIPT:
+            return _script_call(run, call, timeout)
+        definition = self._agent.definition(run, "node-type", call.name)
+        code = self._targets.function_of(run, definition) if isinstance(definition, Code) else None
+        if code is None:
+            raise ActionError(f"there is no node type named {call.name}", "unknown-target", final=True)
+        stub = self._targets.stubs.get(call.name)
+        if stub is not None:
+            where: Any = place_of_stub(stub)
+            code, definition = _stand_in(stub), dataclasses.replace(definition, where=where)
+        target = Target(
+            action=call.name,
+            where=definition.where,
+            module_path=self._targets.path_of(definition),
+            function_name=definition.function,
+            source=self._targets.source_of(run, definition),
+            runner=execution.__name__,
+        )
+        return _node_call(run, call, definition, code, target, timeout)
 
 
-def node_task(run: Run, call: Call, definition: Code, code: Any, timeout: float | None) -> NodeTask:
-    """How a node is executed, or backtracked, by a class. Raises ActionError where it has no such hook."""
+def _node_call(
+    run: Run, call: Call, definition: Code, code: Any, target: Target, timeout: float | None
+) -> PreparedCall:
+    """The call of a class. Raises ActionError where it has no such hook."""
     payload: Any = call.payload or {}
     hook = str(payload.get("hook"))
     if hook not in definition.hooks:
         raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
-    portrait = _portray(run, payload["token"])
+    token = _token_view(run, payload["token"])
     if definition.where == "worker":
-        return NodeTask("worker", None, {"hook": hook, "token": portrait}, timeout, _as_it_is)
-    acting = Acting(code, hook, portrait)
-    return NodeTask(definition.where, acting, {"hook": hook}, timeout, acting.completed)
+        return PreparedCall(target, {"hook": hook, "token": token}, timeout)
+    ready = NodeHook(code, hook, token)
+    return PreparedCall(structs.replace(target, function=ready), {"hook": hook}, timeout, ready.completed)
 
 
-def script_task(run: Run, call: Call, timeout: float | None) -> NodeTask:
-    """How the script of a node is run: in a worker, which is killed if nothing else ends it."""
+def _script_call(run: Run, call: Call, timeout: float | None) -> PreparedCall:
+    """The call of a node's script: in a worker, which is killed if nothing else ends it."""
     payload: Any = call.payload or {}
     hook = str(payload.get("hook"))
     time = SCRIPT_TIME if timeout is None else min(SCRIPT_TIME, timeout)
     script = {**script_of(run, hook, payload["token"]), "time": time}
-    return NodeTask("script", None, {"hook": hook, "script": script}, time + 2.0, _as_it_is)
+    target = Target(action=f"the script of node {call.step}", where="script", runner=execution.__name__)
+    return PreparedCall(target, {"hook": hook, "script": script}, time + 2.0)
 
 
 def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
-    """The script of a node for a hook, and what it may look at: its token, and those before it."""
+    """The script of a node for a hook, and the tokens it may look at: its own, and those before that."""
     tokens = _before(run, token)
-    portrait = tokens[str(token)]
-    custom = portrait["node"]["custom"]
+    view = tokens[str(token)]
+    custom = view["node"]["custom"]
     return {
-        "node": portrait["node"]["name"],
+        "node": view["node"]["name"],
         "text": custom.get(hook, ""),
         "language": custom.get(f"{hook}Type", ""),
-        "token": portrait,
+        "token": view,
         "tokens": tokens,
         "writable": hook != "allowBacktrack",
     }
@@ -80,15 +105,16 @@ def _before(run: Run, token: int) -> dict[str, Any]:
     while waiting and len(found) < ANCESTORS:
         number = waiting.popleft()
         if str(number) not in found:
-            found[str(number)] = _portray(run, number)
+            found[str(number)] = _token_view(run, number)
             waiting.extend(found[str(number)].get("parents", ()))
     return found
 
 
-def _portray(run: Run, token: int) -> dict[str, Any]:
-    """What the engine says of a token, as plain data."""
+def _token_view(run: Run, token: int) -> dict[str, Any]:
+    """A token as plain data, as the engine describes it to the user's code."""
     return tokens_of(run.engine).token_view(run.definition, run.state, token)
 
 
-def _as_it_is(outcome: Outcome) -> Outcome:
-    return outcome
+def _stand_in(stub: Callable[..., Any]) -> type:
+    """A node type whose hooks are a stub, which is called with the token."""
+    return type("Stub", (), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})

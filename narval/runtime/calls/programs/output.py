@@ -1,51 +1,58 @@
-"""What a program prints: its last lines, a bounded part of the rest in a file, and all of it live (A13)."""
+"""The output of programs: the last lines, a bounded part of the rest in a file, and all of it live (A13)."""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.output_capture import Lines
 
 logger = logging.getLogger("narval.program")
 
 TAIL_BYTES, TAIL_LINES = 4096, 40
 """How much of its end is kept with the run."""
-AT_HAND = 16 * 1024
-"""What is longer goes to a file."""
+IN_MEMORY = 16 * 1024
+"""Bytes; longer output goes to a file."""
 FILE_BYTES = 1024 * 1024
 """At this size a file is set aside, and the one set aside before it dropped."""
 LINES_A_SECOND = 200
 """So many lines of one program the log is told in a second; of more it is told how many there were."""
 
-Heard = Callable[[bytes, bool], None]
-"""Told what a program printed, as it comes, and whether to its standard error."""
-Listen = Callable[[Task], Heard]
+SWEEP_EVERY = 3600.0
+"""Seconds between two looks for the output of forgotten runs."""
+
+Hear = Callable[[bytes, bool], None]
+"""Given the output of a program as it comes, and True for its standard error; b"" at its end."""
+Listen = Callable[[CallContext], Hear]
 
 
 class ProgramOutput:
-    """What one program has printed so far. `path` is where what is too long is kept, None: nowhere."""
+    """The output of one program so far. `path` is the file of output that is too long for memory, None: no
+    file.
+    """
 
-    __slots__ = ("_begun", "_file", "_heard", "_path", "_tail", "_written")
+    __slots__ = ("_begun", "_file", "_hear", "_path", "_tail", "_written")
 
-    def __init__(self, heard: Heard, path: Path | None) -> None:
-        self._heard, self._path = heard, path
+    def __init__(self, hear: Hear, path: Path | None) -> None:
+        self._hear, self._path = hear, path
         self._begun, self._tail = bytearray(), b""
         self._file: IO[bytes] | None = None
         self._written = 0
 
     def add(self, data: bytes, is_error: bool) -> None:
-        """It printed something."""
-        self._heard(data, is_error)
+        """Take in output."""
+        self._hear(data, is_error)
         self._tail = (self._tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
         if self._path is None:
             return
-        if self._file is None and len(self._begun) + len(data) <= AT_HAND:
+        if self._file is None and len(self._begun) + len(data) <= IN_MEMORY:
             self._begun += data
             return
         try:
@@ -55,8 +62,8 @@ class ProgramOutput:
             self._path = None
 
     def close(self) -> None:
-        """Nothing more will come."""
-        self._heard(b"", False)
+        """End the output."""
+        self._hear(b"", False)
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -84,22 +91,59 @@ class ProgramOutput:
         self._written += len(data)
 
 
-def logged(task: Task) -> Heard:
-    """Tells the log what a program prints, line by line."""
-    return _Logged(task).hear
+def logged(call: CallContext) -> Hear:
+    """Make what logs the output of a call's program, line by line."""
+    return _Logged(call).hear
+
+
+class OutputFolder:
+    """The folder in which the output of programs is kept, by run and step; None: nowhere.
+
+    `listen` gives, for a call, what gets its program's output live. The files of a run are removed once
+    `is_known` is false of it.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        listen: Listen = logged,
+        is_known: Callable[[int], bool] = lambda run: True,
+    ) -> None:
+        self._folder, self._listen, self._is_known = folder, listen, is_known
+        self._swept = 0.0
+
+    def redirect(self, listen: Listen) -> None:
+        """Have another `listen` get output from now on."""
+        self._listen = listen
+
+    def of(self, call: CallContext) -> ProgramOutput:
+        """The output of a call's program, which is about to start."""
+        if time.monotonic() - self._swept > SWEEP_EVERY:
+            self.sweep()
+        path = self._folder / str(call.run) / call.step if self._folder is not None else None
+        return ProgramOutput(self._listen(call), path)
+
+    def sweep(self) -> None:
+        """Remove the output of runs that are forgotten."""
+        self._swept = time.monotonic()
+        with contextlib.suppress(OSError):
+            for folder in self._folder.iterdir() if self._folder is not None else ():
+                if folder.name.isdigit() and not self._is_known(int(folder.name)):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Logged:
     __slots__ = ("_decoders", "_extra", "_left_out", "_lines", "_room", "_since")
 
-    def __init__(self, task: Task) -> None:
-        self._extra = {"call": task.call, "run": task.run, "step": task.step}
+    def __init__(self, call: CallContext) -> None:
+        self._extra = {"call": call.id, "run": call.run, "step": call.step}
         self._lines: tuple[Lines, Lines] | None = None
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._since, self._room, self._left_out = 0.0, LINES_A_SECOND, 0
 
     def hear(self, data: bytes, is_error: bool) -> None:
-        """It printed something; nothing, when it is over."""
+        """Log output; b"" is its end."""
         if not data:
             self._end()
             return

@@ -42,6 +42,11 @@ class ReaperClient:
         self._is_closed = False
         self._program: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of the reaper at work, or None."""
+        return self._program.pid if self._program is not None else None
+
     def end_former(self) -> None:
         """End what the last daemon of this home has left, if it was killed and its keeper as well."""
         if self._lock is None or not self._lock.exists():

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import narval
 from narval.runtime.calls.output_capture import Lines
-from narval.runtime.calls.workers.frames import Answered, FrameError, FrameReader, Said, read_said
+from narval.runtime.calls.workers.frames import Answered, FrameError, FrameReader, WorkerMessage, read_message
 
 _CHUNK = 256 * 1024
 _MOST_CHUNKS = 64
@@ -38,7 +38,7 @@ _FOLDER = str(Path(narval.__file__).parent.parent)
 class Listener(Protocol):
     """Who is told what a child says and does, on the loop's thread."""
 
-    def child_said(self, child: Child, message: Said) -> None:
+    def child_said(self, child: Child, message: WorkerMessage) -> None:
         """It sent a message."""
 
     def child_printed(self, child: Child, line: str) -> None:
@@ -132,13 +132,13 @@ class Child:
             self._later(1.0, partial(self.kill, "closed its pipe to narval"))
         try:
             for body in self._frames.feed(data or b""):
-                self._heard(read_said(body))
+                self._heard(read_message(body))
         except FrameError as error:
             self._loop.remove_reader(self._answers)
             self.kill(str(error))
         return bool(data)
 
-    def _heard(self, message: Said) -> None:
+    def _heard(self, message: WorkerMessage) -> None:
         if isinstance(message, Answered):  # what it printed before it answered belongs to the same call
             self._drain(self._read_prints)
             self._lines.end()

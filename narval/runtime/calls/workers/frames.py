@@ -1,4 +1,4 @@
-"""What the daemon and a worker say to each other: msgpack in frames, each after its length in four bytes.
+"""Messages between the daemon and a worker: msgpack in frames, each after its length in four bytes.
 
 A length beyond `MOST` is refused before anything is read, and every message is checked against its type.
 """
@@ -21,36 +21,45 @@ _LENGTH = struct.Struct("!I")
 
 
 class FrameError(ActionError):
-    """What came, or was to be sent, is no frame that the other side would take."""
+    """Bytes received, or a message to be sent, that are no frame the other side would accept."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "too-large", final=True)
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True):
-    """What one input is given, each element as (eid, xml, added)."""
+    """The elements that one input is given, each as (eid, xml, added)."""
 
     elements: tuple[tuple[int, bytes, float], ...]
     listed: bool
 
 
+class Allowance(msgspec.Struct, frozen=True, array_like=True):
+    """Limits of what is run for others: folders that may be read, and bytes of memory."""
+
+    folders: tuple[str, ...]
+    memory: int
+
+
 class CallFrame(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: answer this call. `source` is the text of the file at `path`, None to read it there."""
+    """To a worker: answer this call. `source` is the text of the file at `path`, None to read it there.
+
+    `runner` is the module of narval whose `answer` answers the call, "" for a plain function.
+    """
 
     call: str
     run: int
     step: str
     action: str
     attempt: int
-    is_transform: bool
+    runner: str
     path: str
     function: str
     source: bytes | None
     inputs: dict[str, Given | None]
     deadline: float | None
     home: str | None
-    folders: tuple[str, ...]
-    memory: int
+    allowance: Allowance
     payload: dict[str, Any] | None = None
 
 
@@ -59,7 +68,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: how far a call is."""
+    """From a worker: the progress of a call."""
 
     call: str
     done: float
@@ -67,7 +76,7 @@ class Progressed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: how a call ended."""
+    """From a worker: the outcome of a call."""
 
     call: str
     elements: list[OutputElement]
@@ -75,14 +84,14 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     value: dict[str, Any] | None = None
 
 
-Said = Ready | Progressed | Answered
+WorkerMessage = Ready | Progressed | Answered
 
 _encoder = msgspec.msgpack.Encoder()
-_asked = msgspec.msgpack.Decoder(CallFrame)
-_said: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
+_calls = msgspec.msgpack.Decoder(CallFrame)
+_messages: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(WorkerMessage)
 
 
-def pack(message: CallFrame | Said) -> bytes:
+def pack(message: CallFrame | WorkerMessage) -> bytes:
     """A message as a frame. Raises FrameError when it is too large."""
     body = _encoder.encode(message)
     if len(body) > MOST:
@@ -92,21 +101,21 @@ def pack(message: CallFrame | Said) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def read_asked(body: bytes) -> CallFrame:
-    """What the daemon asks."""
-    return _asked.decode(body)
+def read_call(body: bytes) -> CallFrame:
+    """The call in a frame from the daemon."""
+    return _calls.decode(body)
 
 
-def read_said(body: bytes) -> Said:
-    """What a worker says. Raises FrameError."""
+def read_message(body: bytes) -> WorkerMessage:
+    """The message in a frame from a worker. Raises FrameError."""
     try:
-        return _said.decode(body)
+        return _messages.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FrameError(f"a worker sent what is no message: {error}") from None
 
 
 class FrameReader:
-    """Bytes as they come, frames as they are complete."""
+    """Joins bytes, as they come, to complete frames."""
 
     __slots__ = ("_bytes",)
 
@@ -131,16 +140,16 @@ class FrameReader:
 
 
 def packed_input(value: Element | list[Element] | None) -> Given | None:
-    """What an input is given, for the way to a worker."""
+    """The elements of an input, for the way to a worker."""
     if value is None:
         return None
     listed = isinstance(value, list)
     elements = value if isinstance(value, list) else [value]
-    return Given(tuple((each.eid, each.xml, each.added) for each in elements), listed)
+    return Given(tuple((element.eid, element.xml, element.added) for element in elements), listed)
 
 
 def unpacked_input(sent: Given | None) -> Element | list[Element] | None:
-    """What an input is given, in the worker."""
+    """The elements of an input, in the worker."""
     if sent is None:
         return None
     elements = [Element(eid, xml, added) for eid, xml, added in sent.elements]

@@ -11,15 +11,16 @@ from functools import partial
 
 from narval.engines.events import Failure
 from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
-from narval.runtime.calls.fair_queue import Waiting
+from narval.runtime.calls.fair_queue import FairQueue
 from narval.runtime.calls.output_capture import log_print
 from narval.runtime.calls.workers.child import Child
 from narval.runtime.calls.workers.frames import (
+    Allowance,
     CallFrame,
     FrameError,
     Progressed,
     Ready,
-    Said,
+    WorkerMessage,
     pack,
     packed_input,
 )
@@ -33,18 +34,18 @@ class Workers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits) -> None:
         self._loop, self._limits = loop, limits
-        self._waiting = Waiting()
+        self._waiting = FairQueue()
         self._starting: dict[Child, asyncio.TimerHandle] = {}
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._busy: dict[Child, RunningCall] = {}
-        self._places: dict[RunningCall, Child] = {}
+        self._children_by_call: dict[RunningCall, Child] = {}
         self._children: set[Child] = set()
         self._stale: set[Child] = set()
         self.restarts = 0
 
     @property
     def queued(self) -> int:
-        """Calls that wait for a worker."""
+        """The number of calls that wait for a worker."""
         return len(self._waiting)
 
     def limit(self, limits: CallLimits) -> None:
@@ -53,26 +54,26 @@ class Workers:
         self._hand_out()
 
     def renew(self) -> None:
-        """Let workers go that may have imported what has changed: now those that are idle, the others when
-        their call has ended. A call is not disturbed.
+        """Retire the workers, which may have imported modules that have changed: those that are idle now, the
+        others when their call has ended. A call is not disturbed.
         """
         self._stale.update(self._idle, self._busy)
         for child, timer in list(self._idle.items()):
             timer.cancel()
             self._retire(child)
 
-    def start(self, work: RunningCall) -> None:
+    def start(self, running: RunningCall) -> None:
         """Answer a call as soon as a worker is free."""
-        self._waiting.add(work)
+        self._waiting.add(running)
         self._hand_out()
 
-    def abandon(self, work: RunningCall) -> None:
+    def abandon(self, running: RunningCall) -> None:
         """Take a call out of the queue, or kill its worker."""
-        if work in self._places:
-            self._kill(work, ABANDONED)
+        if running in self._children_by_call:
+            self._kill(running, ABANDONED)
         else:
-            self._waiting.remove(work)
-            work.answer(ABANDONED)
+            self._waiting.remove(running)
+            running.answer(ABANDONED)
 
     async def close(self) -> None:
         """Kill all workers."""
@@ -82,7 +83,7 @@ class Workers:
         for child in self._children:
             child.end()
 
-    # --- giving work ----------------------------------------------------------------------------------
+    # --- giving calls ---------------------------------------------------------------------------------
 
     def _hand_out(self) -> None:
         while self._waiting and self._idle:
@@ -99,42 +100,41 @@ class Workers:
             limit = self._limits.worker_start
             self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
 
-    def _give(self, child: Child, work: RunningCall) -> None:
+    def _give(self, child: Child, running: RunningCall) -> None:
         child.last_words.clear()
-        self._busy[child] = work
-        self._places[work] = child
-        work.begin(self._loop, self._expire, partial(self._send, child, work))
+        self._busy[child] = running
+        self._children_by_call[running] = child
+        running.begin(self._loop, self._expire, partial(self._send, child, running))
 
-    def _send(self, child: Child, work: RunningCall) -> None:
+    def _send(self, child: Child, running: RunningCall) -> None:
         try:
-            child.send(pack(self._asked(work)))
+            child.send(pack(self._frame(running)))
         except FrameError as error:
-            del self._busy[child], self._places[work]
-            self._rest(child)
-            work.answer(Outcome(problem=Failure(error.kind, str(error), final=error.final)))
+            del self._busy[child], self._children_by_call[running]
+            self._set_free(child)
+            running.answer(Outcome(problem=Failure(error.kind, str(error), final=error.final)))
             self._hand_out()
 
-    def _asked(self, work: RunningCall) -> CallFrame:
-        task = work.task
+    def _frame(self, running: RunningCall) -> CallFrame:
+        call, target = running.call, running.call.target
         return CallFrame(
-            call=task.call,
-            run=task.run,
-            step=task.step,
-            action=task.action,
-            attempt=task.attempt,
-            is_transform=task.where == "transform",
-            path=task.module_path,
-            function=task.function_name,
-            source=task.source,
-            inputs={id: packed_input(value) for id, value in task.inputs.items()},
-            deadline=work.call.deadline,
-            home=None if task.home is None else str(task.home),
-            folders=self._limits.folders,
-            memory=self._limits.transform_memory,
-            payload=None if task.payload is None else dict(task.payload),
+            call=call.id,
+            run=call.run,
+            step=call.step,
+            action=target.action,
+            attempt=call.attempt,
+            runner=target.runner,
+            path=target.module_path,
+            function=target.function_name,
+            source=target.source,
+            inputs={id: packed_input(value) for id, value in call.inputs.items()},
+            deadline=call.deadline,
+            home=None if call.home is None else str(call.home),
+            allowance=Allowance(self._limits.folders, self._limits.transform_memory),
+            payload=None if call.payload is None else dict(call.payload),
         )
 
-    def _rest(self, child: Child) -> None:
+    def _set_free(self, child: Child) -> None:
         if child in self._stale:
             child.retire()
             return
@@ -144,15 +144,15 @@ class Workers:
         if self._idle.pop(child, None) is not None:
             child.retire()
 
-    def _expire(self, work: RunningCall) -> None:
-        self._kill(work, work.expired())
+    def _expire(self, running: RunningCall) -> None:
+        self._kill(running, running.expired())
 
-    def _kill(self, work: RunningCall, outcome: Outcome) -> None:
-        child = self._places.pop(work)
+    def _kill(self, running: RunningCall, outcome: Outcome) -> None:
+        child = self._children_by_call.pop(running)
         del self._busy[child]
         self.restarts += 1
         child.kill()
-        work.answer(outcome)
+        running.answer(outcome)
         self._hand_out()
 
     def _fail(self, problem: Failure) -> None:
@@ -162,48 +162,48 @@ class Workers:
 
     # --- what children say ----------------------------------------------------------------------------
 
-    def child_said(self, child: Child, message: Said) -> None:
-        """A worker is ready, tells how far it is, or answers."""
+    def child_said(self, child: Child, message: WorkerMessage) -> None:
+        """Take a message of a worker: it is ready, reports progress, or answers."""
         if isinstance(message, Ready):
             timer = self._starting.pop(child, None)
             if timer is not None:
                 timer.cancel()
-                self._rest(child)
+                self._set_free(child)
                 self._hand_out()
             return
-        work = self._busy.get(child)
-        if work is None or message.call != work.task.call:
+        running = self._busy.get(child)
+        if running is None or message.call != running.call.id:
             return
         if isinstance(message, Progressed):
-            work.call.progressed = (message.done, message.total)
+            running.call.progress(message.done, message.total)
             return
-        del self._busy[child], self._places[work]
-        self._rest(child)
-        work.answer(Outcome(message.elements, message.problem, value=message.value))
+        del self._busy[child], self._children_by_call[running]
+        self._set_free(child)
+        running.answer(Outcome(message.elements, message.problem, value=message.value))
         self._hand_out()
 
     def child_printed(self, child: Child, line: str) -> None:
-        """What an action printed goes to the log."""
-        work = self._busy.get(child)
-        if work is not None:
-            log_print(line, work.task.call, work.task.run, work.task.step)
+        """Log a line that an action printed."""
+        running = self._busy.get(child)
+        if running is not None:
+            log_print(line, running.call.id, running.call.run, running.call.step)
         else:
             log_print(line, "", 0, "")
 
     def child_ended(self, child: Child, how: str) -> None:
-        """Who waited for a worker that died is told why; nobody else is concerned."""
+        """Answer the call of a worker that died, or for which it was started; start another if needed."""
         self._children.discard(child)
         self._stale.discard(child)
         last_words = "\n".join(child.last_words)
-        work = self._busy.pop(child, None)
+        running = self._busy.pop(child, None)
         starting, idle = self._starting.pop(child, None), self._idle.pop(child, None)
         for timer in (starting, idle):
             if timer is not None:
                 timer.cancel()
-        self.restarts += any(each is not None for each in (work, starting, idle))
-        if work is not None:
-            del self._places[work]
-            work.answer(Outcome(problem=Failure("crashed", f"the worker {how}", last_words)))
+        self.restarts += any(was is not None for was in (running, starting, idle))
+        if running is not None:
+            del self._children_by_call[running]
+            running.answer(Outcome(problem=Failure("crashed", f"the worker {how}", last_words)))
         elif starting is not None:
             self._fail(Failure("crashed", f"the worker, still starting, {how}", last_words))
         self._hand_out()

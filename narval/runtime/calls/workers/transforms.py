@@ -24,12 +24,14 @@ from narval.errors import ActionError, ElementError
 from narval.memory.elements.canonical import MAX_BYTES, parse_untrusted
 from narval.memory.elements.element import children, local_name
 from narval.runtime.calls import conversion
-from narval.runtime.calls.backend import Inputs, Outcome, Task
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext, Inputs
+from narval.runtime.calls.workers.frames import Allowance
 from narval.runtime.system.memory_limit import bounded
 
 _MOST_SHEETS = 32
 _NAMELESS = "the stylesheet"
-_NOTHING_TOLD = "unknown error"
+_NO_MESSAGE = "unknown error"
 _DENIED = re.compile(
     r"(?P<right>read|write|create) rights for (?:string://__STRING__XSLT__)?(?P<what>.*) denied"
 )
@@ -95,20 +97,21 @@ class Sheets:
 _SHEETS = Sheets()
 
 
-def answer(task: Task, folders: tuple[str, ...], memory: int) -> Outcome:
-    """Apply the stylesheet of a task to its inputs; more than so many bytes of memory it does not get."""
+def answer(call: CallContext, load: object, allowance: Allowance) -> Outcome:
+    """Apply the stylesheet of a call's target to the inputs, within the allowance; the outcome."""
+    path, source = call.target.module_path, call.target.source
     try:
-        text = Path(task.module_path).read_bytes() if task.source is None else task.source
-        source = document(task.inputs)
-        with bounded(memory):
-            sheet = _SHEETS.sheet(task.module_path, text, folders)
-            return Outcome(_apply(sheet, source, task.module_path))
+        text = Path(path).read_bytes() if source is None else source
+        given = document(call.inputs)
+        with bounded(allowance.memory):
+            sheet = _SHEETS.sheet(path, text, allowance.folders)
+            return Outcome(_apply(sheet, given, path))
     except Exception as error:
-        return Outcome(problem=conversion.problem(error, task.module_path, task.home))
+        return Outcome(problem=conversion.failure(error, path, call.home))
 
 
 def document(inputs: Inputs) -> etree._Element:
-    """The document that a stylesheet is applied to."""
+    """The document to which a stylesheet is applied."""
     if len(inputs) == 1:
         (only,) = inputs.values()
         if only is not None and not isinstance(only, list):
@@ -144,7 +147,7 @@ def _compile(path: str, text: bytes, resolver: _Folders) -> etree.XSLT:
     try:
         return etree.XSLT(root, access_control=rights)
     except etree.XSLTParseError as error:
-        raise TransformError(_story(error, path), "bad-transform") from None
+        raise TransformError(_report(error, path), "bad-transform") from None
 
 
 def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[OutputElement]:
@@ -154,9 +157,9 @@ def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[OutputE
         denied = _DENIED.search(str(error))
         if denied:
             raise _forbidden(denied["right"], denied["what"]) from None
-        raise TransformError(_story(error, path), "transform-failed") from None
-    for entry in sheet.error_log:  # what xsl:message said
-        if entry.message != _NOTHING_TOLD:
+        raise TransformError(_report(error, path), "transform-failed") from None
+    for entry in sheet.error_log:  # the texts of xsl:message
+        if entry.message != _NO_MESSAGE:
             print(entry.message)  # noqa: T201 - it goes to the log, as all that actions print
     roots = list(_roots(result))
     if not roots and str(result).strip():
@@ -178,14 +181,14 @@ def _roots(result: etree._XSLTResultTree) -> Iterator[etree._Element]:
             yield node
 
 
-def _story(error: etree.LxmlError, path: str) -> str:
-    """What went wrong and where, from the log that libxslt leaves."""
-    told: dict[str, None] = {}  # in order, each once
+def _report(error: etree.LxmlError, path: str) -> str:
+    """The error and its place, from the log that libxslt leaves."""
+    messages: dict[str, None] = {}  # in order, each once
     for entry in error.error_log:
-        told[entry.message.partition("\n")[0]] = None
-    told.pop(_NOTHING_TOLD, None)
+        messages[entry.message.partition("\n")[0]] = None
+    messages.pop(_NO_MESSAGE, None)
     line = next((entry.line for entry in error.error_log if entry.line > 0), 1)
-    return f"{path or _NAMELESS}:{line}: " + ("; ".join(list(told)[-3:]) or str(error))
+    return f"{path or _NAMELESS}:{line}: " + ("; ".join(list(messages)[-3:]) or str(error))
 
 
 def _forbidden(right: str, what: str) -> TransformError:

@@ -1,9 +1,9 @@
-"""The program that workers are: it answers one call after another, asked through a pipe (N33).
+"""The program of a worker: it answers one call after another, which come through a pipe (N33).
 
     python -m narval.runtime.calls.workers.worker PARENT FOLDER MEMORY
 
-It takes the pipes away from where actions could reach them, so that whatever an action prints ends in the
-log, and dies with the daemon: by signal where the system has one for that, else when its requests end.
+It moves the pipes to where actions cannot reach them, so that all prints of an action end in the log, and
+dies with the daemon: by signal where the system has one for that, else when its requests end.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import faulthandler
 import hashlib
+import importlib
 import importlib.abc
 import importlib.util
 import os
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -29,19 +31,19 @@ from typing import Any
 from narval.engines.events import Failure
 from narval.errors import ActionError
 from narval.runtime.calls import conversion
-from narval.runtime.calls.backend import Outcome, Task
-from narval.runtime.calls.context import CurrentCall
-from narval.runtime.calls.workers import transforms
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.workers.frames import (
+    Allowance,
     Answered,
     CallFrame,
     FrameError,
     FrameReader,
     Progressed,
     Ready,
-    Said,
+    WorkerMessage,
     pack,
-    read_asked,
+    read_call,
     unpacked_input,
 )
 from narval.runtime.system.memory_limit import bound_memory
@@ -53,14 +55,14 @@ _LIBC = ctypes.CDLL(None)
 
 
 class Pipe:
-    """What the daemon hears of this program. Only the program itself writes to it, none that it forks."""
+    """The pipe to the daemon. Only this program writes to it, none that it forks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def send(self, message: Said) -> None:
+    def send(self, message: WorkerMessage) -> None:
         """Send a message, whole."""
         if os.getpid() != self._pid:
             os._exit(0)
@@ -71,7 +73,7 @@ class Pipe:
 
 
 class _Text(importlib.abc.SourceLoader):
-    """A module whose text is at hand: nothing is read and nothing is written."""
+    """Loads a module from a given text: nothing is read and nothing is written."""
 
     def __init__(self, path: str, text: bytes) -> None:
         self._path, self._text = path, text
@@ -118,66 +120,59 @@ def main() -> None:
         bound_memory(memory)
     pipe.send(Ready())
     while True:
-        asked = calls.get()
-        outcome = _answer(asked, modules, pipe)
+        frame = calls.get()
+        outcome = _answer(frame, modules, pipe)
         _flush()
-        answered = Answered(asked.call, outcome.elements, outcome.problem, outcome.value)
+        answered = Answered(frame.call, outcome.elements, outcome.problem, outcome.value)
         try:
             pipe.send(answered)
         except FrameError as error:
-            pipe.send(Answered(asked.call, [], Failure("bad-output", str(error), final=True)))
+            pipe.send(Answered(frame.call, [], Failure("bad-output", str(error), final=True)))
 
 
-def _answer(asked: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
-    """Whatever happens, there is an answer."""
-    home = None if asked.home is None else Path(asked.home)
-    current = CurrentCall(
-        asked.call,
-        asked.run,
-        asked.step,
-        home,
-        asked.deadline,
-        attempt=asked.attempt,
-        listener=_Reporter(pipe).report,
+def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
+    """The outcome of a call, whatever happens."""
+    call = CallContext(
+        frame.call,
+        frame.run,
+        frame.step,
+        None if frame.home is None else Path(frame.home),
+        frame.deadline,
+        frame.attempt,
+        Target(
+            action=frame.action,
+            where="worker",
+            module_path=frame.path,
+            function_name=frame.function,
+            source=frame.source,
+            runner=frame.runner,
+        ),
+        {id: unpacked_input(value) for id, value in frame.inputs.items()},
+        payload=frame.payload,
     )
-    inputs = {id: unpacked_input(value) for id, value in asked.inputs.items()}
-    task = Task(
-        call=asked.call,
-        run=asked.run,
-        step=asked.step,
-        action=asked.action,
-        where="transform" if asked.is_transform else "worker",
-        module_path=asked.path,
-        function_name=asked.function,
-        source=asked.source,
-        inputs=inputs,
-        home=home,
-        payload=asked.payload,
+    call.attach(_Reporter(pipe).report)
+    run = importlib.import_module(frame.runner).answer if frame.runner else _call
+    outcome: Outcome = call.context().run(
+        run, call, partial(_function, call.target, modules), frame.allowance
     )
-    if asked.payload is not None:
-        from narval.runtime.calls.process_code import execution
-
-        return current.context().run(execution.answer, task, partial(_function, task, modules))
-    if asked.is_transform:
-        return current.context().run(transforms.answer, task, asked.folders, asked.memory)
-    return current.context().run(_call, task, modules)
+    return outcome
 
 
-def _call(task: Task, modules: WorkerModules) -> Outcome:
+def _call(call: CallContext, load: Callable[[], Any], allowance: Allowance) -> Outcome:
     """Load the module and call its function; a coroutine gets a loop of its own."""
     try:
-        result = _function(task, modules)(**conversion.arguments(task.inputs))
+        result = load()(**conversion.arguments(call.inputs))
         return Outcome(conversion.elements(conversion.awaited(result)))
     except BaseException as error:
-        return Outcome(problem=conversion.problem(error, task.module_path, task.home))
+        return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))
 
 
-def _function(task: Task, modules: WorkerModules) -> Any:
-    """What a task calls: a function, or the class of a node."""
-    module = modules.load(task.module_path, task.source)
-    function = getattr(module, task.function_name, None)
+def _function(target: Target, modules: WorkerModules) -> Any:
+    """The function, or the class, that a target names in a module. Raises ActionError."""
+    module = modules.load(target.module_path, target.source)
+    function = getattr(module, target.function_name, None)
     if not callable(function):
-        raise ActionError(f"{task.module_path} has no function {task.function_name!r}", "no-function")
+        raise ActionError(f"{target.module_path} has no function {target.function_name!r}", "no-function")
     return function
 
 
@@ -209,20 +204,20 @@ def _drop(module: ModuleType) -> None:
 
 
 class _Reporter:
-    """Sends on how far a call is, but not more often than anybody could look."""
+    """Sends progress to the daemon, but not more often than anybody could look."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe, self._next = pipe, 0.0
 
-    def report(self, current: CurrentCall) -> None:
-        """The call said how far it is."""
-        if current.progressed is None:
+    def report(self, call: CallContext) -> None:
+        """Send the progress of a call, unless the last was sent just before."""
+        if call.progressed is None:
             return
-        done, total = current.progressed
+        done, total = call.progressed
         now = time.monotonic()
         if now >= self._next or done == total:
             self._next = now + _BETWEEN_PROGRESS
-            self._pipe.send(Progressed(current.id, done, total))
+            self._pipe.send(Progressed(call.id, done, total))
 
 
 def _die_with(parent: int) -> None:
@@ -247,18 +242,18 @@ def _take_pipes() -> tuple[int, Pipe]:
 
 
 def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
-    """Hand on what is asked; when nobody can ask any more, end, with all that was started here."""
+    """Queue the calls that come; when the pipe is closed, end, with all programs started here."""
     frames = FrameReader()
     while data := os.read(requests, 256 * 1024):
         for body in frames.feed(data):
-            calls.put(read_asked(body))
+            calls.put(read_call(body))
     if os.getsid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
 def _flush() -> None:
-    """Let what was printed, here and by code in C, come before the answer."""
+    """Write out all prints, those of code in C too, so that they come before the answer."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
+from narval.definitions.reading.durations import duration
 from narval.operations.text import (
     Row,
     article,
     clean,
     clean_lines,
     counted,
-    duration,
     moment,
     moment_exactly,
     moment_there,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from narval.operations.text import clean, counted, duration, shortened
+from narval.definitions.reading.durations import duration
+from narval.operations.text import clean, counted, shortened
 from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario
 from narval.simulation.trace import Line

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import click
 
-from narval.operations.text import Row, clean, counted, duration, moment, shortened, took, zone
+from narval.definitions.reading.durations import duration
+from narval.operations.text import Row, clean, counted, moment, shortened, took, zone
 
 SNIPPET = 100
 """So much of an element's XML is shown in a table."""

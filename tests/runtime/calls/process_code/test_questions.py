@@ -55,13 +55,14 @@ def asker() -> Iterator[Callable[..., Ask]]:
     """Makes of a module's text what answers questions to it."""
     made: list[Questions] = []
 
-    def make(text: str, longest: float = 5.0) -> Ask:
+    def make(text: str, longest: float = 5.0, **names: Any) -> Ask:
         source = Source.of_text("modules/shop.py", "import time\nfrom narval import *\n" + text)
         imported = import_modules(["shop"], lambda wanted: iter([source]) if wanted == "shop" else None)
         assert not imported.faults, imported.faults
         functions = imported.modules["shop"].functions
-        asking = Questions(lambda run, definition: functions.get(key_of(definition)), longest=longest)  # type: ignore[arg-type]
-        made.append(asking)
+        imported.modules["shop"].module.__dict__.update(names)
+        questions = Questions(lambda run, definition: functions.get(key_of(definition)), longest=longest)  # type: ignore[arg-type]
+        made.append(questions)
         agent = AgentState(Library(imported.modules["shop"].found))
         engine = SimpleNamespace(token_view=token_view)
         run: Any = SimpleNamespace(
@@ -69,9 +70,9 @@ def asker() -> Iterator[Callable[..., Ask]]:
         )
 
         def ask(function: str, arguments: dict[str, Any]) -> Any:
-            return asking.ask(agent, run, function, arguments, 86400.0)
+            return questions.ask(agent, run, function, arguments, 86400.0)
 
-        ask.asking = asking  # type: ignore[attr-defined]
+        ask.questions = questions  # type: ignore[attr-defined]
         return ask
 
     yield make
@@ -210,29 +211,23 @@ def test_a_question_that_takes_too_long_is_given_up_and_the_next_is_answered(
         "question-timeout: predicate 'endless' did not answer within 0.05 s"
     )
     assert ask("predicate:quick", ASKED) is True
-    asking: Questions = ask.asking  # type: ignore[attr-defined]
-    while asking.given_up:  # Python code is ended where it stands
+    questions: Questions = ask.questions  # type: ignore[attr-defined]
+    while questions.given_up:  # Python code is ended where it stands
         time.sleep(0.01)
 
 
 def test_too_many_that_cannot_be_ended_are_not_asked_after(asker: Callable[..., Ask]) -> None:
     gate = threading.Event()
     ask = asker(
-        "@predicate\ndef stuck(token): return wait()\n@predicate\ndef p(token): return True\n", longest=0.02
+        "@predicate\ndef stuck(token): return wait()\n@predicate\ndef p(token): return True\n",
+        longest=0.02,
+        wait=gate.wait,
     )
-    asking: Questions = ask.asking  # type: ignore[attr-defined]
-    found = asking._found
-
-    def waiting(run: Any, definition: Any) -> Any:
-        function = found(run, definition)
-        function.__globals__["wait"] = gate.wait
-        return function
-
-    asking._found = waiting
+    questions: Questions = ask.questions  # type: ignore[attr-defined]
     for _ in range(MOST_GIVEN_UP):
         assert refusal(ask, "predicate:stuck").startswith("question-timeout")
     assert refusal(ask, "predicate:p").startswith("question-refused: 8 questions did not come back")
     gate.set()
-    while asking.given_up:
+    while questions.given_up:
         time.sleep(0.01)
     assert ask("predicate:p", ASKED) is True

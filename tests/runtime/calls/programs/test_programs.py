@@ -16,9 +16,11 @@ import psutil
 
 from narval.engines.commands import Program
 from narval.memory.elements.element import Element
-from narval.runtime.calls.executor import Executor, Outcome, Task
+from narval.runtime.calls.backend import Outcome
+from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.programs.backend import ProgramBackend
-from narval.runtime.calls.programs.output import AT_HAND, FILE_BYTES
+from narval.runtime.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
 from narval.runtime.calls.programs.reaper_client import ReaperClient
 from tests.places import ROOT
 from tests.runtime.at_work import in_a_loop
@@ -32,9 +34,11 @@ class Bench:
         self.programs = ProgramBackend(
             asyncio.get_running_loop(),
             directory=folder,
-            folder=folder / "output",
-            listen=lambda task: lambda data, is_error: self.printed.extend(data),
-            is_known=lambda run: run == 7,
+            outputs=OutputFolder(
+                folder / "output",
+                listen=lambda call: lambda data, is_error: self.printed.extend(data),
+                is_known=lambda run: run == 7,
+            ),
         )
         self.executor = Executor(programs=self.programs)
         self.calls = 0
@@ -43,22 +47,21 @@ class Bench:
         """Start a program; its outcome is awaited."""
         self.calls += 1
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        task = Task(
-            call=f"{self.programs.keeping.owner}.{self.calls}",
-            run=7,
-            step="s",
-            action="program",
-            where="program",
+        call = CallContext(
+            f"{self.programs.reaper.owner}.{self.calls}",
+            7,
+            "s",
+            target=Target(action="program", where="program"),
             inputs=inputs or {},
             timeout=timeout,
             program=Program(words, **given),
         )
-        self.executor.start(task, outcome.set_result, _nothing_produced)
+        self.executor.start(call, outcome.set_result, _nothing_produced)
         return outcome
 
     def abandon(self) -> None:
         """Give the last one up."""
-        self.executor.abandon(f"{self.programs.keeping.owner}.{self.calls}")
+        self.executor.abandon(f"{self.programs.reaper.owner}.{self.calls}")
 
     async def sh(self, script: str, **given: Any) -> dict[str, Any]:
         """What a script comes to."""
@@ -68,7 +71,7 @@ class Bench:
 
     def alive(self) -> list[psutil.Process]:
         """What runs and belongs to this bench."""
-        mark = self.programs.keeping.owner
+        mark = self.programs.reaper.owner
         found = []
         for each in psutil.process_iter():
             try:
@@ -251,7 +254,7 @@ async def test_A13_what_is_printed_is_heard_live_and_the_rest_is_in_a_file(tmp_p
         assert len(value["output"]) <= 4096
         kept = (tmp_path / "output/7/s").read_text()
         assert kept.startswith("first\n1\n2\n")
-        assert len(kept) > AT_HAND
+        assert len(kept) > IN_MEMORY
 
 
 @in_a_loop
@@ -259,7 +262,7 @@ async def test_A13_what_is_kept_goes_with_its_run(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         await bench.sh("seq 1 20000")
         (tmp_path / "output/6").mkdir()
-        bench.programs.sweep()
+        bench.programs.outputs.sweep()
         assert [each.name for each in (tmp_path / "output").iterdir()] == ["7"]
 
 
@@ -324,12 +327,12 @@ async def test_A14_limits_of_processor_memory_and_files(tmp_path: Path) -> None:
 async def test_A12_a_keeper_that_dies_is_replaced(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         outcome = bench.start("sleep", "600")
-        former = bench.programs.keeping._program
+        former = bench.programs.reaper.pid
         assert former is not None
-        os.kill(former.pid, signal.SIGKILL)
-        former.wait()
+        os.kill(former, signal.SIGKILL)
+        await bench.until(lambda: psutil.Process(former).status() == psutil.STATUS_ZOMBIE)
         assert await bench.sh("exit 0") == {"status": 0, "output": ""}
-        assert bench.programs.keeping._program is not former
+        assert bench.programs.reaper.pid not in (None, former)
         assert not outcome.done()
 
 
@@ -337,7 +340,7 @@ DAEMON = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from narval.runtime.calls.backend import Task
+from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.programs.reaper_client import ReaperClient
 from narval.runtime.calls.programs.backend import ProgramBackend
@@ -346,12 +349,12 @@ from narval.engines.commands import Program
 async def main():
     folder = Path(sys.argv[1])
     reaper = ReaperClient("home", folder)
-    programs = ProgramBackend(asyncio.get_running_loop(), directory=folder, keeping=reaper)
+    programs = ProgramBackend(asyncio.get_running_loop(), directory=folder, reaper=reaper)
     executor = Executor(programs=programs)
     script = "sleep 600 & setsid sleep 600 & env -i sleep 600 & echo $! > ready.n; mv ready.n ready; wait"
-    task = Task(call="c.1", run=1, step="s", action="program", where="program",
-                program=Program(("sh",), text=script))
-    executor.start(task, print, None)
+    call = CallContext("c.1", 1, "s", target=Target(action="program", where="program"),
+                       program=Program(("sh",), text=script))
+    executor.start(call, print, None)
     await asyncio.sleep(600)
 
 asyncio.run(main())

@@ -99,7 +99,7 @@ def test_a_sheet_that_gives_text_alone_is_told_to_give_elements(shared_calls: An
 
 def test_messages_of_a_sheet_go_to_the_log(shared_calls: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "narval.action")
-    shared_calls.ask(sheet("<xsl:message>3 mails</xsl:message><a/>"), call="c-7")
+    shared_calls.ask(sheet("<xsl:message>3 mails</xsl:message><a/>"), id="c-7")
     assert [(record.getMessage(), record.call) for record in caplog.records] == [("3 mails", "c-7")]
 
 
@@ -118,8 +118,8 @@ def test_a_sheet_may_say_why_it_fails(shared_calls: Any) -> None:
     ],
 )
 def test_a_faulty_sheet_tells_where(shared_calls: Any, body: str, kind: str, message: str) -> None:
-    task = shared_calls.task(sheet(body), module_path="/somewhere/digest.xsl")
-    problem = shared_calls.outcome(shared_calls.start(task)).problem
+    call = shared_calls.context(sheet(body), module_path="/somewhere/digest.xsl")
+    problem = shared_calls.outcome(shared_calls.start(call)).problem
     assert problem.kind == kind
     assert message in problem.message
 
@@ -128,10 +128,10 @@ def test_a_sheet_is_read_from_its_file_when_its_text_is_not_at_hand(
     shared_calls: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "s.xsl").write_bytes(sheet("<a/>"))
-    task = shared_calls.task(b"", source=None, module_path=str(tmp_path / "s.xsl"))
-    assert shared_calls.outcome(shared_calls.start(task)).elements == [OutputElement(b"<a/>")]
+    call = shared_calls.context(b"", source=None, module_path=str(tmp_path / "s.xsl"))
+    assert shared_calls.outcome(shared_calls.start(call)).elements == [OutputElement(b"<a/>")]
     (tmp_path / "s.xsl").write_bytes(sheet("<b/>"))
-    assert shared_calls.outcome(shared_calls.start(task)).elements == [OutputElement(b"<b/>")]
+    assert shared_calls.outcome(shared_calls.start(call)).elements == [OutputElement(b"<b/>")]
 
 
 # --- what it may not do -----------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_N32_a_transform_reads_no_file_and_no_network(
     make_calls: Callable[..., Any], tmp_path: Path, hostile: bytes, allowing: bool
 ) -> None:
     calls = make_calls(folders=(str(tmp_path),) if allowing else ())
-    task = calls.task(hostile, module_path=str(tmp_path / "s.xsl"))
-    outcome = calls.outcome(calls.start(task))
+    call = calls.context(hostile, module_path=str(tmp_path / "s.xsl"))
+    outcome = calls.outcome(calls.start(call))
     assert outcome.elements == []
     assert outcome.problem.kind == "forbidden"
     assert "may read only the folders that etc/narval.toml allows" in outcome.problem.message
@@ -186,11 +186,11 @@ def test_N32_a_transform_reads_the_folders_allowed(make_calls: Callable[..., Any
     made = sheet(
         "<a v='{$v}'><xsl:value-of select=\"document('names.xml')\"/></a>", "<xsl:include href='common.xsl'/>"
     )
-    task = calls.task(made, module_path=str(folder / "s.xsl"))
-    assert calls.outcome(calls.start(task)).elements == [OutputElement(b'<a v="1">Ann</a>')]
+    call = calls.context(made, module_path=str(folder / "s.xsl"))
+    assert calls.outcome(calls.start(call)).elements == [OutputElement(b'<a v="1">Ann</a>')]
     (folder / "names.xml").write_text("<name>Bob</name>")
     (folder / "common.xsl").write_text((folder / "common.xsl").read_text().replace("'1'", "'2'"))
-    assert calls.outcome(calls.start(task)).elements == [OutputElement(b'<a v="2">Bob</a>')]
+    assert calls.outcome(calls.start(call)).elements == [OutputElement(b'<a v="2">Bob</a>')]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_N32_what_a_transform_reads_is_no_way_out_of_the_folder(
         (folder / "link.xml").write_text(text)
     calls = make_calls(folders=(str(folder),))
     made = sheet("<a><xsl:copy-of select=\"document('link.xml')\"/></a>")
-    outcome = calls.outcome(calls.start(calls.task(made, module_path=str(folder / "s.xsl"))))
+    outcome = calls.outcome(calls.start(calls.context(made, module_path=str(folder / "s.xsl"))))
     assert outcome.elements == []
     assert message in f"{outcome.problem.kind} {outcome.problem.message}"
 

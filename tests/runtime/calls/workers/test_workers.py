@@ -136,7 +136,7 @@ def test_a_call_given_up_takes_its_worker_along(calls: Any, module: Any, tmp_pat
     text = (
         f"import os, time\ndef act():\n  os.mkdir({str(tmp_path)!r} + f'/{{os.getpid()}}')\n  time.sleep(600)"
     )
-    outcome = calls.start(calls.task(module(text), call="c"))
+    outcome = calls.start(calls.context(module(text), id="c"))
     calls.until(lambda: any(entry.is_dir() for entry in tmp_path.iterdir()))
     assert calls.executor.abandon("c")
     assert calls.outcome(outcome).abandoned
@@ -150,9 +150,9 @@ def test_a_call_that_waits_for_a_worker_is_given_up_without_harm(
     calls = make_calls(workers=1)
     text = f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.005)"
     hold = module(f"import os, time\ndef act():\n    {text}")
-    first = calls.start(calls.task(hold))
+    first = calls.start(calls.context(hold))
     calls.until(lambda: calls.executor.counts.queued == 0)
-    second = calls.start(calls.task(hold, call="second"))
+    second = calls.start(calls.context(hold, id="second"))
     calls.executor.abandon("second")
     assert calls.outcome(second).abandoned
     (tmp_path / "go").touch()
@@ -165,12 +165,14 @@ def test_N33_a_worker_dies_with_the_daemon(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(text)
     program = (
         "import asyncio, logging, sys\n"
-        "from narval.runtime.calls.executor import Executor, Task\n"
+        "from narval.runtime.calls.context import CallContext, Target\n"
+        "from narval.runtime.calls.executor import Executor\n"
         "logging.basicConfig(level='INFO', format='%(message)s', stream=sys.stdout)\n"
         "async def main():\n"
-        "    task = Task(call='c', run=1, step='s', action='a', where='worker',\n"
-        f"                module_path={str(tmp_path / 'm.py')!r}, function_name='act')\n"
-        "    Executor().start(task, print, None)\n"
+        f"    path = {str(tmp_path / 'm.py')!r}\n"
+        "    target = Target(action='a', where='worker', module_path=path, function_name='act')\n"
+        "    call = CallContext('c', 1, 's', target=target)\n"
+        "    Executor().start(call, print, None)\n"
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
@@ -353,7 +355,7 @@ def test_what_is_printed_by_programs_and_c_goes_to_the_log_too(
         "    os.write(2, b'\\xff\\n' + b'y' * 20_000 + b'\\n')\n"  # C writes its line when the call is over
         "    return '<a/>'"
     )
-    assert shared_calls.ask(module(text), call="c-1").elements == [OutputElement(b"<a/>")]
+    assert shared_calls.ask(module(text), id="c-1").elements == [OutputElement(b"<a/>")]
     said = [(record.getMessage(), record.call) for record in caplog.records]
     assert {(line, "c-1") for line in ("one", "two", "three", "\ufffd")} <= set(said)
     assert sum(line.count("y") for line, _ in said) == 20_000
@@ -382,7 +384,7 @@ def test_rubbish_in_the_pipe_costs_its_call_alone(shared_calls: Any, module: Any
 def test_a_message_of_no_known_kind_is_refused() -> None:
     for body in (b"\x80", b"\x93\xa5\xff\xff\xff\xff\xff\x01\x01"):
         with pytest.raises(ActionError, match="what is no message"):
-            frames.read_said(body)
+            frames.read_message(body)
 
 
 def test_frames_come_in_any_pieces() -> None:
@@ -390,7 +392,7 @@ def test_frames_come_in_any_pieces() -> None:
     for size in (1, 3, 7, len(sent)):
         reader = frames.FrameReader()
         pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
-        heard = [frames.read_said(body) for piece in pieces for body in reader.feed(piece)]
+        heard = [frames.read_message(body) for piece in pieces for body in reader.feed(piece)]
         assert heard == [frames.Ready(), frames.Progressed("c", 1, 2)]
 
 
@@ -408,7 +410,7 @@ def test_workers_answer_at_the_same_time(make_calls: Callable[..., Any], module:
         f"    open({str(tmp_path)!r} + f'/{{os.getpid()}}.here', 'w').close()\n"
         f"    while sum(n.endswith('.here') for n in os.listdir({str(tmp_path)!r})) < 2: time.sleep(0.005)\n"
     )
-    outcomes = [calls.start(calls.task(module(text))) for _ in "ab"]
+    outcomes = [calls.start(calls.context(module(text))) for _ in "ab"]
     assert [calls.outcome(outcome).problem for outcome in outcomes] == [None, None]
 
 

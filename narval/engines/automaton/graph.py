@@ -1,0 +1,34 @@
+"""A run of an automaton as a graph: its states, and the transitions that were followed last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.definitions.automaton.definition import SUCCESS, Automaton, State
+from narval.engines.automaton.state import AutomatonState
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, clipped
+
+LONGEST = 40
+"""So many characters of a command are shown."""
+
+
+def graph(definition: Automaton, state: AutomatonState) -> Graph:
+    """The states with their commands, and an edge for each label that leads on."""
+    nodes = [_node(part, state) for part in definition.states.values()]
+    edges = [edge for part in definition.states.values() for edge in _edges(part, state)]
+    return Graph(definition.full_name, (*nodes, *edges))
+
+
+def _node(part: State, state: AutomatonState) -> GraphNode:
+    run = state.of(part.name)
+    runs = " ".join(part.target or (part.commands[run.contender] if part.commands else ()))
+    label = (part.name, clipped(runs, LONGEST), f"{run.state} {run.label}".rstrip())
+    return GraphNode(part.name, label, run.state, "final" if part.is_final else "box")
+
+
+def _edges(part: State, state: AutomatonState) -> Iterator[GraphEdge]:
+    last = state.of(part.name).label
+    for label, successors in part.follow.items():
+        for successor in successors:
+            kind: EdgeKind = "followed" if label == last else "success" if label == SUCCESS else "failure"
+            yield GraphEdge(part.name, successor.name, kind, label)

@@ -1,0 +1,67 @@
+"""A process as a graph: its nodes with their tokens, its arcs with those that wait there (section 16)."""
+
+from __future__ import annotations
+
+from narval.definitions.process.definition import Arc, Node, Process
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, TokenMark
+from narval.engines.process.explain import sets_of, state_of, word_of
+from narval.engines.process.state import ProcessState
+from narval.engines.process.tokens import ArcToken, NodeToken
+
+SHOWN = 10
+"""So many tokens of a node or an arc are shown, the newest; the others are counted."""
+
+
+def graph(definition: Process, state: ProcessState) -> Graph:
+    """The nodes and the arcs; nodes that were imported are framed."""
+    standing: dict[str, list[NodeToken]] = {}
+    for token in state.nodes.values():
+        standing.setdefault(token.node, []).append(token)
+    on_arcs: dict[int, list[ArcToken]] = {}
+    for arc_token in state.arcs.values():
+        on_arcs.setdefault(arc_token.arc, []).append(arc_token)
+    nodes = [_node(node, state, standing.get(node.id, [])) for node in definition.nodes.values()]
+    edges = [_edge(arc, on_arcs.get(arc.index, [])) for arc in definition.arcs]
+    return Graph(definition.full_name, (*nodes, *edges))
+
+
+def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode:
+    """Its name, type and join, and its tokens; the tooltip says what each of them did."""
+    about = [] if node.type == "node" else [node.type]
+    about += [] if node.join == "or" else [f"{node.join} {node.join_text}".rstrip()]
+    shown, status = tokens[-SHOWN:], state_of(state, node.id)
+    return GraphNode(
+        node.id,
+        (f"{'▸ ' * node.is_start}{node.name}", *([", ".join(about)] if about else [])),
+        status,
+        "waiting" if node.type == "wait" else "tokens",
+        tuple(TokenMark(str(token.id), word_of(token)) for token in shown),
+        len(tokens) - len(shown),
+        "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in shown)]),
+        ":".join(node.external),
+    )
+
+
+def _told(state: ProcessState, token: NodeToken) -> str:
+    words = [f"token {token.id}", word_of(token)]
+    words += [] if token.execution_type == "Forward" else [token.execution_type]
+    return ", ".join([*words, *sets_of(state, token)])
+
+
+def _edge(arc: Arc, tokens: list[ArcToken]) -> GraphEdge:
+    """The arc, with the number of tokens that wait at its end."""
+    waiting = sum(not token.complete for token in tokens)
+    label = arc.name + f" ({waiting} waiting)" * bool(waiting)
+    newest = ", ".join(f"{token.id} ({token.execution_type})" for token in tokens[-SHOWN:])
+    tooltip = f"{arc.start.id} to {arc.end.id}: {newest or 'no token yet'}"
+    return GraphEdge(arc.start.id, arc.end.id, _kind(tokens), label, tooltip)
+
+
+def _kind(tokens: list[ArcToken]) -> EdgeKind:
+    """What became of an arc: of its last token that waits, else of the last that took it."""
+    waiting = [token for token in tokens if not token.complete]
+    if waiting:
+        return "turning" if waiting[-1].execution_type.startswith("UTurn") else "waiting"
+    if tokens:
+        return "taken" if tokens[-1].execution_type == "Forward" else "undone"
+    return "idle"

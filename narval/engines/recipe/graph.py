@@ -1,0 +1,65 @@
+"""A plan as a graph: steps and transitions are its nodes, links its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.definitions.reading.durations import duration
+from narval.definitions.recipe.definition import Recipe, Transition
+from narval.definitions.requirements import TransitionCondition
+from narval.definitions.schedule import FIELDS, Ranges, Time
+from narval.engines.graph import Graph, GraphEdge, GraphNode
+from narval.engines.recipe.state import PlanState
+
+
+def graph(definition: Recipe, state: PlanState) -> Graph:
+    """The steps with their targets; the transitions with their dates and conditions, each with its links."""
+    return Graph(
+        definition.full_name,
+        (
+            *_steps(definition, state),
+            *(
+                part
+                for transition in definition.transitions.values()
+                for part in _transition(transition, state)
+            ),
+        ),
+    )
+
+
+def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
+    marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
+    for step in definition.steps.values():
+        status = state.step(step.id).state
+        label = (f"{marks.get(step.id, '')}{step.id}", step.target, status)
+        yield GraphNode(_of_step(step.id), label, status)
+
+
+def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:
+    own = f"t:{transition.id}"
+    label = (transition.id, *map(_date, transition.times), *map(_condition, transition.conditions))
+    yield GraphNode(own, label, state.transition(transition.id).state, "bar")
+    for link in transition.ins:
+        yield GraphEdge(_of_step(link.step.id), own, "on error" if link.on_error else "plain")
+    for step in transition.outs:
+        yield GraphEdge(own, _of_step(step.id))
+
+
+def _of_step(step: str) -> str:
+    return f"s:{step}"
+
+
+def _condition(condition: TransitionCondition) -> str:
+    """A condition as it is written, and how long it must last."""
+    text = " and ".join(pattern.text for pattern in condition.condition.patterns)
+    return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"
+
+
+def _date(time: Time) -> str:
+    """A date as it is written."""
+    fields = ((name, getattr(time, name)) for name in FIELDS)
+    return " ".join(f"{name}={_list(ranges)}" for name, ranges in fields if ranges) or "time"
+
+
+def _list(ranges: Ranges) -> str:
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

@@ -1,0 +1,24 @@
+"""Runs that answer calls: a run of its own begins for each call of a definition that is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.engines.commands import Call
+from narval.engines.events import Caller, Failure, Returned
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+
+
+def begin_run(run: Run, call: Call, turn: Turn) -> None:
+    """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more."""
+    if call.call in turn.agent.by_call or call.call not in run.calls:
+        return
+    if call.call in run.abandoned:
+        turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
+        return
+    caller = Caller(run.eid, call.step, call.call, call.nearby)
+    environment: Any = (call.payload or {}).get("environment")
+    if turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment) is None:
+        problem = Failure("unknown-target", f"there is no {call.kind} named {call.name}")
+        turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
