@@ -11,7 +11,7 @@ from typing import Any
 
 from narval.definitions.library import Library
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.home.modules import import_modules, key_of
 from narval.runtime.scripts.interpreters import Script, run
 from narval.source.text import Source
@@ -29,7 +29,7 @@ def main() -> None:
     source = Source.of_text("modules/w.py", MODULE)
     imported = import_modules(["w"], lambda stem: iter([source]) if stem == "w" else None)
     functions = imported.modules["w"].functions
-    asking = Questions(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
+    asking = QuestionAnswerer(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
     engine = SimpleNamespace(portrait=lambda definition, state, token: TOKEN)
     asker: Any = SimpleNamespace(library=None, engine=engine, definition=None, state=None)
     agent = AgentState(Library(imported.modules["w"].found))

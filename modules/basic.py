@@ -55,7 +55,7 @@ async def pause(pause: Element) -> None:
     description="Lets the element waited for join the plan.",
 )
 def wait_for(element: Element) -> None:
-    """Take an element and give nothing: it joins the context of the plan, no copy of it is made.
+    """Accept an element and give nothing: it joins the context of the plan, no copy of it is made.
 
     What is waited for is said by the condition of the transition that leads here.
     """

@@ -57,7 +57,7 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
     description="The files of a folder, as they change.",
 )
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
-    """Tell of the files of a folder, then of each change; by notices of the system, nothing is polled."""
+    """Give the files of a folder, then each change; the system notifies of them, nothing is polled."""
     here = call()
     wanted = Folder.of(folder, here.home)
     told = await asyncio.to_thread(Told, wanted.told_at(here.home))
@@ -184,13 +184,13 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
 
 
 def _target(to: Element, name: str) -> Path:
-    """Where `to` leads; into it, under the file's own name, when it is a folder or ends like one."""
+    """The path that `to` means: in it, under the file's own name, when it is a folder or ends like one."""
     target = place(to)
     return target / name if target.is_dir() or to.attributes["path"].endswith("/") else target
 
 
 def _is_copy(target: Path, source: os.stat_result, to: Element) -> bool:
-    """Whether the file is there already. Raises ActionError when another is that may not be replaced."""
+    """True if the file is there already. Raises ActionError when another is that may not be replaced."""
     there = status(target)
     same = there is not None and (there.st_size, there.st_mtime_ns) == (source.st_size, source.st_mtime_ns)
     if there is None or same:
@@ -203,7 +203,7 @@ def _is_copy(target: Path, source: os.stat_result, to: Element) -> bool:
 
 
 def _was_moved(file: Element, target: Path) -> bool:
-    """Whether an earlier try of this call moved the file: what is at the target is as the element says."""
+    """True if an earlier try of this call moved the file: the target is as the element has it."""
     there = status(target)
     if there is None:
         return False

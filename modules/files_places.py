@@ -20,7 +20,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Stamp(NamedTuple):
-    """How a file was when it was looked at: bytes, nanoseconds since 1970, and why it cannot be given."""
+    """The state of a file at some moment: bytes, nanoseconds since 1970, and why it cannot be given."""
 
     size: int
     modified: int
@@ -30,22 +30,22 @@ class Stamp(NamedTuple):
 
     @property
     def who(self) -> tuple[int, int, int]:
-        """What stays when a file is renamed."""
+        """The part that stays when a file is renamed."""
         return self.inode, self.size, self.modified
 
     def same(self, other: Stamp) -> bool:
-        """Whether the file can be taken to say what it said; a new inode alone is a restored backup."""
+        """True if the content can be assumed to be the same; a new inode alone is a restored backup."""
         return (self.size, self.modified, self.trouble) == (other.size, other.modified, other.trouble)
 
 
 GUARDED = ("etc", "modules", "recipes")
 """Folders of the home that an element reaches only by naming them: whoever writes there decides what runs."""
 DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
-"""What may lie beside the store, directly in `var`; the daemon's own files there are called otherwise."""
+"""The names that may lie beside the store, directly in `var`; the daemon's own files are called otherwise."""
 
 
 def place(element: Element) -> Path:
-    """Where an element's `path` leads, links in its folders followed. Raises ActionError for outside.
+    """The path of an element, links in its folders followed. Raises ActionError for one outside.
 
     Inside is the home but for what is guarded in it, or the folder that the element names.
     """

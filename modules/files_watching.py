@@ -26,14 +26,14 @@ SETTLE_SECONDS = 0.2
 """A file is told of once it has been left alone for this long: most programs write in several strokes."""
 TOGETHER_SECONDS = 0.05
 BURST = 4096
-"""When more files change at once the whole folder is looked through: the kernel may have dropped notices."""
+"""The most files that change at once; with more the whole folder is read: the kernel may have lost some."""
 BATCH = 256
 WHOLE = ""
 """The path, from the folder, of the folder itself."""
 
 
 class Change(NamedTuple):
-    """What happened to a file; `path` and `origin` (of a move) are from the folder."""
+    """A change of a file; `path` and `origin` (of a move) are from the folder."""
 
     event: str
     path: str
@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """What a `folder` element asks for."""
+    """The values of a `folder` element."""
 
     path: Path
     home: Path | None
@@ -73,24 +73,29 @@ class Folder(NamedTuple):
         )
 
     def wants(self, name: str) -> bool:
-        """Whether a file of that name is meant; as in a shell, a hidden one only when the pattern says so."""
+        """True if a file of that name is meant; as in a shell, a hidden one only when the pattern says so."""
         hidden = name.startswith(".")
-        return any(fnmatchcase(name, each) for each in self.patterns if each.startswith(".") or not hidden)
+        return any(
+            fnmatchcase(name, pattern) for pattern in self.patterns if pattern.startswith(".") or not hidden
+        )
 
     def shown(self, path: str = WHOLE) -> str:
         """A path as elements carry it: from the home where it is inside, so that a home can be moved."""
         return shown(self.path / path, self.home)
 
     def told_at(self, home: Path | None) -> Path | None:
-        """Where it is kept what was told of this folder."""
+        """The path of the record of this folder."""
         asked = "\0".join((str(self.path), str(self.recursive), *self.patterns))
         digest = hashlib.sha256(os.fsencode(asked)).hexdigest()[:32]
         return home and home / "var" / "files" / f"{digest}.jsonl"
 
     def elements(self, changes: Iterable[Change]) -> list[etree._Element]:
-        """What memory is told of changes; what could never be given is not told to be gone."""
-        told = [each for each in changes if each.event != "deleted" or each.stamp.trouble not in NEVER_GIVEN]
-        return [self._element(change) for change in told]
+        """The elements of changes; a file that could never be given is not reported to be gone."""
+        return [
+            self._element(change)
+            for change in changes
+            if change.event != "deleted" or change.stamp.trouble not in NEVER_GIVEN
+        ]
 
     def _element(self, change: Change) -> etree._Element:
         path, trouble = self.shown(change.path), change.stamp.trouble
@@ -121,7 +126,7 @@ NEVER_GIVEN = ("unnameable-file", "unreadable-folder")
 
 
 def look(folder: Folder, known: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:
-    """How the files differ from what is known of them, at the paths given; True says it is or was a folder.
+    """The changes of files, at the paths given, since they were last known; True for one that is a folder.
 
     A folder that is not there as a whole says nothing about its files: a disk may have been unplugged.
     """
@@ -134,7 +139,7 @@ def look(folder: Folder, known: dict[str, Stamp], dirty: dict[str, bool]) -> lis
         doubtful.add(path)
         if is_folder:
             below = path and path + os.sep
-            doubtful.update(each for each in known if each.startswith(below))
+            doubtful.update(name for name in known if name.startswith(below))
             if path == WHOLE or folder.recursive:
                 found.update(_listed(folder, path))
         else:
@@ -194,7 +199,7 @@ def _seen(folder: Folder, path: str, name: str) -> Iterator[tuple[str, Stamp]]:
 
 
 class Told:
-    """What has been told of a folder's files: a line each in `var/files/DIGEST.jsonl`, the last one counts.
+    """A record of a folder's files: a line for every change in `var/files/DIGEST.jsonl`, the last one counts.
 
     Kept so that a new start tells only what has changed since. A line is written after its element was
     recorded; one that is lost in between is told again, with the same `stamp`, and dropped (N37).
@@ -253,7 +258,7 @@ class Told:
 
 
 class Notices:
-    """Which paths of a folder the system says have changed, once each has been left alone for a moment."""
+    """The paths of a folder that the system says have changed, once left alone for a moment."""
 
     def __init__(self, folder: Path, settle: float, *, recursive: bool = False) -> None:
         self._folder, self._settle, self._recursive = folder, settle, recursive
@@ -291,7 +296,7 @@ class Notices:
         armed = False
         while True:
             stale, self._stale = self._stale, False
-            nearest = next(each for each in (self._folder, *self._folder.parents) if each.is_dir())
+            nearest = next(folder for folder in (self._folder, *self._folder.parents) if folder.is_dir())
             if nearest == self._nearest and not stale:
                 return armed
             armed = True
@@ -308,12 +313,12 @@ class Notices:
                 _schedule(self._observer, self, nearest.parent)
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Stop listening."""
         if self._observer is not None:
             self._observer.stop()
 
     def dispatch(self, event: Any) -> None:
-        """Hear of a change; called by watchdog, in a thread of its own."""
+        """Pass on a change; called by watchdog, in a thread of its own."""
         with contextlib.suppress(RuntimeError):  # the loop has just been closed
             self._loop.call_soon_threadsafe(self._hear, event.is_directory, event.src_path, event.dest_path)
 

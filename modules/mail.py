@@ -19,9 +19,10 @@ from lxml import etree
 
 from narval import Element, Input, Output, action, call
 
-from .mail_boxes import Account, Batch, Signal, batches, letters_as_they_come
+from .mail_account import Account
+from .mail_boxes import Batch, Signal, batches, letters_as_they_come, opened
 from .mail_texts import fit, now
-from .mail_writing import ACKNOWLEDGEMENT, composed, outgoing
+from .mail_writing import ACKNOWLEDGEMENT, carried, composed, outgoing
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
@@ -92,7 +93,7 @@ def read(mailbox: Element) -> list[bytes]:
     known: set[str] = set()
     once = Signal()
     once.stop()
-    with box.opener(box, once) as session:
+    with opened(box, once) as session:
         for batch in batches(box, session.letters(known), known):
             found += batch.elements
             here.progress(len(found))
@@ -161,7 +162,7 @@ async def send(mail: Element, outbox: Element) -> bytes:
     here = call()
     account = Account(outbox.attributes, here.home)
     letter = outgoing(mail, here.id)
-    refused = await account.carrier(account, letter)
+    refused = await carried(account, letter)
     sent = etree.Element("sent", {"message-id": letter.ident}, at=now(), outbox=fit(str(account)))
     facts = {"in-reply-to": mail.attributes.get("in-reply-to"), "to": " ".join(letter.to)}
     for name, value in (facts | {"refused": " ".join(refused)}).items():

@@ -7,148 +7,31 @@ import hashlib
 import os
 import re
 import socket
-import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple
 
 from lxml import etree
 
 from narval import ActionError
 
-from .mail_reading import file_name, read_mail
+from .mail_account import Account
+from .mail_reading import read_mail
 from .mail_texts import CHUNK, fit
-from .mail_writing import CARRIERS, SERVER_SECONDS, Carrier
+from .mail_writing import SERVER_SECONDS
 
 MAX_MAIL = 64 * 1024 * 1024
 """A mail of more bytes stays where it is and is told by an error."""
 BATCH, BATCH_BYTES = 50, 4 * 1024 * 1024
-"""What one `yield` carries at most, so that a thousand mails are not a thousand commits."""
+"""The most that one `yield` carries, so that a thousand mails are not a thousand commits."""
 QUIET_SECONDS = 0.05
 """A mailbox is read once it has been left alone for this long: not everyone delivers in one stroke."""
 IDLE_SECONDS = 5 * 60
 """An IDLE is renewed after this long; RFC 2177 allows 29 minutes, but routers forget silent connections."""
-
-Way = TypeVar("Way")
-
-
-class Account(NamedTuple):
-    """What a `mailbox` or `outbox` element gives, and the home it belongs to; None for a home in memory."""
-
-    given: Mapping[str, str]
-    home: Path | None = None
-
-    def __str__(self) -> str:
-        return self.given.get("name") or self.given.get("path") or self.given.get("host") or "unnamed"
-
-    def fault(self, message: str) -> ActionError:
-        """What to raise when the element asks for something impossible."""
-        return ActionError(f"account {self}: {message}", "bad-account")
-
-    @property
-    def opener(self) -> Opener:
-        """How mails are read from it."""
-        return self._of_kind(OPENERS, "imap")
-
-    @property
-    def carrier(self) -> Carrier:
-        """How mails are given to it."""
-        return self._of_kind(CARRIERS, "smtp")
-
-    def _of_kind(self, kinds: Mapping[str, Way], usual: str) -> Way:
-        kind = self.given.get("kind") or ("maildir" if "path" in self.given else usual)
-        if kind not in kinds:
-            raise self.fault(f"expected kind to be one of {', '.join(kinds)}, got {kind!r}")
-        return kinds[kind]
-
-    @property
-    def path(self) -> Path:
-        """Where its files lie; a relative path begins at the home."""
-        if not self.given.get("path"):
-            raise self.fault("expected a path, got none")
-        return (self.home or Path()) / Path(self.given["path"]).expanduser()
-
-    @property
-    def tls(self) -> str:
-        """How its connection is protected; only a connection within the machine may be without."""
-        tls = self.given.get("tls", "implicit")
-        if tls not in ("implicit", "starttls", "none"):
-            raise self.fault(f"expected tls to be implicit, starttls or none, got {tls!r}")
-        if tls == "none" and self.given.get("host") not in ("localhost", "127.0.0.1", "::1"):
-            raise self.fault("without tls, mail and password would go through the net in the clear")
-        return tls
-
-    def port(self, **usual: int) -> int:
-        """The port given, or the usual one for its protection."""
-        port = self.given.get("port") or str(usual[self.tls])
-        if not port.isdecimal() or not 0 < int(port) < 65536:
-            raise self.fault(f"expected port to be a number below 65536, got {port!r}")
-        return int(port)
-
-    def secret(self) -> str:
-        """The password, from the environment variable or the file in etc/ that `secret` names."""
-        name = self.given.get("secret", "")
-        if name in os.environ:
-            return os.environ[name]
-        file = (self.home or Path()) / "etc" / file_name(name, "")
-        if not name or not file.is_file():
-            raise self.fault(f"its secret is neither in the environment nor a file of etc/: {name!r}")
-        if file.stat().st_mode & 0o077:
-            raise self.fault(f"others may read its secret: chmod 600 {file}")
-        return file.read_text("utf-8").strip()
-
-    def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
-        """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""
-        folder = self._folder()
-        digest, size = hashlib.sha256(), 0
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
-            try:
-                for chunk in chunks:
-                    digest.update(chunk)
-                    size += file.write(chunk)
-                file.flush()
-                target = folder / digest.hexdigest()[:2] / digest.hexdigest() / name
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        shown = target.relative_to(self.home) if self.home else target
-        return {"size": str(size), "file": shown.as_posix(), "sha256": digest.hexdigest()}
-
-    def bookmark(self) -> list[str]:
-        """The letters of this mailbox that were recorded before: a shortcut only, as keys decide (N37)."""
-        with suppress(FileNotFoundError):
-            return self._bookmark_file().read_text("utf-8", "replace").split("\n")
-        return []
-
-    def advance_bookmark(self, idents: Iterable[str]) -> None:
-        """These letters are recorded."""
-        lines = "".join(f"{ident}\n" for ident in idents)
-        with suppress(OSError):
-            if lines:
-                with self._bookmark_file().open("a", encoding="utf-8", errors="replace") as file:
-                    file.write(lines)
-
-    def _bookmark_file(self) -> Path:
-        names = ("kind", "path", "host", "port", "user", "folder")
-        where = "\0".join(self.given.get(name, "") for name in names)
-        return self._folder() / f"seen-{hashlib.sha256(where.encode()).hexdigest()[:16]}"
-
-    def _folder(self) -> Path:
-        folder = (self.home / "var" if self.home else Path(_scratch().name)) / "mail"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
-
-
-@cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the files of a home in memory, gone when the program ends."""
-    return tempfile.TemporaryDirectory(prefix="narval-")
 
 
 class Letter(NamedTuple):
@@ -192,7 +75,7 @@ class UnreachableError(ActionError):
 
 
 class Signal:
-    """How the thread that follows a mailbox hears that something changed, or that nobody listens any more."""
+    """The signal to the thread that follows a mailbox: something has changed, or the call is over."""
 
     def __init__(self) -> None:
         self._changed = threading.Event()
@@ -201,7 +84,7 @@ class Signal:
         self.interrupt: Callable[[], None] = lambda: None
 
     def dispatch(self, event: Any) -> None:
-        """Hear of a change; called by watchdog, in a thread of its own."""
+        """Pass on a change; called by watchdog, in a thread of its own."""
         if self.only is None or os.fspath(self.only) in (event.src_path, event.dest_path):
             self._changed.set()
 
@@ -223,18 +106,18 @@ class Signal:
 
 
 def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Iterator[Batch]:
-    """What a mailbox holds, then what arrives, until the signal says stop; a lost server is called again."""
+    """The letters of a mailbox, then those that arrive, until the signal stops; a lost server is retried."""
     pause = 1.0
     while not signal.stopped:
         try:
-            with box.opener(box, signal) as session:
+            with opened(box, signal) as session:
                 while not signal.stopped:
                     yield from batches(box, session.letters(known), known)
                     pause = 1.0
                     session.wait()
         except UnreachableError as error:
             if pause == 1.0 and not signal.stopped:
-                yield Batch([], [_trouble(box, error.kind, str(error))])
+                yield Batch([], [_error(box, error.kind, str(error))])
             signal.wait(pause)
             pause = min(2 * pause, 300.0)
 
@@ -246,18 +129,18 @@ def batches(box: Account, letters: Iterator[Letter], known: set[str]) -> Iterato
     for letter in letters:
         known.add(letter.ident)
         idents.append(letter.ident)
-        elements.append(_element(box, letter))
+        elements.append(element_of(box, letter))
         if len(elements) == BATCH or sum(map(len, elements)) > BATCH_BYTES:
             yield Batch(idents, elements)
             idents, elements = [], []
     yield Batch(idents, elements, is_last=True)
 
 
-def _element(box: Account, letter: Letter) -> bytes:
+def element_of(box: Account, letter: Letter) -> bytes:
     """A letter as an `email`, or as an `error` that says why it is none; a full disk is another matter."""
     if letter.fault:
         key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
-        return _trouble(box, "bad-mail", f"{letter.where}: {letter.fault}", {"key": key})
+        return _error(box, "bad-mail", f"{letter.where}: {letter.fault}", {"key": key})
     try:
         return read_mail(letter.raw, box)
     except OSError:
@@ -265,10 +148,10 @@ def _element(box: Account, letter: Letter) -> bytes:
     except Exception as error:  # whatever a hostile mail provokes costs that mail alone
         kept = box.keep([letter.raw], "mail.eml")
         where = kept | {"key": kept["sha256"]}
-        return _trouble(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", where)
+        return _error(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", where)
 
 
-def _trouble(box: Account, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:
+def _error(box: Account, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:
     error = etree.Element("error", {"type": kind, "mailbox": fit(str(box))} | (where or {}))
     etree.SubElement(error, "message").text = fit(message)
     return etree.tostring(error, encoding="utf-8")
@@ -276,7 +159,7 @@ def _trouble(box: Account, kind: str, message: str, where: dict[str, str] | None
 
 @contextmanager
 def _watched(folders: Iterable[Path], signal: Signal) -> Iterator[None]:
-    """Have the system tell the signal what changes in these folders."""
+    """Pass the changes in these folders to the signal while this lasts."""
     if signal.stopped:
         yield
         return
@@ -430,7 +313,7 @@ def _imap_wait(box: Account, server: Any, signal: Signal) -> None:
 
 
 def _has_buffered(server: Any) -> bool:
-    """Whether news came in one packet with the answer to IDLE: imap-tools waits for the next packet only."""
+    """True if news came in one packet with the answer to IDLE: imap-tools waits for the next packet only."""
     server.client.sock.settimeout(0)
     try:
         return bool(server.client.file.peek(1))
@@ -442,7 +325,7 @@ def _has_buffered(server: Any) -> bool:
 
 @contextmanager
 def _reaching(box: Account) -> Iterator[None]:
-    """Tell what a server, or the way to it, does wrong from what is wrong here."""
+    """Raise UnreachableError for faults of the server, or of the way to it."""
     import imaplib
 
     from imap_tools import ImapToolsError
@@ -455,3 +338,9 @@ def _reaching(box: Account) -> Iterator[None]:
 
 Opener = Callable[[Account, Signal], AbstractContextManager[Session]]
 OPENERS: dict[str, Opener] = {"maildir": _maildir, "mbox": _mbox, "imap": _imap}
+"""The ways to read mails, by the kind of the mailbox."""
+
+
+def opened(box: Account, signal: Signal) -> AbstractContextManager[Session]:
+    """A session on a mailbox. Raises ActionError for an impossible one, UnreachableError for a lost one."""
+    return box.choose(OPENERS, "imap")(box, signal)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-import os
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import UTC
 from itertools import islice
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lxml import etree
 
+from .mail_account import Account, file_name
 from .mail_texts import (
     CHUNK,
     MAX_ADDRESSES,
@@ -30,8 +29,6 @@ from .mail_texts import (
 
 if TYPE_CHECKING:
     from email.message import Message
-
-    from .mail_boxes import Account
 
 MAX_HEADER = 256 * 1024
 MAX_BODY = 100_000
@@ -65,7 +62,7 @@ class Part(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is to be read as part of the mail, rather than a file that came along."""
+        """True if it is to be read as part of the mail, rather than a file that came along."""
         disposition = str(self.header.get("content-disposition", "")).partition(";")[0].strip().lower()
         return self.kind in ("text/plain", "text/html") and disposition != "attachment" and not self.name
 
@@ -102,7 +99,7 @@ def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | No
 
 
 def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterator[tuple[int, int]]:
-    """Where the children of a multipart lie; without a closing boundary the last one reaches to the end."""
+    """The spans of the children of a multipart; without a closing boundary the last reaches to the end."""
     word = re.escape(boundary.encode("utf-8", "replace"))
     # What is rare comes first, and only then a look back for the line's beginning: that makes it fast.
     delimiter = re.compile(rb"--%b(?<=\n--%b)(--)?[ \t]*\r?(?:\n|\Z)" % (word, word))
@@ -147,7 +144,7 @@ def _leaves(raw: bytes, root: Part, problems: Problems) -> Iterator[Part]:
 
 
 def _content(raw: bytes, part: Part, problems: Problems) -> Iterator[bytes]:
-    """What a part holds, its transfer encoding undone, a chunk at a time."""
+    """The content of a part, its transfer encoding undone, a chunk at a time."""
     encoding = str(part.header.get("content-transfer-encoding", "")).strip().lower()
     chunks = _chunks(raw, part.start, part.end)
     if encoding == "base64":
@@ -179,7 +176,7 @@ def _start(chunks: Iterable[bytes], most: int) -> bytes:
 
 
 def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
-    """What there is to read: plain text, and HTML made readable where it has no plain alternative."""
+    """The readable text: plain text, and HTML made readable where it has no plain alternative."""
     read: list[tuple[Part, str]] = []
     room = 4 * MAX_BODY
     for part in texts:
@@ -336,7 +333,7 @@ def read_mail(raw: bytes, box: Account) -> bytes:
 
 
 def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[str, str]:
-    """What a mail's header says; what it does not say is empty, and a problem where it ought to have."""
+    """The facts of a mail's header; an absent one is empty, and a problem where it ought to be there."""
     key = _key(raw, root, header)
     own, answered, chain = (header.ids(name) for name in ("message-id", "in-reply-to", "references"))
     writer, sender = (header.addresses("from") or header.addresses("sender") or [("", "")])[0]
@@ -367,7 +364,7 @@ def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[s
 
 
 def _key(raw: bytes, root: Part, header: Header) -> str:
-    """Who a mail is (N37): equal for all its copies, and different where two mails share one Message-ID."""
+    """The identity of a mail (N37): equal for all its copies, different where two share a Message-ID."""
     digest = hashlib.sha256()
     for name in ("message-id", "from", "date", "subject"):
         digest.update("".join(header.raw(name).split()).encode("utf-8", "replace") + b"\n")
@@ -375,25 +372,3 @@ def _key(raw: bytes, root: Part, header: Header) -> str:
     for chunk in _chunks(raw, root.start, end):
         digest.update(chunk.translate(None, b"\r"))
     return digest.hexdigest()[:40]
-
-
-_SUFFIXES = {"message/delivery-status": ".txt", "message/rfc822": ".eml", "text/calendar": ".ics"}
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-
-
-def file_name(asked: str, kind: str) -> str:
-    """A name under which a file can be kept anywhere: one path component, printable, at most 200 bytes."""
-    name = unicodedata.normalize("NFC", asked[:2_000]).replace("\\", "/").rpartition("/")[2]
-    name = "".join(letter for letter in name if unicodedata.category(letter)[0] != "C")
-    name = " ".join(re.sub(r'[<>:"|?*]', "_", name).split()).strip(". ")
-    if not name:
-        short = re.fullmatch(r"[a-z]+/([a-z]{2,4})", kind)
-        usual = f".{short[1]}" if short else ".txt" if kind.startswith("text/") else ".bin"
-        return "attachment" + _SUFFIXES.get(kind, usual)
-    if name.startswith("-") or _RESERVED.fullmatch(name):
-        name = "_" + name
-    if len(name.encode()) > 200:
-        stem, suffix = os.path.splitext(name)
-        suffix = suffix if len(suffix.encode()) <= 20 else ""
-        name = stem.encode()[: 200 - len(suffix.encode())].decode("utf-8", "ignore") + suffix
-    return name

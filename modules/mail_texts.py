@@ -16,7 +16,7 @@ MAX_ADDRESSES = 50
 """A mail to more recipients is not sent."""
 CHUNK = 1 << 20
 Problems = dict[str, str]
-"""What is wrong with a mail and survivable: a stable word, and a sentence for people."""
+"""The survivable faults of a mail: a stable word, and a sentence for people."""
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64))
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -116,7 +116,7 @@ _BREAKS = {
     )
     for tag in tags.split()
 }
-"""What sets an element apart: \\x02 a blank line, \\x01 a new line."""
+"""The signs that set an element apart: \\x02 a blank line, \\x01 a new line."""
 _HIDDEN = ("head", "script", "style", "template", "title", "object", "svg")
 
 

@@ -10,19 +10,17 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lxml import etree
 
 from narval import ActionError, Element, call
 
+from .mail_account import Account
 from .mail_texts import MAX_ADDRESSES, fit, now
 
-if TYPE_CHECKING:
-    from .mail_boxes import Account
-
 SERVER_SECONDS = 30
-"""How long a server may take to answer a command."""
+"""The seconds that a server may take to answer a command."""
 
 
 # --- composing --------------------------------------------------------------------------------------------
@@ -142,7 +140,7 @@ def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
     answered, chain = given.get("in-reply-to", ""), given.get("references", "")
     text = ""
     for name, value in (("Message-ID", ident), ("In-Reply-To", answered), ("References", chain)):
-        ids = [f"<{each}>" for each in value.split() if _PLAIN_ID.fullmatch(each)]
+        ids = [f"<{ident}>" for ident in value.split() if _PLAIN_ID.fullmatch(ident)]
         if ids:
             text += f"{name}: " + "\r\n ".join(ids) + "\r\n"
     return text.encode("ascii")
@@ -157,11 +155,11 @@ def _moment(text: str | None) -> datetime:
 
 async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
     """Deliver to a Maildir, which refuses nobody."""
-    await asyncio.to_thread(_put, outbox.path, letter)
+    await asyncio.to_thread(put, outbox.path, letter)
     return []
 
 
-def _put(maildir: Path, letter: Outgoing) -> None:
+def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
     if it was read and flagged since. The whole file is there or none of it.
     """
@@ -206,6 +204,12 @@ async def _submit(outbox: Account, letter: Outgoing) -> list[str]:
     return list(refused)
 
 
-Carrier = Callable[["Account", Outgoing], Awaitable[list[str]]]
-"""Gives a mail to those it is for; tells which of them were refused."""
+Carrier = Callable[[Account, Outgoing], Awaitable[list[str]]]
+"""Delivers a mail; returns the recipients that were refused while others were not."""
 CARRIERS: dict[str, Carrier] = {"maildir": _deliver, "smtp": _submit}
+"""The ways to deliver mails, by the kind of the outbox."""
+
+
+async def carried(outbox: Account, letter: Outgoing) -> list[str]:
+    """Deliver a mail, and return the recipients that were refused. Raises ActionError."""
+    return await outbox.choose(CARRIERS, "smtp")(outbox, letter)

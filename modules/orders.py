@@ -59,13 +59,13 @@ class Charge:
 
 @predicate("isPaid")
 def is_paid(token: Token) -> bool:
-    """Whether the order is paid."""
+    """True if the order is paid."""
     return bool(token.environment.get("paid", False, bool))
 
 
 @predicate("isDue")
 def is_due(token: Token) -> bool:
-    """Whether the token was put off before: its moment has come."""
+    """True if the token was put off before: its moment has come."""
     return token.guard_action == "DelayUntil"
 
 

@@ -51,7 +51,7 @@ def _order(rule: Element) -> tuple[float, int]:
 
 
 def _fits(mail: Element, rule: Element) -> bool:
-    """Whether the rule's pattern matches, as patterns do: true, a node, a text, a number but zero (N9)."""
+    """True if the rule's pattern matches, as patterns do: true, a node, a text, a number but zero (N9)."""
     pattern = rule.attributes["when"]
     try:
         found = mail.xpath(pattern)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from narval.memory.patterns.pattern import Condition
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The elements to look at first (table 2.7): those that fit one of `alternatives` are nearer (N15)."""
+    """The elements to look at first (table 2.7): those that fit one of `alternatives` are nearer (N15).
 
-    origin: Literal["memory", "plan"]
+    With `of_run` they are those in the context of the run itself, else those in memory.
+    """
+
+    of_run: bool
     alternatives: tuple[Condition, ...]
 
 

@@ -87,6 +87,6 @@ class CandidateSearch:
                     yield eid
 
     def _place(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        if self.context is not None and self.context.origin == "plan":
+        if self.context is not None and self.context.of_run:
             return self.view.among(self.view.context(self.run), bound, scope)
         return self.view.matching(bound, scope)

@@ -70,9 +70,9 @@ class Memory:
 
     def is_available(self, eid: int, scope: MarkScope | None) -> bool:
         """True if an element is there, neither replaced nor reserved, and not used by `scope` (N18)."""
-        if eid in self.outdated or eid in self.reserved or eid not in self:
+        if scope is not None and eid in self.marks.get(scope, ()):
             return False
-        return scope is None or eid not in self.marks.get(scope, ())
+        return eid in self and eid not in self.outdated and eid not in self.reserved
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """Those of `eids` that fit and are available, in the order given."""
@@ -149,9 +149,17 @@ class Memory:
         """Revert the change that was applied last; raises KeyError for one that cannot be, as Forgotten."""
         _REVERT[type(change)](self, change)
 
-    def fill(self, kept: Iterable[tuple[Element, str, bool]]) -> None:
-        """Load stored elements into an empty memory, oldest first: each with its declaration ("": none) and
-        True if it has been replaced."""
+    def fill(
+        self,
+        kept: Iterable[tuple[Element, str, bool]],
+        unique_values: Iterable[tuple[str, str, str]] = (),
+        next_eid: int = 1,
+    ) -> None:
+        """Load an empty memory from a store.
+
+        Elements come oldest first, each with its declaration ("": none) and True if it has been replaced.
+        """
+        self.unique_values.update(unique_values)
         eid = 0
         for element, declared, outdated in kept:
             eid = element.eid
@@ -161,7 +169,7 @@ class Memory:
                 self.declared[eid] = declared
             if outdated:
                 self.outdated.add(eid)
-        self.next_eid = max(self.next_eid, eid + 1)
+        self.next_eid = max(self.next_eid, next_eid, eid + 1)
 
     def show_run(self, eid: int, name: str, render: Callable[[int], Element]) -> None:
         """Add a run, which `render` makes an element of, given its eid, each time it is looked at."""

@@ -79,7 +79,8 @@ class ElementTable:
         kept = self._kept.get(eid)
         if isinstance(kept, bytes):
             _, number, _ = _HEAD.unpack_from(kept)
-            return self._named(number)
+            name: str = self._names[number]
+            return name
         return kept.name if kept is not None else None
 
     def documents(self, eids: Iterable[int]) -> Iterator[tuple[int, bytes]]:
@@ -123,7 +124,4 @@ class ElementTable:
         added, number, length = _HEAD.unpack_from(kept)
         xml = _HEAD.size + length
         origin = Origin(*_decode(kept[_HEAD.size : xml])) if length else None
-        return Element(eid, kept[xml:], added, origin, self._named(number))
-
-    def _named(self, number: int) -> str:
-        return self._names[number]
+        return Element(eid, kept[xml:], added, origin, self._names[number])

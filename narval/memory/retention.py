@@ -112,7 +112,7 @@ class IdleTracker:
                 continue
             if touched is not None and touched + self._after > now:
                 heapq.heappush(self._heap, (touched + self._after, eid))
-            elif is_active(eid) or _needed(memory, eid, is_active):
+            elif not _free(memory, eid) or any(map(is_active, (eid, *memory.contexts.holders(eid)))):
                 self.put_off(eid, now)
             else:
                 yield eid
@@ -135,9 +135,6 @@ class IdleTracker:
         return eid
 
 
-def _needed(memory: Memory, eid: int, is_active: Callable[[int], bool]) -> bool:
-    return not _free(memory, eid) or any(is_active(run) for run in memory.contexts.holders(eid))
-
-
 def _free(memory: Memory, eid: int) -> bool:
+    """True if an element is neither declared nor reserved by a call."""
     return eid not in memory.declared and eid not in memory.reserved

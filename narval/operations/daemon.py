@@ -19,7 +19,7 @@ async def stop(daemon: Daemon) -> dict[str, Any]:
 
 @operation
 async def reload(daemon: Daemon) -> dict[str, Any]:
-    """Read recipes, modules, schemas and settings now; tell if they had changed, and their faults."""
+    """Read recipes, modules, schemas and settings now: true if they had changed, and their faults."""
     changed = await daemon.files.reload()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
@@ -46,7 +46,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
 
 
 async def turn(daemon: Daemon) -> None:
-    """Wait for a turn to end: what was posted before it is told to its runs, and the daemon can record."""
+    """Wait for a turn to end: the daemon can record, and its runs know all that was posted before."""
     await daemon.host.submit(_nothing)
 
 

@@ -1,4 +1,4 @@
-"""The operation `signal`: a name, elements and attributes told to a run, and its answer."""
+"""The operation `signal`: a name, elements and attributes for a run, and its answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def say(
     elements: tuple[OutputElement, ...],
     arguments: dict[str, Plain],
 ) -> Iterator[Answer]:
-    """Tell a run a signal; its answer, recorded with the turn."""
+    """Deliver a signal to a run; its answer, recorded with the turn."""
     signal = str(turn.agent.sequence + 1)
     turn.tell(run, Signalled(0, 0.0, signal, name, elements, arguments))
     for _, command in turn.outer:

@@ -113,7 +113,7 @@ def _store_bytes(daemon: Daemon) -> int | None:
 
 
 def _resident() -> int | None:
-    """The resident memory of this program in bytes; its peak where the system tells no more."""
+    """The resident memory of this program in bytes; its peak where the system gives no more."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

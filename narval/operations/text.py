@@ -73,7 +73,7 @@ def moment_exactly(text: str | None) -> str:
 
 
 def took(run: Row) -> str:
-    """How long a run took, once it has ended."""
+    """The time that a run took, once it has ended."""
     if not (run.get("started") and run.get("ended")):
         return ""
     from datetime import datetime

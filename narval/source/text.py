@@ -63,16 +63,11 @@ class Source:
         except UnicodeDecodeError as error:
             before = self.data[skipped : skipped + error.start].decode(encoding, "replace")
             line, column = end_of(before, self)
-            raise DefinitionError(
-                [
-                    self.fault(
-                        f"expected {encoding} text, found the byte 0x{self.data[skipped + error.start]:02x}; "
-                        f"save the file as UTF-8, or declare the encoding it has",
-                        line,
-                        column,
-                    )
-                ]
-            ) from None
+            message = (
+                f"expected {encoding} text, found the byte 0x{self.data[skipped + error.start]:02x}; "
+                f"save the file as UTF-8, or declare the encoding it has"
+            )
+            raise self.error(message, line, column) from None
 
     @cached_property
     def xml_text(self) -> str:
@@ -89,6 +84,10 @@ class Source:
     def fault(self, message: str, line: int = 1, column: int = 1) -> Fault:
         """A fault in this text."""
         return Fault(self.path, line, column, message)
+
+    def error(self, message: str, line: int = 1, column: int = 1) -> DefinitionError:
+        """The error of a text with that single fault."""
+        return DefinitionError([self.fault(message, line, column)])
 
     def place(self, offset: int) -> tuple[int, int]:
         """The line and column of a character of the text."""
@@ -126,17 +125,10 @@ class Source:
         except (LookupError, ValueError):
             known = "undefined"
         if known.replace("_", "-") in _NOT_FOR_FILES:
-            raise DefinitionError(
-                [self.fault(f"unknown encoding {name!r}; save the file as UTF-8", line, column)]
-            )
+            raise self.error(f"unknown encoding {name!r}; save the file as UTF-8", line, column)
         if known.startswith(("utf-16", "utf-32")):
-            raise DefinitionError(
-                [
-                    self.fault(
-                        f"the file says it is {name}, but it is not; remove the declaration", line, column
-                    )
-                ]
-            )
+            message = f"the file says it is {name}, but it is not; remove the declaration"
+            raise self.error(message, line, column)
         return known
 
 

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from xml.parsers import expat
 
-from narval.errors import DefinitionError
 from narval.source.text import MAX_BYTES, Source
 
 MAX_DEPTH = 200
@@ -38,16 +37,7 @@ class XmlNode:
     `text` is the text directly within it; `namespaces` the prefixes in scope, as XPath needs them.
     """
 
-    __slots__ = (
-        "_markup",
-        "attributes",
-        "children",
-        "column",
-        "line",
-        "namespaces",
-        "tag",
-        "text",
-    )
+    __slots__ = ("_markup", "attributes", "children", "column", "line", "namespaces", "tag", "text")
 
     def __init__(self, markup: _Markup, tag: str, line: int, column: int) -> None:
         self.tag = tag
@@ -159,9 +149,7 @@ class _Document:
 def read_xml(source: Source) -> XmlNode:
     """The root of an XML text. Raises DefinitionError with the place where it is not well formed."""
     if len(source.data) > MAX_BYTES:
-        raise DefinitionError(
-            [source.fault(f"expected at most {MAX_BYTES:,} bytes, found {len(source.data):,}")]
-        )
+        raise source.error(f"expected at most {MAX_BYTES:,} bytes, found {len(source.data):,}")
     return _XmlReader(source).read()
 
 
@@ -210,7 +198,7 @@ class _XmlReader:
             self._parser.Parse(self._document.utf8, True)
         except expat.ExpatError as error:
             line, column = self._source.shifted(error.lineno - 1, error.offset)
-            raise DefinitionError([self._source.fault(self._complaint(error.code), line, column)]) from None
+            raise self._source.error(self._complaint(error.code), line, column) from None
         assert self._root is not None  # expat has no document without a root
         return self._root
 
@@ -229,7 +217,7 @@ class _XmlReader:
 
     def _refuse(self, message: str) -> None:
         line, column = self._here()
-        raise DefinitionError([self._source.fault(message, line, column)])
+        raise self._source.error(message, line, column)
 
     def _here(self) -> tuple[int, int]:
         parser = self._parser

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def hangups_are_heard() -> Iterator[None]:
-    """A daemon heeds SIGHUP unless it was ignored when it began, which whoever runs these tests may do."""
+    """A daemon heeds SIGHUP unless it was ignored when it began, as it may be where these tests run."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         yield

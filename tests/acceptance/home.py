@@ -36,7 +36,7 @@ class Narval:
     def __call__(self, *arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """A command, to its end."""
         return subprocess.run(
-            self._line(*arguments), input=given, capture_output=True, timeout=PATIENCE, check=False
+            self.line(*arguments), input=given, capture_output=True, timeout=PATIENCE, check=False
         )
 
     def ask(self, *arguments: str | Path) -> Any:
@@ -48,7 +48,7 @@ class Narval:
     def daemon(self, *arguments: str, limits: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
         """A daemon; it may not be ready yet."""
         return subprocess.Popen(
-            self._line("run", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limits
+            self.line("run", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limits
         )
 
     @contextmanager
@@ -69,7 +69,7 @@ class Narval:
                 daemon.communicate()
                 raise
 
-    def _line(self, *arguments: str | Path) -> list[str]:
+    def line(self, *arguments: str | Path) -> list[str]:
         return [sys.executable, "-m", "narval", "--home", str(self.home), *map(str, arguments)]
 
 

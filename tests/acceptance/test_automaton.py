@@ -155,7 +155,7 @@ def test_A16_json_gives_the_states_and_nothing_else(tmp_path: Path) -> None:
     ]
 
 
-def test_A16_every_fault_is_told_with_its_place(tmp_path: Path) -> None:
+def test_A16_every_fault_is_reported_with_its_place(tmp_path: Path) -> None:
     done = run(tmp_path, "<automaton>\n<state name='start' comand='sh'/>\n<transition/></automaton>")
     assert done.returncode == 1
     assert "a.xml:2:29: state has no attribute 'comand'; did you mean 'command'?" in done.stderr

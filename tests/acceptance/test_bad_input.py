@@ -50,12 +50,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narval]:
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_element_is_refused_by_a_daemon_that_goes_on(home: Narval, what: str) -> None:
-    data, said = HOSTILE[what]
+    data, reason = HOSTILE[what]
     before = home.ask("status")
     done = home("add", "-", given=data)
     message = done.stderr.decode()
     assert done.returncode == 1, message
-    assert said.lower() in message.lower()
+    assert reason.lower() in message.lower()
     assert "Traceback" not in message
     assert len(message) < 2000
     after = home.ask("status")

@@ -119,7 +119,7 @@ def test_a_failure_deep_within_leaves_the_process_on_its_arc_for_errors(narval: 
         assert not mark(narval, 4, "begun").exists()
 
 
-def test_who_is_cancelled_takes_all_it_called_with_it(narval: Narval) -> None:
+def test_a_cancelled_run_cancels_all_that_it_called(narval: Narval) -> None:
     for number in (1, 2):
         mark(narval, number, "go").touch()
     with narval.running():

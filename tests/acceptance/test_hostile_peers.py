@@ -55,7 +55,7 @@ def status(path: Path) -> dict[str, Any]:
         return dict(client.ask("status"))
 
 
-def said(connection: socket.socket) -> list[Any]:
+def received(connection: socket.socket) -> list[Any]:
     """The next frame."""
     with connection.makefile("rb") as stream:
         size = int.from_bytes(stream.read(wire.HEADER), "big")
@@ -72,14 +72,14 @@ def test_another_user_cannot_even_reach_the_socket_and_is_refused_if_he_does(hom
     for folder in (path, *list(path.parents)[:-1]):  # every door open: the peer's own credentials are left
         with suppress(PermissionError):
             folder.chmod(folder.stat().st_mode | 0o777 if folder == path else folder.stat().st_mode | 0o711)
-    told = json.loads(_tried_by_nobody(path))
-    assert told["class"] == "OperatorError"
-    assert f"not user {NOBODY}" in told["message"]
+    answer = json.loads(_tried_by_nobody(path))
+    assert answer["class"] == "OperatorError"
+    assert f"not user {NOBODY}" in answer["message"]
     assert status(path)["state"] == "running"
 
 
 def _tried_by_nobody(path: Path) -> str:
-    """What a program of another user is told, or the error it meets."""
+    """The answer that a program of another user gets, or the name of its error."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -87,19 +87,19 @@ def _tried_by_nobody(path: Path) -> str:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            told = json.dumps(said(connected(path))[2])
+            answer = json.dumps(received(connected(path))[2])
         except OSError as error:
-            told = type(error).__name__
-        os.write(writing, told.encode())
+            answer = type(error).__name__
+        os.write(writing, answer.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as stream:
-        told = stream.read()
+        answer = stream.read()
     os.waitpid(child, 0)
-    return told
+    return answer
 
 
-def test_ten_thousand_connections_that_say_nothing_keep_nobody_out_for_long(home: Narval) -> None:
+def test_ten_thousand_silent_connections_lock_others_out_only_briefly(home: Narval) -> None:
     path = control(home)
     daemon = psutil.Process(status(path)["pid"])
     before = daemon.memory_info().rss
@@ -118,7 +118,7 @@ def test_ten_thousand_connections_that_say_nothing_keep_nobody_out_for_long(home
     assert daemon.memory_info().rss - before < 32 * 1024 * 1024
 
 
-def test_slow_and_half_frames_and_rubbish_keep_nobody_out(home: Narval) -> None:
+def test_slow_and_half_frames_and_rubbish_do_not_lock_others_out(home: Narval) -> None:
     path, chance = control(home), random.Random(0)
     good = (request(1, "status"), request(2, "memory", xpath="*"))
     slow = [connected(path) for _ in range(20)]

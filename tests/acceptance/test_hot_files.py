@@ -59,7 +59,7 @@ class Running:
         """The daemon's log."""
         return [line["message"] for line in self.ask("log", lines=2000)]
 
-    def said(self, name: str = "w.r") -> str:
+    def word_of(self, name: str = "w.r") -> str:
         """What a run that starts now says."""
         run = self.ask("start", name=name, wait=True)
         assert run["phase"] == "done", run["error"]
@@ -168,7 +168,7 @@ def test_N31_a_recipe_or_module_takes_effect_however_it_is_saved(
     save(running.home / "recipes/w.xml", one_step("other", "w.say"))
     until(lambda: running.names() == ["w.other"], "the recipe is loaded")
     save(running.home / "modules/w.py", module("second"))
-    until(lambda: running.said("w.other") == "second", "the module is loaded")
+    until(lambda: running.word_of("w.other") == "second", "the module is loaded")
     assert running.faults() == []
 
 
@@ -189,13 +189,13 @@ def test_N31_folders_come_and_go(running: Running) -> None:
     until(lambda: running.names() == ["w.deep"], "a new folder is read")
     deep.parent.rename(recipes / "c")
     (recipes / "c" / "b" / "x.xml").write_text(one_step("deeper", "w.say"))
-    until(lambda: running.names() == ["w.deeper"], "a renamed one is still heard")
+    until(lambda: running.names() == ["w.deeper"], "a renamed one is still seen")
     shutil.rmtree(recipes)
     shutil.move(running.home / "away", recipes)
     until(lambda: running.names() == ["w.r"], "the first one is back")
 
 
-def test_N31_many_files_at_once_are_taken_over_together(running: Running) -> None:
+def test_N31_many_files_at_once_take_effect_together(running: Running) -> None:
     before = len(running.logged())
     for number in range(300):
         running.write(f"recipes/many/{number:03}.xml", one_step(f"n{number:03}", "w.say"))
@@ -230,7 +230,7 @@ def test_N13_N31_a_bad_file_leaves_the_last_good_version_and_an_error_that_goes_
     assert "w.sey" in errors[0]["xml"]
     assert "recipes/w.xml" in running.ask("status")["faults"][0]["path"]
     assert running.faults()[0]["line"] == 1
-    assert running.said() == "first"
+    assert running.word_of() == "first"
     assert any("did not load: recipes/w.xml" in line for line in running.logged())
     path.write_text(good)
     until(lambda: running.faults() == [], "it is mended")
@@ -241,10 +241,10 @@ def test_N13_N31_a_bad_file_leaves_the_last_good_version_and_an_error_that_goes_
 def test_N31_half_a_module_is_no_module(running: Running) -> None:
     text = module("second")
     (running.home / "modules/w.py").write_text(text[: len(text) // 2])
-    until(lambda: running.faults(), "the fault is told")
-    assert running.said() == "first"
+    until(lambda: running.faults(), "the fault is reported")
+    assert running.word_of() == "first"
     (running.home / "modules/w.py").write_text(text)
-    until(lambda: running.said() == "second", "the whole module is loaded")
+    until(lambda: running.word_of() == "second", "the whole module is loaded")
 
 
 def test_N7_N31_a_schema_takes_effect_and_a_bad_one_leaves_the_last_good_one(running: Running) -> None:
@@ -256,21 +256,21 @@ def test_N7_N31_a_schema_takes_effect_and_a_bad_one_leaves_the_last_good_one(run
     until(lambda: not running.takes("<note/>"), "the schema is kept")
     assert running.takes('<note by="Ada"/>')
     running.write("etc/schemas/note.rng", schema.replace("<empty/>", "<emtpy/>"))
-    until(lambda: running.faults(), "the fault is told")
+    until(lambda: running.faults(), "the fault is reported")
     assert not running.takes("<note/>")
     assert running.takes('<note by="Ada"/>')
     (running.home / "etc/schemas/note.rng").unlink()
     until(lambda: running.takes("<note/>"), "the schema is gone")
 
 
-def test_N31_settings_take_effect_at_once_or_say_that_they_do_not(running: Running) -> None:
+def test_N31_settings_take_effect_at_once_or_are_reported_for_the_next_start(running: Running) -> None:
     running.write("etc/narval.toml", 'name = "jeeves"\ndurability = "power"\n')
     until(lambda: running.ask("status")["name"] == "jeeves", "the name is taken over")
     lines = running.logged()
     assert "etc/narval.toml: name took effect" in lines
     assert "etc/narval.toml: durability will take effect at the next start" in lines
     running.write("etc/narval.toml", "nme = 3\n")
-    until(lambda: running.ask("status")["faults"], "the fault is told")
+    until(lambda: running.ask("status")["faults"], "the fault is reported")
     assert running.ask("status")["name"] == "jeeves"
 
 
@@ -285,9 +285,9 @@ def test_N31_SIGHUP_and_reload_read_at_once(running: Running) -> None:
     running.daemon.send_signal(signal.SIGHUP)
     until(lambda: running.names() == ["w.again"], "it is read")
     running.write("recipes/w.xml", "<recipe/>")
-    told = Narval(running.home)("reload")
-    assert told.returncode == 1
-    assert b"recipes/w.xml:1:1" in told.stdout
+    reloaded = Narval(running.home)("reload")
+    assert reloaded.returncode == 1
+    assert b"recipes/w.xml:1:1" in reloaded.stdout
     assert running.daemon.poll() is None
 
 
@@ -362,7 +362,7 @@ def test_N31_a_running_plan_keeps_the_versions_it_began_with_and_needs_no_file(r
     run = running.ask("start", name="w.r")["eid"]
     until(lambda: running.ask("memory", xpath="said[.='first']"), "it waits")
     running.write("modules/w.py", module("second"))
-    until(lambda: running.said("w.child") == "second", "new runs have the new version")
+    until(lambda: running.word_of("w.child") == "second", "new runs have the new version")
     (running.home / "recipes/w.xml").unlink()
     (running.home / "modules/w.py").unlink()
     until(lambda: running.ask("definitions")["definitions"] == [], "nothing is loaded any more")

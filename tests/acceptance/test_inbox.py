@@ -65,7 +65,7 @@ def test_a_file_that_is_moved_in_becomes_elements(narval: Narval, ask: Any) -> N
     assert b"inbox/b.xml" in narval("memory", "note").stdout
 
 
-def test_what_lies_there_at_the_start_is_taken_in_order_of_names(narval: Narval) -> None:
+def test_files_there_at_the_start_are_added_in_order_of_names(narval: Narval) -> None:
     for number in (3, 1, 2):
         drop(narval, f"{number}.xml", f'<n v="{number}"/>')
     assert narval("run", "--until-idle").returncode == 0
@@ -84,7 +84,7 @@ def test_the_folder_may_come_later_and_go(narval: Narval, ask: Any) -> None:
     until(lambda: ask("memory", xpath="second"), "it is watched")
 
 
-def test_a_file_is_not_taken_before_its_writer_has_closed_it(narval: Narval, ask: Any) -> None:
+def test_a_file_is_not_claimed_before_its_writer_has_closed_it(narval: Narval, ask: Any) -> None:
     path = narval.home / "inbox" / "slow.xml"
     with path.open("w") as file:
         file.write("<memory><late/>")
@@ -137,7 +137,7 @@ def test_what_is_bad_is_set_aside_whole_with_its_reason(narval: Narval) -> None:
     assert is_empty(narval)
 
 
-def test_what_is_no_file_is_set_aside_and_stops_nobody(narval: Narval) -> None:
+def test_what_is_not_a_file_is_set_aside_and_stops_no_other(narval: Narval) -> None:
     inbox, secret = narval.home / "inbox", narval.home.parent / "secret.xml"
     secret.write_text("<secret/>")
     os.mkfifo(inbox / "1-fifo")
@@ -149,8 +149,8 @@ def test_what_is_no_file_is_set_aside_and_stops_nobody(narval: Narval) -> None:
         listener.bind(address)
     drop(narval, "7-good.xml", "<good/>")
     assert narval("run", "--until-idle").returncode == 0
-    told = {name: reason(narval, name) for name in lying(narval, "inbox/refused") if "reason" not in name}
-    assert [message.partition("found ")[2].strip() for message in told.values()] == [
+    reasons = {name: reason(narval, name) for name in lying(narval, "inbox/refused") if "reason" not in name}
+    assert [message.partition("found ")[2].strip() for message in reasons.values()] == [
         "a pipe", *["a link; put the file itself here"] * 2, "a folder", "a link; put the file itself here",
         "a socket",
     ]  # fmt: skip
@@ -166,7 +166,7 @@ def test_two_refused_files_of_one_name_are_both_kept(narval: Narval) -> None:
     ]  # fmt: skip
 
 
-def test_names_of_any_length_and_letters_are_taken(narval: Narval) -> None:
+def test_names_of_any_length_and_letters_are_accepted(narval: Narval) -> None:
     for number, name in enumerate(["ä" * 127, "x" * 255, "a\nb", "-rf", "000000000001-x"]):
         drop(narval, name, f'<n v="{number}"/>')
     drop(narval, "y" * 255, "<bad")
@@ -180,7 +180,7 @@ def test_names_of_any_length_and_letters_are_taken(narval: Narval) -> None:
 # --- exactly once ---------------------------------------------------------------------------------------
 
 
-def test_N35_what_was_taken_and_not_recorded_is_added_and_what_was_recorded_is_not_added_again(
+def test_N35_a_claimed_file_is_added_if_it_was_not_recorded_and_only_then(
     narval: Narval,
 ) -> None:
     drop(narval, "a.xml", "<a/>")

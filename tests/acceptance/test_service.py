@@ -1,4 +1,4 @@
-"""The daemon as a service: what a service manager hears of a real one, what the journal gets of its log."""
+"""The daemon as a service: notifications of a service manager, and the log in the journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 @action(runs="inline")
 def hang():
     (HERE / "hanging").touch()
-    with (HERE / "pipe").open("rb") as pipe:  # the loop itself hangs, until somebody writes
+    with (HERE / "pipe").open("rb") as pipe:  # the loop itself hangs, until something is written
         pipe.read()
 """
 
@@ -37,7 +37,7 @@ def narval(tmp_path: Path) -> Narval:
 
 
 @pytest.fixture
-def heard(tmp_path: Path) -> Iterator[socket.socket]:
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.settimeout(PATIENCE)
@@ -50,57 +50,55 @@ def begun(narval: Narval, **environ: str) -> subprocess.Popen[bytes]:
     status = os.fstat(log.fileno())
     kept["JOURNAL_STREAM"] = f"{status.st_dev}:{status.st_ino}"
     with log:
-        return subprocess.Popen(narval._line("run"), stdout=subprocess.PIPE, stderr=log, env=kept)
+        return subprocess.Popen(narval.line("run"), stdout=subprocess.PIPE, stderr=log, env=kept)
 
 
-def messages(heard: socket.socket) -> Iterator[str]:
+def messages(manager: socket.socket) -> Iterator[str]:
     while True:
-        yield heard.recv(4096).decode()
+        yield manager.recv(4096).decode()
 
 
-def test_the_manager_hears_that_it_is_ready_reads_its_files_and_ends(
-    narval: Narval, heard: socket.socket
-) -> None:
-    daemon = begun(narval, NOTIFY_SOCKET=heard.getsockname())
-    assert next(messages(heard)) == "READY=1\nSTATUS=0 runs under way, 0 calls running"
+def test_the_manager_is_notified_of_readiness_reload_and_stop(narval: Narval, manager: socket.socket) -> None:
+    daemon = begun(narval, NOTIFY_SOCKET=manager.getsockname())
+    assert next(messages(manager)) == "READY=1\nSTATUS=0 runs under way, 0 calls running"
     daemon.send_signal(signal.SIGHUP)
-    assert next(messages(heard)).startswith("RELOADING=1\nMONOTONIC_USEC=")
-    assert next(messages(heard)) == "READY=1"
+    assert next(messages(manager)).startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert next(messages(manager)) == "READY=1"
     daemon.send_signal(signal.SIGTERM)
-    assert next(messages(heard)) == "STOPPING=1\nSTATUS=stopping"
+    assert next(messages(manager)) == "STOPPING=1\nSTATUS=stopping"
     daemon.communicate(timeout=PATIENCE)
     assert daemon.returncode == 0
 
 
-def test_a_loop_that_hangs_is_not_alive(narval: Narval, heard: socket.socket) -> None:
+def test_a_loop_that_hangs_is_not_alive(narval: Narval, manager: socket.socket) -> None:
     os.mkfifo(narval.home / "modules" / "pipe")
-    daemon = begun(narval, NOTIFY_SOCKET=heard.getsockname(), WATCHDOG_USEC="200000")
-    said = messages(heard)
-    words = {next(said).partition("\n")[0] for _ in range(3)}
+    daemon = begun(narval, NOTIFY_SOCKET=manager.getsockname(), WATCHDOG_USEC="200000")
+    received = messages(manager)
+    words = {next(received).partition("\n")[0] for _ in range(3)}
     assert words == {"READY=1", "WATCHDOG=1"}
-    asking = subprocess.Popen(narval._line("start", "w.hang"), stdout=subprocess.DEVNULL)
+    asking = subprocess.Popen(narval.line("start", "w.hang"), stdout=subprocess.DEVNULL)
     while not (narval.home / "modules" / "hanging").exists():
         time.sleep(0.01)
-    heard.setblocking(False)
+    manager.setblocking(False)
     with suppress(BlockingIOError):
-        while heard.recv(4096):
+        while manager.recv(4096):
             pass
     time.sleep(1.0)
     with pytest.raises(BlockingIOError):
-        heard.recv(4096)
-    heard.settimeout(PATIENCE)
+        manager.recv(4096)
+    manager.settimeout(PATIENCE)
     (narval.home / "modules" / "pipe").write_bytes(b"go on")
-    assert next(said).startswith("WATCHDOG=1")
+    assert next(received).startswith("WATCHDOG=1")
     asking.communicate(timeout=PATIENCE)
     daemon.send_signal(signal.SIGTERM)
     daemon.communicate(timeout=PATIENCE)
     assert daemon.returncode == 0
 
 
-def test_the_journal_has_the_log_and_the_file_says_so(narval: Narval, heard: socket.socket) -> None:
-    daemon = begun(narval, NOTIFY_SOCKET=heard.getsockname())
-    next(messages(heard))
-    told = [line["message"] for line in narval.ask("log")]
+def test_the_journal_has_the_log_and_the_file_says_so(narval: Narval, manager: socket.socket) -> None:
+    daemon = begun(narval, NOTIFY_SOCKET=manager.getsockname())
+    next(messages(manager))
+    logged = [line["message"] for line in narval.ask("log")]
     daemon.send_signal(signal.SIGTERM)
     daemon.communicate(timeout=PATIENCE)
     written = (narval.home / "stderr").read_text().splitlines()
@@ -109,7 +107,7 @@ def test_the_journal_has_the_log_and_the_file_says_so(narval: Narval, heard: soc
     assert all(line.startswith("<") for line in written)
     kept = narval.ask("log")
     assert "journalctl" in kept[-1]["message"]
-    assert kept[-1]["message"] in told
+    assert kept[-1]["message"] in logged
     again = narval.ask("run", "--until-idle")
     assert again["idle"]
     assert narval.ask("log")[-1]["message"] == "stopped"

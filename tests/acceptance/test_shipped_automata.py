@@ -154,7 +154,7 @@ def test_A9_a_build_makes_what_has_changed_and_nothing_else(home: Path, sources:
     assert [line.split()[-1] for line in asked] == ["out/words.o", "out/program"]
 
 
-def test_A5_a_build_that_fails_says_what_the_compiler_said(home: Path, sources: Path) -> None:
+def test_A5_a_build_that_fails_shows_the_output_of_the_compiler(home: Path, sources: Path) -> None:
     (sources / "words.c").unlink()
     with narval.open(home) as agent:
         run = agent.start("build.program")

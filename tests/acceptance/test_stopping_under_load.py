@@ -109,7 +109,7 @@ def stop(narval: Narval, daemon: subprocess.Popen[bytes], how: str) -> None:
     elif how == "element":
         narval("add", "-", given=b"<quit/>")
     else:
-        subprocess.Popen(narval._line("stop"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(narval.line("stop"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("how", ["signal", "element", "command"])

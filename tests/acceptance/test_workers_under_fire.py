@@ -54,7 +54,7 @@ SETTINGS = 'workers = 3\nworker_memory = "128M"\n'
 
 
 def workers_of(daemon: int) -> list[psutil.Process]:
-    """The workers that a daemon started and that are there, whoever their parent is now."""
+    """The workers that a daemon started and that are there, whatever their parent is now."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line = process.info["cmdline"] or []
@@ -76,7 +76,7 @@ class Fire:
         self.chance = Random(seed)
         self.sent: set[int] = set()
         self.confirmed: set[int] = set()
-        """Jobs that the daemon said it has."""
+        """Jobs that the daemon has confirmed."""
         self.shots: Counter[str] = Counter()
 
     def under_fire(self, seconds: float) -> None:

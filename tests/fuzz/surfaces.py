@@ -18,7 +18,7 @@ import msgpack
 import msgspec
 from lxml import etree
 
-from modules import feeds, mail_boxes
+from modules import feeds_reading, mail_account, mail_boxes
 from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError
@@ -218,8 +218,8 @@ Content-Type: text/html
 
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        box = mail_boxes.Account({"name": "demo", "account": "you"}, Path(folder))
-        xml = mail_boxes._element(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
+        box = mail_account.Account({"name": "demo", "account": "you"}, Path(folder))
+        xml = mail_boxes.element_of(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 
 
@@ -229,8 +229,8 @@ def _feeds() -> tuple[bytes, ...]:
 
 
 def _feed(chance: Random) -> None:
-    with contextlib.suppress(feeds.FeedError):
-        for item in feeds.items_of(spoilt(chance, _feeds()), "demo"):
+    with contextlib.suppress(feeds_reading.FeedError):
+        for item in feeds_reading.items_of(spoilt(chance, _feeds()), "demo"):
             canonical(etree.tostring(item))
 
 

@@ -30,7 +30,7 @@ def memory(*elements: str) -> Memory:
     return made
 
 
-# --- N1: elements -----------------------------------------------------------------------------------------
+# --- N1: elements ---------------------------------------------------------------------------------------
 
 
 def test_N1_elements_are_found_by_their_eid_and_listed_oldest_first() -> None:
@@ -54,7 +54,7 @@ def test_N1_elements_of_some_names_come_oldest_first() -> None:
     assert list(made.named(None)) == [1, 2, 3, 4]
 
 
-# --- N2: runs ---------------------------------------------------------------------------------------------
+# --- N2: runs -------------------------------------------------------------------------------------------
 
 
 def test_N2_a_run_is_an_element_rendered_on_demand() -> None:
@@ -83,7 +83,7 @@ def test_N2_runs_are_not_indexed_by_their_attributes_which_change() -> None:
     assert list(made.matching(bound("plan[@state='done']"))) == [42]
 
 
-# --- N18: availability -------------------------------------------------------------------------------
+# --- N18: availability ----------------------------------------------------------------------------------
 
 
 def test_N18_an_element_is_not_available_again_to_the_input_that_used_it() -> None:
@@ -101,7 +101,7 @@ def test_N18_a_reserved_or_outdated_element_is_available_to_no_one() -> None:
     made.apply(changes.Outdated((2,)))
     assert list(made.matching(bound("mail"))) == [3]
     assert list(made.among([3, 2, 1], bound("mail"), None)) == [3]
-    assert list(made.select(bound("mail"))) == [1, 2, 3], "who looks sees them"
+    assert list(made.select(bound("mail"))) == [1, 2, 3], "a query by people shows them"
     made.apply(changes.Released((1,)))
     assert list(made.matching(bound("mail"))) == [1, 3]
 
@@ -197,7 +197,7 @@ def seen(made: Memory) -> list[Any]:
     ]
 
 
-# --- the indexes agree with a scan --------------------------------------------------------------
+# --- the indexes agree with a scan ----------------------------------------------------------------------
 
 PATTERNS = [
     bound("mail"),

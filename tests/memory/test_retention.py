@@ -21,7 +21,7 @@ def with_runs(made: Memory, **held: tuple[int, ...]) -> Memory:
     return made
 
 
-# --- runs that have ended ---------------------------------------------------------------------------------
+# --- runs that have ended -------------------------------------------------------------------------------
 
 
 def alone(run: int) -> bool:
@@ -63,7 +63,7 @@ def test_N5_a_long_context_goes_in_chunks() -> None:
     assert next_chunk(made, 10, alone, 3) == ((3, 4, 5), (), True)
 
 
-# --- elements that nobody used for long -------------------------------------------------------------------
+# --- idle elements --------------------------------------------------------------------------------------
 
 
 def never(run: int) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lxml import etree, html
 
 import narval
-from modules import basic, feeds
+from modules import basic, feeds_reading
 from narval import Element
 from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
@@ -173,8 +173,8 @@ def test_the_demo_feeds_make_a_page() -> None:
         Element(eid, canonical(each))
         for eid, each in enumerate(
             [
-                *feeds.items_of((demo / "harbour.rss").read_bytes(), "Harbour"),
-                *feeds.items_of((demo / "observatory.atom").read_bytes(), "Observatory"),
+                *feeds_reading.items_of((demo / "harbour.rss").read_bytes(), "Harbour"),
+                *feeds_reading.items_of((demo / "observatory.atom").read_bytes(), "Observatory"),
             ]
         )
     ]

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import mail, mail_boxes, mail_reading, mail_texts
-from modules.mail_boxes import Account
+from modules import mail, mail_account, mail_boxes, mail_reading, mail_texts
+from modules.mail_account import Account
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
 from tests.places import ROOT
@@ -449,7 +449,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def _is_told(box: Account, raw: bytes) -> None:
-    xml = mail_boxes._element(box, mail_boxes.Letter("ident", "somewhere", raw))
+    xml = mail_boxes.element_of(box, mail_boxes.Letter("ident", "somewhere", raw))
     assert canonical(xml) == xml
     element = Element(0, xml)
     fitting = [output.id for output in (mail.MAILS, mail.TROUBLES) if all(map(element.xpath, output.match))]
@@ -505,13 +505,13 @@ def test_text_in_a_charset_is_read_back(text: str) -> None:
 @FUZZ
 @given(asked=st.text(max_size=400), kind=st.sampled_from(("text/plain", "image/png", "x/y", "")))
 def test_a_file_name_is_one_harmless_component(asked: str, kind: str) -> None:
-    name = mail_reading.file_name(asked, kind)
+    name = mail_account.file_name(asked, kind)
     assert name == os.path.basename(name)
     assert name.isprintable() or not name.isascii()
     assert not name.startswith((".", "-"))
     assert 0 < len(name.encode()) <= 200
-    assert not mail_reading._RESERVED.fullmatch(name)
-    assert mail_reading.file_name(name, kind) == name
+    assert not mail_account.RESERVED.fullmatch(name)
+    assert mail_account.file_name(name, kind) == name
 
 
 @FUZZ

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from modules import mail, mail_reading, mail_writing
-from modules.mail_boxes import Account
+from modules.mail_account import Account
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
@@ -341,7 +341,7 @@ def test_N35_a_delivery_cut_short_is_made_whole_and_only_once(
             *{"fsync": (os, "fsync"), "replace": (Path, "replace"), "after": (os, "open")}[at], kill
         )
         with pytest.raises(KilledError):
-            mail_writing._put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
+            mail_writing.put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))
     assert len(delivered(tmp_path)) == (1 if at == "after" else 0)
     called(mail.send, answer, OUTBOX, home=tmp_path)
     (file,) = delivered(tmp_path)

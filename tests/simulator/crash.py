@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from narval.runtime.agent import loop, run, turn
+from narval.runtime.daemon import agent_host
 from narval.runtime.daemon import daemon as daemons
 from narval.runtime.store.batch import Batch
 from narval.runtime.store.sql import Database
@@ -63,7 +64,7 @@ def taken_apart(
         patch.setattr(loop.Loop, "perform", performed)
         patch.setattr(loop, "perf_counter", ticks)
         patch.setattr(run, "SNAPSHOT_AFTER", 3)
-        patch.setattr(daemons, "BREATH", 0.0)
+        patch.setattr(agent_host, "SLICE", 0.0)
         patch.setattr(daemons, "Executor", executor)
         yield
 

@@ -49,16 +49,16 @@ def test_a_python_file_declares_its_encoding_as_python_files_do() -> None:
 
 
 def test_a_byte_that_is_not_utf_8_is_a_fault_at_its_place() -> None:
-    told = fault_of("<a>\n éé".encode() + b"\xe9</a>")
-    assert told.startswith("a.xml:2:4: expected utf-8 text, found the byte 0xe9; save the file as UTF-8")
+    fault = fault_of("<a>\n éé".encode() + b"\xe9</a>")
+    assert fault.startswith("a.xml:2:4: expected utf-8 text, found the byte 0xe9; save the file as UTF-8")
 
 
 @pytest.mark.parametrize(
     "name", ["latin-99", "hex", "rot13", "idna", "utf-7", "undefined", "é", "unicode_escape"]
 )
 def test_an_encoding_that_no_file_has_is_a_fault_at_its_name(name: str) -> None:
-    told = fault_of(f"\n<?xml version='1.0' encoding='{name}'?><a/>".encode())
-    assert told.startswith("a.xml:2:31: unknown encoding")
+    fault = fault_of(f"\n<?xml version='1.0' encoding='{name}'?><a/>".encode())
+    assert fault.startswith("a.xml:2:31: unknown encoding")
 
 
 def test_a_file_that_declares_utf_16_but_is_not_is_a_fault() -> None:
@@ -153,7 +153,7 @@ def test_blanks_before_the_xml_declaration_are_tolerated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "fault"),
     [
         ("", "a.xml:1:1: expected an XML element, found an empty file"),
         ("<a>\n <b>", "a.xml:2:5: not well-formed XML: the file ends within <b> of line 2"),
@@ -171,8 +171,8 @@ def test_blanks_before_the_xml_declaration_are_tolerated() -> None:
         ('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "a DOCTYPE is not accepted"),
     ],
 )
-def test_xml_that_is_not_well_formed_is_a_fault_with_its_place(text: str, told: str) -> None:
-    assert told in fault_of(text)
+def test_xml_that_is_not_well_formed_is_a_fault_with_its_place(text: str, fault: str) -> None:
+    assert fault in fault_of(text)
 
 
 def test_an_entity_bomb_is_refused_before_it_can_grow() -> None:

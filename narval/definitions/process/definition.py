@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from narval.definitions.kinds import KINDS
 from narval.definitions.library import Reference
 from narval.definitions.process.statements import Discard, Join, Result, Statement
 from narval.definitions.requirements import TransitionCondition
@@ -20,15 +21,10 @@ from narval.memory.patterns.pattern import Condition
 JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
 
 CALLS: Mapping[str, str] = {
-    "action": "action",
-    "transform": "transform",
-    "plan": "recipe",
-    "recipe": "recipe",
-    "automaton": "automaton",
-    "process": "process",
+    **{kind.run: name for name, kind in KINDS.items() if kind.run},
+    **{name: name for name in KINDS},
 }
-"""Node types that call a definition, which `custom` names as `target`, and its kind."""
-
+"""The node types that call a definition, which `custom` names as `target`, and its kind."""
 
 BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
 """The types of nodes that need no class of the user's."""
@@ -88,7 +84,7 @@ class Node(msgspec.Struct, eq=False):
     def target(self) -> tuple[str, str] | None:
         """Kind and name of the definition that the node calls, if it is of a type that calls one."""
         if self.type == "nested":
-            return "process", self.text_of("graphName")
+            return Process.kind, self.text_of("graphName")
         kind = CALLS.get(self.type)
         return (kind, self.text_of("target")) if kind is not None else None
 

@@ -235,7 +235,7 @@ def _context(found: Reading, patterns: Patterns, entry: Entry) -> Context | None
     if not any(written.of("match")):
         found.fault(written, "context needs a match that says which elements to look for first")
     alternatives = tuple(Condition((pattern,)) for pattern in patterns.of_matches(written))
-    return Context(written.get("from", "memory"), alternatives)
+    return Context(written.get("from") == "plan", alternatives)
 
 
 def _edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:

@@ -10,11 +10,12 @@ from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.decision import Inputs
 from narval.engines.events import Plain
-from narval.engines.process import conditions, environment
+from narval.engines.process import conditions
 from narval.engines.process.changes import NodeCallMade
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import SCRIPT, hooks
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens import environment
+from narval.engines.process.tokens.token import NodeToken
 from narval.memory.elements.changes import MarkScope
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})

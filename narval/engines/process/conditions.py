@@ -1,14 +1,16 @@
-"""Memory as the nodes of a process see it: where they look for elements, and what they take (N15, N18)."""
+"""Memory as the nodes of a process see it: where they look for elements, and what `wait` nodes wait for."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from narval.definitions.process.definition import Node
+from narval.engines import commands
 from narval.engines.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Wanted, resolve
+from narval.engines.process.changes import WatchSet
 from narval.engines.process.decision import ProcessDecision
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens.token import NodeToken
 
 
 def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node | None = None) -> Bindings:
@@ -39,3 +41,26 @@ def wanted(decision: ProcessDecision, node: Node) -> Wanted:
     """The conditions of a `wait` node, and where what they use is marked (N18)."""
     names = partial(bindings, decision, asking=node)
     return resolve(node.conditions, decision.definition.full_name, node.id, names)
+
+
+def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
+    """Whether there is an element for each condition now, which is taken; if not, it is watched for."""
+    conditions = wanted(decision, node)
+    eids = decision.one_for_each(around(decision, token), conditions)
+    if eids is not None:
+        decision.take_matches(conditions, eids)
+        return True
+    if token.watch:
+        decision.command(commands.Unwatch(token.watch))
+    watch = decision.identifier()
+    decision.change(WatchSet(token.id, watch))
+    decision.watch(watch, conditions)
+    return False
+
+
+def concerns(decision: ProcessDecision, node: Node, eid: int) -> bool:
+    """Whether some condition of a node may take an element."""
+    element = decision.view.element(eid)
+    return element is not None and any(
+        decision.view.fits(element, bound) for bound, _ in wanted(decision, node)
+    )

@@ -21,7 +21,7 @@ from narval.engines.process.changes import (
     WatchSet,
 )
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 from narval.errors import ActionError
 
 

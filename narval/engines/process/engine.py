@@ -1,12 +1,10 @@
 """The process engine: moves tokens, forward and back.
 
-`state.py` has the tables of what may follow what and what is kept of all tokens, `tokens.py` what a token is,
-`changes.py` the facts, which are the events of section 3 too. `moving.py` moves tokens, `joins.py` and
-`requirements.py` say where they join, `guards.py` whether they are let in. `node_types.py` says what nodes
-do: `calling.py` makes calls, `returning.py` takes what came of them, `effects.py` does what code of the
-user's own wants, `waiting.py` watches memory. `backtracking.py` goes back, `traversal.py` walks over tokens,
-`environment.py` reads attributes, `signals.py` hears operations, `ending.py` ends a process, `story.py` and
-`telling.py` tell of it, and `deciding.py` is what they share.
+`state` has the tables of what may follow what and what is kept of all tokens, `changes` the facts, which are
+the events of section 3 too, `apply` how facts alter the state. `tokens` moves, joins and goes back;
+`node_types` says what nodes do: `calls` makes calls, `returns` receives what came of them, `node_effects`
+does what the user's code wants, `conditions` looks into memory. `operations` obeys signals, `completion` ends
+a process.
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.process import completion, flow, operations, returns
-from narval.engines.process import state as states
-from narval.engines.process import waits as waiting
+from narval.engines.process import completion, conditions, operations, returns
+from narval.engines.process.apply import APPLY, apply
 from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
 from narval.engines.process.graph import graph
 from narval.engines.process.state import ProcessState
 from narval.engines.process.structure import unreachable
-from narval.engines.process.token_view import token_view
+from narval.engines.process.tokens import flow
+from narval.engines.process.tokens.token_view import token_view
 from narval.engines.view import View
 
 __all__ = [
@@ -64,7 +62,6 @@ kind = "process"
 definition_kind = "process"
 changes = ProcessChange
 state_type = ProcessState
-apply = states.apply
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 
 
@@ -83,7 +80,7 @@ def advance(
     definition: Process, state: ProcessState, event: Event, view: View
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What follows from one event."""
-    decision = ProcessDecision(state, states.APPLY, event, view, definition=definition)
+    decision = ProcessDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         try:
@@ -97,7 +94,7 @@ def on_engine_error(
     definition: Process, state: ProcessState, event: Event, view: View, error: int
 ) -> tuple[list[ProcessChange], list[Command]]:
     """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""
-    decision = ProcessDecision(state, states.APPLY, event, view, definition=definition)
+    decision = ProcessDecision(state, APPLY, event, view, definition=definition)
     if not state.over:
         completion.fail(decision, error, abandon=False)
     return decision.changes, decision.commands
@@ -146,7 +143,7 @@ def _matched(decision: ProcessDecision, event: Matched) -> None:
     if number is None:
         return
     token = decision.state.nodes[number]
-    if waiting.satisfied(decision, decision.node(token), token):
+    if conditions.satisfied(decision, decision.node(token), token):
         flow.complete(decision, token)
         _go_on(decision)
 

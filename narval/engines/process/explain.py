@@ -11,7 +11,7 @@ from narval.definitions.process.definition import Process
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 SHOWN = 200
 """So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""

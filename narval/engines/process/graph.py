@@ -6,7 +6,7 @@ from narval.definitions.process.definition import Arc, Node, Process
 from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, TokenMark
 from narval.engines.process.explain import sets_of, state_of, word_of
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 SHOWN = 10
 """So many tokens of a node or an arc are shown, the newest; the others are counted."""

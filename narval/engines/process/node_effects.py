@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from narval.engines.events import Plain
-from narval.engines.process import backtracking, environment, flow
 from narval.engines.process.changes import EnvironmentSet
 from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens import backtracking, environment, flow
+from narval.engines.process.tokens.token import NodeToken
 
 Effect = Mapping[str, Any]
 

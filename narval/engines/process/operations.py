@@ -7,10 +7,11 @@ from typing import Any
 
 from narval.engines import signal_element
 from narval.engines.events import Plain, Signalled
-from narval.engines.process import backtracking, completion, environment, flow, node_effects, waits
+from narval.engines.process import completion, conditions, node_effects
 from narval.engines.process.changes import ListenerSet, mask_of
 from narval.engines.process.decision import OperationRefused, ProcessDecision
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens import backtracking, environment, flow
+from narval.engines.process.tokens.token import NodeToken
 from narval.errors import ElementError
 
 Arguments = dict[str, Plain]
@@ -47,7 +48,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]
-        if waits.concerns(decision, decision.node(token), eid) and waits.satisfied(
+        if conditions.concerns(decision, decision.node(token), eid) and conditions.satisfied(
             decision, decision.node(token), token
         ):
             flow.complete(decision, token)

@@ -9,12 +9,13 @@ from narval.definitions.prototype import Prototype
 from narval.engines.candidates import Bindings
 from narval.engines.events import Failure, Plain, Produced, Returned
 from narval.engines.outputs import judge
-from narval.engines.process import backtracking, conditions, flow, node_effects
+from narval.engines.process import conditions, node_effects
 from narval.engines.process.calls import WITH_PROTOTYPE
 from narval.engines.process.changes import NodeCallBack, NodeTokenExecuted
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import NESTED
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens import backtracking, flow
+from narval.engines.process.tokens.token import NodeToken
 
 ERROR_ARC = "error"
 """Where a node leaves whose call failed, if it has such an arc."""

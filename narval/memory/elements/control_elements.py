@@ -12,5 +12,8 @@ START_PLAN, QUIT = "start-plan", "quit"
 START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
 """The root names of elements that start a run: plain, or in the control namespace (N6)."""
 
+TARGET = "recipe"
+"""The attribute of such an element that names the definition to start."""
+
 CONTROLS = frozenset({*START_PLANS, QUIT, f"{{{CONTROL}}}{QUIT}"})
 """The root names of all control elements."""

@@ -15,16 +15,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from narval.memory.patterns.field import Field
-from narval.memory.patterns.field_paths import Fields
+from narval.memory.patterns.field_paths import field_of, name_of
 from narval.memory.patterns.functions import type_of
-from narval.memory.patterns.key import (
-    MOST_CLAUSES,
-    Clause,
-    Template,
-    Term,
-    conjunction,
-    inexact,
-)
+from narval.memory.patterns.key import MOST_CLAUSES, Clause, Template, Term, conjunction, inexact
 from narval.memory.patterns.syntax import (
     COMPARISONS,
     BinaryOperation,
@@ -34,7 +27,7 @@ from narval.memory.patterns.syntax import (
     Path,
     PathStep,
 )
-from narval.memory.patterns.terms import ShapeSource, Terms
+from narval.memory.patterns.terms import ShapeSource, term_of
 
 _ALWAYS = [Clause(None, (), True)]
 _UNKNOWN = [Clause(None, (), False)]
@@ -60,13 +53,11 @@ class _Analysis:
 
     def __init__(self, source: ShapeSource) -> None:
         self.source = source
-        self.terms = Terms(source)
-        self.fields = Fields(source.namespaces)
 
     # --- the clauses of an expression ------------------------------------------------------
 
     def holds(self, node: Expression, *, at_root: bool) -> list[Clause]:
-        term = self.terms.term(node)
+        term = term_of(self.source, node)
         if term is not None:
             return _decided(node, term)
         match node:
@@ -99,9 +90,9 @@ class _Analysis:
 
     def searched(self, operator: str, where: Path, text: Expression) -> list[Clause]:
         """The clauses of `contains(@subject, 'x')`: of several nodes the first counts, of none ""."""
-        term = self.terms.term(text) if type_of(text) in ("string", "nodes") else None
+        term = term_of(self.source, text) if type_of(text) in ("string", "nodes") else None
         target = self.target(where, at_root=True)
-        field = self.fields.field(target.rest) if target is not None and target.head is _ALWAYS else None
+        field = self.field(target) if target is not None and target.head is _ALWAYS else None
         if term is None or field is None:
             return _UNKNOWN
         return [Clause(None, (Template(field, operator, term),), True)]
@@ -113,10 +104,11 @@ class _Analysis:
             return _UNKNOWN
         if not target.rest:
             return target.head
-        field = self.fields.field(target.rest)
+        field = self.field(target)
         if field is not None:
             return conjunction(target.head, [Clause(None, (Template(field, "has"),), True)])
-        field = self.fields.field(tuple(PathStep(step.axis, step.test, (), 0, 0) for step in target.rest))
+        bare = tuple(PathStep(step.axis, step.test, (), 0, 0) for step in target.rest)
+        field = self.field(target._replace(rest=bare))
         if field is None:
             return inexact(target.head)
         return conjunction(target.head, [Clause(None, (Template(field, "has"),), False)])
@@ -125,7 +117,7 @@ class _Analysis:
 
     def compared(self, operator: str, left: Expression, right: Expression, at_root: bool) -> list[Clause]:
         for node, other, sign in ((left, right, operator), (right, left, _FLIPPED[operator])):
-            term = self.terms.term(other)
+            term = term_of(self.source, other)
             if term is not None:
                 return self.against(sign, node, term, type_of(other), at_root)
         if isinstance(left, Path) and isinstance(right, Path):
@@ -143,7 +135,7 @@ class _Analysis:
         if not isinstance(node, Path):
             return _UNKNOWN
         target = self.target(node, at_root)
-        field = self.fields.field(target.rest) if target is not None else None
+        field = self.field(target)
         template = self.template(operator, field, term, kind) if field is not None else None
         if target is None or template is None:
             return inexact(self.present(node, at_root))
@@ -156,7 +148,7 @@ class _Analysis:
         if not isinstance(node, Path) or self.source.xpath3:
             return _UNKNOWN
         target = self.target(node, at_root)
-        field = self.fields.field(target.rest) if target is not None else None
+        field = self.field(target)
         if target is None or field is None or field.attribute is None:
             return _UNKNOWN
         numbers = field.as_numbers
@@ -199,11 +191,15 @@ class _Analysis:
         head = self.root(steps[0]) if at_root or steps[0].axis == "child" else None
         return None if head is None else _PathTarget(head, steps[1:])
 
+    def field(self, target: _PathTarget | None) -> Field | None:
+        """The field that a target is; None when there is none."""
+        return None if target is None else field_of(target.rest, self.source.namespaces)
+
     def root(self, step: PathStep) -> list[Clause] | None:
         """The clauses of a step that selects the root; None when it is not understood."""
         if step.test in ("*", "node()"):
             head = _ALWAYS
-        elif (tag := self.fields.name(step.test)) is not None:
+        elif (tag := name_of(step.test, self.source.namespaces)) is not None:
             head = [Clause(tag, (), True)]
         else:
             return None

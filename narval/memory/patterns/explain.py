@@ -114,17 +114,10 @@ class PatternParts:
 class Explainer:
     """Explains why one pattern does not match."""
 
-    def __init__(
-        self,
-        text: str,
-        namespaces: Mapping[str, str],
-        xpath3: bool,
-        nodes: Mapping[str, list[etree._Element]],
-    ) -> None:
-        self.text = text
-        self.parts = PatternParts(text, namespaces, xpath3, nodes)
+    def __init__(self, parts: PatternParts) -> None:
+        self.parts, self.text = parts, parts.text
         try:
-            self.tree: Expression | None = parse(text)
+            self.tree: Expression | None = parse(self.text)
         except ExpressionError:
             self.tree = None
 
@@ -277,10 +270,6 @@ def _open_path(node: Expression) -> Path | None:
     """The first path in an expression that starts from the element, or above it."""
     if isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
         return node
-    if isinstance(node, Path):
-        return (
-            _open_path(node.origin) if node.origin is not None and not isinstance(node.origin, str) else None
-        )
     return next((found for part in parts(node) if (found := _open_path(part)) is not None), None)
 
 

@@ -14,51 +14,48 @@ _ANYWHERE_BELOW = ("descendant-or-self", "node()")
 _PLAIN_NAME = re.compile(r"[^*()]+")
 
 
-class Fields:
-    """The fields and names of one shape, given the namespaces of its prefixes."""
+def field_of(steps: Sequence[PathStep], namespaces: Mapping[str, str]) -> Field | None:
+    """The field that steps without predicates lead to; None when there is none."""
+    if len(steps) == 1 and steps[0].axis == "attribute" and not steps[0].predicates:
+        name = name_of(steps[0].test, namespaces)
+        if name is not None:
+            return attribute_field(name)
+    prefixes: dict[str, str] = {}
+    written = [_written(step, namespaces, prefixes) for step in steps]
+    if None in written:
+        return None
+    return path_field("/".join(filter(None, written)) or ".", tuple(prefixes.items()))
 
-    def __init__(self, namespaces: Mapping[str, str]) -> None:
-        self.namespaces = namespaces
 
-    def field(self, steps: Sequence[PathStep]) -> Field | None:
-        """The field that steps without predicates lead to; None when there is none."""
-        if len(steps) == 1 and steps[0].axis == "attribute" and not steps[0].predicates:
-            name = self.name(steps[0].test)
-            if name is not None:
-                return attribute_field(name)
-        prefixes: dict[str, str] = {}
-        written = [self.written(step, prefixes) for step in steps]
-        if None in written:
-            return None
-        return path_field("/".join(filter(None, written)) or ".", tuple(prefixes.items()))
+def _written(step: PathStep, namespaces: Mapping[str, str], prefixes: dict[str, str]) -> str | None:
+    """A step in the spelling common to all shapes, its prefix renamed; None when no field has it."""
+    if step.predicates:
+        return None
+    if (step.axis, step.test) == _ANYWHERE_BELOW:
+        return f"{step.axis}::{step.test}"
+    if step.axis not in _FIELD_AXES or (step.test.endswith(")") and step.test != "text()"):
+        return None
+    prefix, colon, local = step.test.partition(":")
+    if not colon:
+        return f"{step.axis}::{step.test}"
+    namespace = _namespace(prefix, namespaces)
+    if namespace is None:
+        return None
+    ours = f"n{len(prefixes)}"
+    prefixes[ours] = namespace
+    return f"{step.axis}::{ours}:{local}"
 
-    def written(self, step: PathStep, prefixes: dict[str, str]) -> str | None:
-        """A step in the spelling common to all shapes, its prefix renamed; None when no field has it."""
-        if step.predicates:
-            return None
-        if (step.axis, step.test) == _ANYWHERE_BELOW:
-            return f"{step.axis}::{step.test}"
-        if step.axis not in _FIELD_AXES or (step.test.endswith(")") and step.test != "text()"):
-            return None
-        prefix, colon, local = step.test.partition(":")
-        if not colon:
-            return f"{step.axis}::{step.test}"
-        namespace = self.namespace(prefix)
-        if namespace is None:
-            return None
-        ours = f"n{len(prefixes)}"
-        prefixes[ours] = namespace
-        return f"{step.axis}::{ours}:{local}"
 
-    def name(self, test: str) -> str | None:
-        """The name that a node test asks for, as lxml writes it; None when it asks for something else."""
-        if not _PLAIN_NAME.fullmatch(test):
-            return None
-        prefix, colon, local = test.partition(":")
-        if not colon:
-            return test
-        namespace = self.namespace(prefix)
-        return None if namespace is None else f"{{{namespace}}}{local}"
+def name_of(test: str, namespaces: Mapping[str, str]) -> str | None:
+    """The name that a node test asks for, as lxml writes it; None when it asks for something else."""
+    if not _PLAIN_NAME.fullmatch(test):
+        return None
+    prefix, colon, local = test.partition(":")
+    if not colon:
+        return test
+    namespace = _namespace(prefix, namespaces)
+    return None if namespace is None else f"{{{namespace}}}{local}"
 
-    def namespace(self, prefix: str) -> str | None:
-        return _XML if prefix == "xml" else self.namespaces.get(prefix)
+
+def _namespace(prefix: str, namespaces: Mapping[str, str]) -> str | None:
+    return _XML if prefix == "xml" else namespaces.get(prefix)

@@ -135,8 +135,7 @@ def _check_call(node: FunctionCall, namespaces: Mapping[str, str]) -> None:
         check(argument, namespaces)
     if not signature.least <= len(node.arguments) <= signature.most:
         raise ExpressionError(
-            f"{node.name}() takes {_count(signature)}, found {len(node.arguments)}",
-            node.start,
+            f"{node.name}() takes {_count(signature)}, found {len(node.arguments)}", node.start
         )
     if signature.nodes and node.arguments:
         _must_be_nodes(node.arguments[0], f"{node.name}() takes nodes")

@@ -34,10 +34,6 @@ Variables: TypeAlias = Callable[[], Mapping[str, Any]]
 # --- tests ----------------------------------------------------------------------------------------------
 
 
-def _differs_as_number(values: Sequence[str], operand: float) -> bool:
-    return any(number(value) != operand for value in values)
-
-
 OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
     "eq": lambda values, operand: operand in values,
     "in": lambda values, operand: not operand.isdisjoint(values),
@@ -46,7 +42,7 @@ OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
     "lt": lambda values, operand: bool(values) and min(values) < operand,
     "le": lambda values, operand: bool(values) and min(values) <= operand,
     "differs": lambda values, operand: any(value != operand for value in values),
-    "differs-as-number": _differs_as_number,
+    "differs-as-number": lambda values, operand: any(number(value) != operand for value in values),
     "has": lambda values, operand: bool(values),
     "contains": lambda values, operand: operand in (values[0] if values else ""),
     "starts-with": lambda values, operand: (values[0] if values else "").startswith(operand),

@@ -15,7 +15,7 @@ from lxml import etree
 
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.compiled import compile_shape
-from narval.memory.patterns.explain import Explainer, Mismatch
+from narval.memory.patterns.explain import Explainer, Mismatch, PatternParts
 from narval.memory.patterns.field import Facts, Prefixes
 from narval.memory.patterns.key import Key, conjunction
 
@@ -174,16 +174,7 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 class Bound:
     """A condition whose variables stand for elements. Equal by content, so that the index tests it once."""
 
-    __slots__ = (
-        "_decisive",
-        "_keys",
-        "_names",
-        "_nodes",
-        "_sufficient",
-        "identity",
-        "patterns",
-        "variables",
-    )
+    __slots__ = ("_decisive", "_keys", "_names", "_nodes", "_sufficient", "identity", "patterns", "variables")
 
     def __init__(
         self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
@@ -287,7 +278,7 @@ class Bound:
             if tree.has_more_nodes(pattern.most_nodes):
                 value = f"more than {pattern.most_nodes:,} nodes: too large for this pattern"
                 return Mismatch(pattern.text, value, held)
-            explainer = Explainer(pattern.text, pattern.namespaces, pattern.xpath3, nodes)
+            explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.xpath3, nodes))
             if not pattern.matches(tree.context, nodes):
                 return explainer.mismatch(tree.context).after(held)
             held += explainer.weight

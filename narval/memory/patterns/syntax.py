@@ -101,14 +101,9 @@ Expression: TypeAlias = (
 )
 
 COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
-_TIGHTNESS = {"or": 1, "and": 2, "=": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4} | {
-    "+": 5,
-    "-": 5,
-    "*": 6,
-    "div": 6,
-    "mod": 6,
-    "|": 8,
-}
+_LEVELS = ("or", "and", "= !=", "< <= > >=", "+ -", "* div mod", "", "|")
+"""The operators from the loosest to the tightest; the empty level is that of unary minus."""
+_TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS, 1) for operator in operators.split()}
 _OF_UNARY_MINUS = 7
 _MANY = ("and", "or", "|")
 _NODE_TYPES = ("node", "text", "comment", "processing-instruction")

@@ -90,15 +90,7 @@ def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
         raise ExpressionError(_message(error), _offset(error, text)) from None
     except RecursionError:
         raise ExpressionError("nested too deep", 0) from None
-    except (
-        ArithmeticError,
-        AttributeError,
-        IndexError,
-        KeyError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ExpressionError(f"not an XPath expression: {error}", 0) from None
 
 

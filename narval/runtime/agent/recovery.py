@@ -28,13 +28,12 @@ def restore(agent: AgentState, store: Store) -> None:
     """Fill an empty agent from its store."""
     memory = agent.memory
     agent.render = partial(render, agent, store)
-    memory.fill(_noted(agent, store.elements()))
+    next_eid = int(store.meta.get("next_eid", "1"))
+    memory.fill(_noted(agent, store.elements()), store.keys(), next_eid)
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
         memory.contexts.join(run, [eid for _, eid in held])
     for definition, place, slot, eid in store.marks():
         memory.marks.setdefault((definition, place, slot), set()).add(eid)
-    memory.unique_values.update(store.keys())
-    memory.next_eid = max(memory.next_eid, int(store.meta.get("next_eid", "1")))
     agent.sequence = int(store.meta.get("sequence", "0"))
 
 

@@ -5,7 +5,6 @@ A result that is there at once is returned; any other is posted for a later turn
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.engines.commands import Call, CancelCall, Outer
-from narval.engines.events import CallStarting, Cancelled, Failure, OutputElement, Produced, Returned
+from narval.engines.events import Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
@@ -21,13 +20,13 @@ from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext, Inputs, Target
-from narval.runtime.calls.executor import Done, Executor
+from narval.runtime.calls.executor import Executor
+from narval.runtime.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
 from narval.runtime.calls.nested_runs import begin_run
-from narval.runtime.calls.targets import PreparedCall, Targets
+from narval.runtime.calls.targets import CallTargets, PreparedCall
 
 log = logging.getLogger("narval.perform")
 
-Post = Callable[[Delivery | Request], None]
 Prepare = Callable[[Run, Call, float | None], PreparedCall]
 """Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
 
@@ -51,7 +50,7 @@ class Dispatcher:
         self,
         agent: AgentState,
         executor: Executor,
-        targets: Targets,
+        targets: CallTargets,
         post: Post,
         *,
         home: Path | None,
@@ -60,8 +59,7 @@ class Dispatcher:
         preparers: Mapping[str, Prepare],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
-        self._in_flight: set[str] = set()
-        """The calls that the executor has not answered yet, by their outside id."""
+        self._in_flight = CallsInFlight(executor, post)
         self.is_stopping = False
         self._timeout = timeout
         self._post, self._home, self._prefix = post, home, prefix
@@ -94,7 +92,7 @@ class Dispatcher:
             return None  # an Answer is given by the turn, once it is recorded
         except Exception as error:
             log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
-            return _refused(command, _failed(error)) if isinstance(command, Call) else None
+            return refused(command, internal_failure(error)) if isinstance(command, Call) else None
 
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29)."""
@@ -116,7 +114,7 @@ class Dispatcher:
         elif child is not None:
             return  # it goes on by itself
         else:
-            back = _refused(call, INTERRUPTED) if call.begun else self.dispatch(run, call)
+            back = refused(call, INTERRUPTED) if call.begun else self.dispatch(run, call)
             if back is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -125,8 +123,8 @@ class Dispatcher:
         return f"{self._prefix}.{call}"
 
     def busy(self) -> bool:
-        """True if some call may yet go on by itself: a source that has caught up waits for the world."""
-        return not all(self._executor.caught_up(call) for call in self._in_flight)
+        """True if some call may yet go on by itself."""
+        return self._in_flight.busy()
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -138,16 +136,16 @@ class Dispatcher:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
         target = self.targets.find(run, call)
         if target is None:
-            return _refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
+            return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
         inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
         if isinstance(inputs, Failure):
-            return _refused(call, inputs)
+            return refused(call, inputs)
         if target.where == "inline" and (outcome := self._at_once(run, call, target, inputs)) is not None:
-            return _returned(call.call, outcome)
+            return returned(call.call, outcome)
         timeout = call.timeout
         if timeout is None and target.where not in _UNLIMITED:
             timeout = self._timeout
-        self._start(run, call, self._context(run, call, target, inputs, timeout))
+        self._in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
         return None
 
     def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
@@ -155,11 +153,11 @@ class Dispatcher:
         try:
             prepared = prepare(run, call, call.timeout if call.timeout is not None else self._timeout)
         except ActionError as error:
-            return _refused(call, Failure(error.kind, str(error), final=error.final))
+            return refused(call, Failure(error.kind, str(error), final=error.final))
         target, payload, timeout, finished = prepared
         if target.where == "inline" and (outcome := self._at_once(run, call, target, {})) is not None:
-            return _returned(call.call, outcome if finished is None else finished(outcome))
-        self._start(run, call, self._context(run, call, target, {}, timeout, payload), finished)
+            return returned(call.call, outcome if finished is None else finished(outcome))
+        self._in_flight.start(run, call, self._context(run, call, target, {}, timeout, payload), finished)
         return None
 
     def _at_once(self, run: Run, call: Call, target: Target, inputs: Inputs) -> Outcome | None:
@@ -194,51 +192,6 @@ class Dispatcher:
             payload=payload,
         )
 
-    def _start(
-        self,
-        run: Run,
-        call: Call,
-        context: CallContext,
-        finished: Callable[[Outcome], Outcome] | None = None,
-    ) -> None:
-        done: Done = partial(self._done, run.eid, call.call)
-        if finished is not None:
-            done = partial(_finish, finished, done)
-        announce = partial(self._announce, run, call.call) if call.on_restart == "error" else None
-        self._in_flight.add(context.id)
-        try:
-            self._executor.start(context, done, partial(self._produced, run.eid, call.call), announce)
-        except Exception:
-            self._in_flight.discard(context.id)
-            raise
-
-    def _announce(self, run: Run, call: str, go: Callable[[], None]) -> None:
-        """Begin a call that must not be made twice, once it is recorded that it begins (N29)."""
-        self._post(Delivery(run.eid, CallStarting(0, 0.0, call), partial(self._begin, run, call, go)))
-
-    def _begin(self, run: Run, call: str, go: Callable[[], None], error: BaseException | None) -> None:
-        asked = run.calls.get(call)
-        if error is not None or asked is None or call in run.abandoned:
-            if not self._executor.abandon(self.outside_id(call)):  # an inline call is under way nowhere
-                self._in_flight.discard(self.outside_id(call))
-            return
-        try:
-            go()
-        except Exception as refusal:
-            log.exception("call %s of run %d could not be begun", call, run.eid)
-            self._post(Delivery(run.eid, _refused(asked, _failed(refusal))))
-
-    def _done(self, run: int, call: str, outcome: Outcome) -> None:
-        self._in_flight.discard(self.outside_id(call))
-        self._post(Delivery(run, _returned(call, outcome)))
-
-    async def _produced(self, run: int, call: str, elements: list[OutputElement]) -> None:
-        """Post the elements of a source; it goes on when they are recorded (N36)."""
-        recorded = asyncio.get_running_loop().create_future()
-        event = Produced(0, 0.0, call, tuple(elements))
-        self._post(Delivery(run, event, partial(_settle, recorded)))
-        await recorded
-
     # --- cancelling -----------------------------------------------------------------------------------
 
     def _abandon(self, run: Run, command: CancelCall) -> None:
@@ -250,34 +203,6 @@ class Dispatcher:
 
     def _cancel(self, run: int, reason: str) -> None:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
-
-
-def _returned(call: str, outcome: Outcome) -> Returned:
-    """The event that brings an outcome back."""
-    elements = tuple(outcome.elements)
-    return Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
-
-
-def _refused(call: Call, problem: Failure) -> Returned:
-    """The event that a call could not be made."""
-    return Returned(0, 0.0, call.call, problem=problem)
-
-
-def _failed(error: Exception) -> Failure:
-    return Failure("internal-error", f"narval could not make the call: {error!r}")
-
-
-def _finish(finished: Callable[[Outcome], Outcome], done: Done, outcome: Outcome) -> None:
-    done(finished(outcome))
-
-
-def _settle(recorded: asyncio.Future[None], error: BaseException | None) -> None:
-    if recorded.done():
-        return
-    if error is None:
-        recorded.set_result(None)
-    else:
-        recorded.set_exception(error)
 
 
 def _ignore(value: Any, error: Any) -> None:

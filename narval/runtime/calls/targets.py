@@ -47,7 +47,7 @@ class PreparedCall(NamedTuple):
     finished: Callable[[Outcome], Outcome] | None = None
 
 
-class Targets:
+class CallTargets:
     """The targets of one agent's calls, each prepared once for each library.
 
     `stubs` take the place of actions in tests and dry runs; `home` is the folder in which modules are.

@@ -19,10 +19,10 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
-from narval.runtime.calls.process_code.questions import Questions
+from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
-from narval.runtime.calls.targets import Targets
+from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -54,7 +54,7 @@ class Daemon:
         host: AgentHost,
         files: FilesInForce,
         logbook: Logbook,
-        questions: Questions,
+        questions: QuestionAnswerer,
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.host, self.files = home, store, host, files
@@ -223,7 +223,7 @@ def assemble(
         agent.is_up_to_date = executor.is_up_to_date
     executor.notify(lambda call: bell.ring())
     folder = files.path if files is not None else None
-    targets = Targets(agent, folder)
+    targets = CallTargets(agent, folder)
     dispatcher = Dispatcher(
         agent,
         executor,
@@ -234,7 +234,7 @@ def assemble(
         timeout=settings.call_timeout,
         preparers={"node": NodeCalls(agent, targets).prepare},
     )
-    questions = Questions(targets.function_of)
+    questions = QuestionAnswerer(targets.function_of)
     agent.asking = partial(questions.ask, agent)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     schemas = Schemas(files.schemas if files is not None else None)

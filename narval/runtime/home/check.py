@@ -9,17 +9,13 @@ from pathlib import Path
 from narval.definitions import kinds
 from narval.definitions.library import Definition, Library
 from narval.definitions.schedule import date_warnings
-from narval.engines.registry import runnable
 from narval.errors import DefinitionError, Fault
-from narval.memory.elements.control_elements import START_PLANS
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
-from narval.runtime.home.memory_file import SHOWN, refused
+from narval.runtime.home.memory_file import check_memory
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import read_settings
-from narval.source.text import Source
-from narval.source.xml import read_xml
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
@@ -30,7 +26,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     loaded = Loader(home.path).load()
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
-    faults = [*faults, *loaded.faults, *schemas.faults(), *_faults_of_memory(home, loaded, schemas)]
+    faults = [*faults, *loaded.faults, *schemas.faults(), *check_memory(home.memory, schemas, loaded.library)]
     faults += _warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
@@ -72,26 +68,3 @@ def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault
         for line, message in date_warnings(getattr(definition, "times", ()), now)
     ]
     return [*dates, *kinds.warnings(definitions, library)]
-
-
-def _faults_of_memory(home: Home, loaded: Loaded, schemas: Schemas) -> list[Fault]:
-    """The faults of `data/memory.xml`: it is XML, fits its schemas, and starts definitions that there are."""
-    try:
-        source = Source(SHOWN, home.memory.read_bytes())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        return [Fault(SHOWN, 1, 1, f"cannot be read: {error.strerror}")]
-    try:
-        root = read_xml(source)
-    except DefinitionError as error:
-        return list(error.faults)
-    faults = list(refused(root, source, schemas))
-    for child in root.children:
-        name = child.attributes.get("recipe", "")
-        if child.tag in START_PLANS and runnable(loaded.library, name) is None:
-            line, column = (
-                child.place("recipe") if "recipe" in child.attributes else (child.line, child.column)
-            )
-            faults.append(source.fault(f"there is no definition {name!r} to start", line, column))
-    return faults

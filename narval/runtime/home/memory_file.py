@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from narval.definitions.library import Library
+from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.control_elements import START_PLANS, TARGET
 from narval.memory.elements.element import local_name
 from narval.runtime.home.schemas import Schemas
 from narval.source.text import Source
@@ -20,7 +23,7 @@ def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[
     """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands."""
     try:
         source = Source(SHOWN, path.read_bytes())
-        faults = list(refused(read_xml(source), source, schemas))
+        faults = list(_faults(read_xml(source), source, schemas))
         return (None, faults) if faults else (elements_of(source.data), [])
     except FileNotFoundError:
         return [], []
@@ -32,7 +35,17 @@ def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[
         return None, [Fault(SHOWN, error.line, error.column, error.message)]
 
 
-def refused(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
+def check_memory(path: Path, schemas: Schemas, library: Library) -> list[Fault]:
+    """The faults of a `memory.xml`: it is XML, fits its schemas, and starts definitions that there are."""
+    try:
+        source = Source(SHOWN, path.read_bytes())
+        root = read_xml(source)
+    except (OSError, DefinitionError):
+        return read_memory(path, schemas)[1]
+    return [*_faults(root, source, schemas), *_dangling(root, source, library)]
+
+
+def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
     """The faults of declarations: the root is to be `memory`, and all must fit their schemas (N7)."""
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
@@ -41,3 +54,12 @@ def refused(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
         refusal = schemas.refusal(child.xml())
         if refusal is not None:
             yield source.fault(f"refused by its schema: {refusal}", child.line, child.column)
+
+
+def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+    """Faults of elements that would start a definition which is not there."""
+    for child in root.children:
+        name = child.attributes.get(TARGET, "")
+        if child.tag in START_PLANS and runnable(library, name) is None:
+            place = child.place(TARGET) if TARGET in child.attributes else (child.line, child.column)
+            yield source.fault(f"there is no definition {name!r} to start", *place)

@@ -58,17 +58,17 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
         name = await _load(daemon, file)
         daemon.host.executor.programs.redirect(file.absolute().parent, _printing(output))
         run = (await runs.start(daemon, name))["eid"]
-        loop, told, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
+        loop, received, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
 
         def end(number: int) -> None:
-            told.append(number)
-            if len(told) == 1:
+            received.append(number)
+            if len(received) == 1:
                 cancelling.append(loop.create_task(runs.cancel(daemon, run, "interrupted")))
 
-        for each in _ENDING:
-            loop.add_signal_handler(each, end, each)
+        for number in _ENDING:
+            loop.add_signal_handler(number, end, number)
         await runs.wait(daemon, run)
-        return await runs.show(daemon, run), bool(told)
+        return await runs.show(daemon, run), bool(received)
     finally:
         await daemon.close()
 
@@ -85,7 +85,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
     except OSError as error:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
     found = await daemon.files.load_parsed(source, parse(source, read_xml(source)))
-    name: str = next(each.full_name for each in found if isinstance(each, Automaton))
+    name: str = next(definition.full_name for definition in found if isinstance(definition, Automaton))
     return name
 
 
@@ -97,8 +97,8 @@ def _printing(output: int | None) -> Any:
 
         def hear(data: bytes, is_error: bool) -> None:
             if not data:
-                for each in (False, True):
-                    _write(unended[each], each, output)
+                for is_error in (False, True):
+                    _write(unended[is_error], is_error, output)
                 return
             whole, newline, rest = (unended[is_error] + data).rpartition(b"\n")
             unended[is_error] = rest

@@ -1,4 +1,4 @@
-"""What all commands share: --home and --json, an example in each help, errors that are read, exit status.
+"""The frame of all commands: --home and --json, an example in each help, messages of errors, exit status.
 
 Exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it is
 held by a daemon that does not answer. click sees to 2 for arguments; `EXIT` says it for errors.
@@ -42,20 +42,20 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 class Folder(click.Path):
-    """The path of a folder, which is not empty: that would be the folder one happens to be in."""
+    """The path of a folder; an empty one, which would be the current folder, is refused."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """A Path. Refuses the empty one."""
+        """The path. Fails for an empty one."""
         if value == "":
             self.fail("expected the path of a folder, got an empty one", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class Command(click.Command):
-    """A command whose help ends with an example, and which takes --home and --json wherever they stand."""
+    """A command whose help ends with an example, with --home and --json before or after its name."""
 
     def __init__(self, *arguments: Any, example: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -71,7 +71,7 @@ class Command(click.Command):
 
 
 class Commands(click.Group):
-    """All commands; an error of narval's ends any of them with a message for people and its exit status."""
+    """All commands; one of narval's errors ends them with its message and its exit status."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """In the order in which they are given."""
@@ -83,7 +83,7 @@ class Commands(click.Group):
             return super().make_context(*arguments, **settings)
 
     def invoke(self, context: click.Context) -> Any:
-        """Do what was asked, and say what went wrong."""
+        """Run the command; write the message of an error, and exit with its status."""
         try:
             with _writing():
                 return super().invoke(context)
@@ -96,7 +96,7 @@ class Commands(click.Group):
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Be content with a reader that goes away, and say in a sentence what the system refused."""
+    """End quietly when the reader goes away; report in a sentence what the system refused."""
     try:
         yield
     except BrokenPipeError:
@@ -110,7 +110,7 @@ def _writing() -> Iterator[None]:
 
 
 def _write_no_more() -> None:
-    """Have what is left in buffers go nowhere, so that the end of the program does not try it again."""
+    """Discard the buffers, so that the end of the program does not write them again."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -118,7 +118,7 @@ def _write_no_more() -> None:
 
 
 def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
-    """Make a function a command; it is given the session, and help takes its docstring."""
+    """Make a function a command, with the session as its first argument and its docstring as help."""
 
     def made(function: Callable[..., Any]) -> Command:
         declare = click.command(name, cls=Command, example=example)
@@ -160,7 +160,7 @@ def _use_json(context: click.Context, _: click.Parameter, given: bool) -> None:
 
 
 def report(error: NarvalError) -> None:
-    """Say what went wrong, on standard error."""
+    """Write the message of an error on standard error."""
     click.echo(f"narval: {clean_lines(str(error))}", err=True)
 
 

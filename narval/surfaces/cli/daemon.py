@@ -47,7 +47,7 @@ STANDARD_ERROR = 2
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="End after S seconds.")
 @click.pass_context
 def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None) -> None:
-    """The daemon, in the foreground.
+    """Run the daemon in the foreground.
 
     SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
@@ -57,7 +57,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     import asyncio
 
     home, began = session.home, time.monotonic()
-    with _told_on_standard_error():
+    with _log_on_standard_error():
         summary = asyncio.run(_work(home, _ready(session), until_idle=until_idle, timeout=timeout))
     if summary is None:
         context.exit(INTERRUPTED)
@@ -108,7 +108,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
     where it was already, as under nohup.
     """
     loop, had_terminal = work.get_loop(), _has_terminal()
-    heard = [*_STOPPING]
+    handled = [*_STOPPING]
     reading: set[asyncio.Task[bool]] = set()
 
     def hung_up() -> None:
@@ -120,33 +120,33 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
         task.add_done_callback(reading.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    def stop(told: signal.Signals) -> None:
-        for each in _STOPPING:
-            loop.add_signal_handler(each, at_once)
-        if told is signal.SIGINT:
+    def stop(received: signal.Signals) -> None:
+        for number in _STOPPING:
+            loop.add_signal_handler(number, at_once)
+        if received is signal.SIGINT:
             click.echo("narval is stopping; interrupt it again to stop at once", err=True)
         daemon.host.stop.request()
 
     def at_once() -> None:
-        for each in _STOPPING:
-            loop.remove_signal_handler(each)
-            signal.signal(each, signal.SIG_DFL)
+        for number in _STOPPING:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
         work.cancel()
 
-    for each in _STOPPING:
-        loop.add_signal_handler(each, stop, each)
+    for number in _STOPPING:
+        loop.add_signal_handler(number, stop, number)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, hung_up)
-        heard.append(signal.SIGHUP)
+        handled.append(signal.SIGHUP)
     try:
         yield
     finally:
-        for each in heard:
-            loop.remove_signal_handler(each)
+        for number in handled:
+            loop.remove_signal_handler(number)
 
 
 async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
-    """Read the files again, and let the service manager know."""
+    """Read the files again, and notify the service manager."""
     manager.reloading()
     try:
         return await daemon.files.reload()
@@ -155,7 +155,7 @@ async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
 
 
 def _has_terminal() -> bool:
-    """Whether there is a terminal that this program belongs to."""
+    """True if this program belongs to a terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -192,8 +192,8 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
 
 
 @contextmanager
-def _told_on_standard_error() -> Iterator[None]:
-    """Have warnings and errors of the log on standard error too; all of it where that is the journal."""
+def _log_on_standard_error() -> Iterator[None]:
+    """Write warnings and errors of the log on standard error too; all of it where that is the journal."""
     import logging
 
     from narval.runtime.system.systemd import JournalFormatter, is_journal
@@ -207,7 +207,7 @@ def _told_on_standard_error() -> Iterator[None]:
         handler.setFormatter(JournalFormatter())
     else:
         handler.setLevel(logging.WARNING)
-        # what ends the daemon is told by the command itself
+        # the command itself reports the error that ends the daemon
         handler.addFilter(lambda record: record.levelno < logging.CRITICAL)
         handler.setFormatter(Calm())
     logger = logging.getLogger("narval")
@@ -223,7 +223,7 @@ def _told_on_standard_error() -> Iterator[None]:
 
 @command("status", example="narval status")
 def status(session: Session) -> None:
-    """Is it alive, and what does it do."""
+    """Tell if the daemon is alive, and what it does."""
     session.give(session.ask("status"), answers.status)
 
 
@@ -237,13 +237,13 @@ def reload(context: click.Context, session: Session) -> None:
     are faults.
     """
 
-    def tell(found: Summary) -> None:
-        for each in found["faults"]:
-            click.echo(clean(fault_line(each)))
+    def show(found: Summary) -> None:
+        for fault in found["faults"]:
+            click.echo(clean(fault_line(fault)))
         click.echo("what has changed is at work" if found["changed"] else "nothing has changed")
 
     found = session.ask("reload")
-    session.give(found, tell)
+    session.give(found, show)
     context.exit(NOT_WELL if found["faults"] else 0)
 
 
@@ -273,7 +273,7 @@ def stop(session: Session, timeout: float) -> None:
 
 
 def _free(home: Home) -> None:
-    """Make sure that nobody holds the home. Raises HomeHeldError."""
+    """Raise HomeHeldError if a program holds the home."""
     with home.lock():
         return
 
@@ -282,7 +282,7 @@ def _free(home: Home) -> None:
 @click.option("--follow", is_flag=True, help="Go on until interrupted.")
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
-    """The daemon's own log."""
+    """Show the daemon's own log."""
     with connect(session.home) as connection, session.lines(answers.log_line) as write:
         found = connection.ask("log", lines=lines)
         write(found)

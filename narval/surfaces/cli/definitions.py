@@ -14,7 +14,7 @@ from narval.surfaces.cli.session import Session
 
 @command("definitions", example="narval definitions")
 def definitions(session: Session) -> None:
-    """What is loaded, from which file; what did not load.
+    """List what is loaded, from which file, and what did not load.
 
     A file with faults does not alter what is loaded from its last good version; its faults are listed.
     """
@@ -25,13 +25,13 @@ def _definitions(answer: dict[str, Any]) -> None:
     table(DEFINITIONS, answer["definitions"])
     if answer["faults"]:
         click.echo("\nfaults of what did not load:")
-    for each in answer["faults"]:
-        click.echo(clean(fault_line(each)))
+    for fault in answer["faults"]:
+        click.echo(clean(fault_line(fault)))
 
 
 @command("actions", example="narval actions")
 def actions(session: Session) -> None:
-    """The actions there are: what each takes and gives.
+    """List the actions there are, with their inputs and outputs.
 
     An input in [brackets] is optional; one with … takes a list.
     """

@@ -1,4 +1,4 @@
-"""`make demo`: the assistant at work on a scratch copy of the shipped home, told as a person wants it."""
+"""`make demo`: the assistant at work on a scratch copy of the shipped home, reported for people."""
 
 from __future__ import annotations
 
@@ -91,14 +91,15 @@ async def _demo(home: Home, *, once: bool) -> None:
             following.cancel()
 
 
-# --- what is told ---------------------------------------------------------------------------------------
+# --- reports --------------------------------------------------------------------------------------------
 
 
 def _report(console: Console, home: Home, daemon: Daemon) -> None:
     mails, verdicts, sent = _of(daemon, "email[@mailbox]"), _of(daemon, "triage"), _of(daemon, "sent")
     items, troubles = _of(daemon, "item"), _of(daemon, "error")
-    left = Counter(each.attributes["why"] for each in verdicts if each.attributes["verdict"] == "leave")
-    unread = [each for each in troubles if each.attributes.get("mailbox")]
+    judged = [verdict.attributes for verdict in verdicts]
+    left = Counter(verdict["why"] for verdict in judged if verdict["verdict"] == "leave")
+    unread = [error for error in troubles if error.attributes.get("mailbox")]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right", style="bold")
     table.add_column()
@@ -110,7 +111,7 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
     if unread:
         table.add_row(str(len(unread)), "could not be read, and is told by an error that names its file")
     if items:
-        feeds = Counter(each.attributes["feed"] for each in items)
+        feeds = Counter(item.attributes["feed"] for item in items)
         by_feed = ", ".join(f"{feeds[name]} {name}" for name in sorted(feeds))
         table.add_row(str(len(items)), f"feed items came in [dim]({by_feed})[/]")
     if len(troubles) > len(unread):
@@ -125,7 +126,7 @@ def _were(count: int, what: str) -> str:
 
 
 def _command(home: Home) -> str:
-    """How to ask this home from a shell, whatever is on its PATH."""
+    """The command that asks this home from a shell, whatever is on its PATH."""
     return shlex.join([_near(Path(sys.executable).parent / "narval"), "--home", _near(home.path)])
 
 
@@ -157,12 +158,12 @@ async def _follow(console: Console, daemon: Daemon) -> None:
 
 
 def _line(element: Element) -> str:
-    said = element.attributes
+    shown = element.attributes
     if element.name == "sent":
-        return f"  answered   {said.get('to', '')}"
-    if said["verdict"] == "leave":
-        return f"  left alone {said.get('from', '?')}: {said.get('subject', '')} [dim]({said['why']})[/]"
-    return f"  came in    {said.get('from', '?')}: {said.get('subject', '')}"
+        return f"  answered   {shown.get('to', '')}"
+    if shown["verdict"] == "leave":
+        return f"  left alone {shown.get('from', '?')}: {shown.get('subject', '')} [dim]({shown['why']})[/]"
+    return f"  came in    {shown.get('from', '?')}: {shown.get('subject', '')}"
 
 
 def _of(daemon: Daemon, pattern: str) -> list[Element]:

@@ -1,4 +1,4 @@
-"""Documents that a command is given: read, told of while that takes long, and named in what is refused."""
+"""Documents given to a command: read with a line of progress, and named where one is refused."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ROOM = 24 * 1024 * 1024
 CHUNK = 1024 * 1024
 
 PATIENCE = 1.0
-"""Seconds before a command says what it is at."""
+"""Seconds before progress is shown."""
 
 
 class Progress:
-    """A line on the terminal that says what a command is at, when that takes long; nothing elsewhere."""
+    """A line of progress on the terminal, for work that takes long; nothing elsewhere."""
 
     def __init__(self) -> None:
         self._shown, self._since = "", time.monotonic()
@@ -35,22 +35,22 @@ class Progress:
     ) -> None:
         self.clear()
 
-    def tell(self, what: str) -> None:
-        """Say what the command is at from now on."""
+    def show(self, work: str) -> None:
+        """Show the work that is going on, once `PATIENCE` has passed."""
         if time.monotonic() - self._since > PATIENCE and sys.stderr is not None and sys.stderr.isatty():
             self.clear()
-            self._shown = f"{clean(what)} …"
+            self._shown = f"{clean(work)} …"
             print(self._shown, end="", file=sys.stderr, flush=True)  # noqa: T201 - taken back by `clear`
 
     def clear(self) -> None:
-        """Take the line back."""
+        """Remove the line."""
         if self._shown:
             print(f"\r{' ' * len(self._shown)}\r", end="", file=sys.stderr, flush=True)  # noqa: T201
             self._shown = ""
 
 
 def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) -> list[bytes]:
-    """What the files hold. Raises ElementError for one too large to be taken, before all is read."""
+    """The contents of the files. Raises ElementError for one that is too large, before all is read."""
     documents: list[bytes] = []
     for file in files:
         documents.append(_read(file, progress))
@@ -68,12 +68,12 @@ def _read(file: BinaryIO, progress: Progress | None) -> bytes:
     while len(read) <= ROOM and (more := file.read(min(CHUNK, ROOM + 1 - len(read)))):
         read += more
         if progress is not None:
-            progress.tell(f"read {len(read) / 1e6:.0f} MB of {_name(file)}")
+            progress.show(f"read {len(read) / 1e6:.0f} MB of {_name(file)}")
     return bytes(read)
 
 
 def batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """The documents, as few requests as they fit in."""
+    """The documents in as few requests as they fit in."""
     batch: list[bytes] = []
     size = 0
     for document in documents:
@@ -87,7 +87,7 @@ def batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 @contextmanager
 def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[None]:
-    """Have a refusal say which file it is about."""
+    """Put the name of the file in front of a refusal."""
     try:
         yield
     except ElementError as error:
@@ -112,6 +112,6 @@ def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
 
 
 def _name(file: BinaryIO) -> str:
-    """What a file is called; input that somebody handed over has no name, or a number."""
+    """The name of a file; input that was handed over has none, or a number for one."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) else "<stdin>"

@@ -1,4 +1,4 @@
-"""`narval check --explore`: what cannot be, and what may, as people and programs read it."""
+"""`narval check --explore`: what cannot be, and what may, for people and programs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from narval.runtime.home.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session
 
 _CLEAR = "\r\x1b[K"
-"""Takes back the line of progress."""
+"""Removes the line of progress."""
 
 
-def tell(
+def explore(
     session: Session,
     faults: list[Fault],
     form: list[dict[str, Any]],
@@ -29,7 +29,7 @@ def tell(
     states: int,
     seconds: float,
 ) -> bool:
-    """Write faults and findings; whether all is well. Findings are written as they come."""
+    """Write faults, and findings as they come; true if all is well."""
     if not session.as_json:
         for fault in faults:
             click.echo(clean(fault))
@@ -44,23 +44,23 @@ def tell(
             for finding in report.findings:
                 click.echo(_lines(finding))
         reports.append(report)
-    cannot = sum(each.severity == "error" for report in reports for each in report.findings)
+    cannot = sum(finding.severity == "error" for report in reports for finding in report.findings)
     if session.as_json:
         session.give({"faults": form, **_form(reports)}, lambda _: None)
     else:
         click.echo(_summary(counted_faults, cannot, reports), err=True)
-    return not cannot and all(each.warning for each in faults)
+    return not cannot and all(fault.warning for fault in faults)
 
 
 def _lines(finding: Finding) -> str:
     severity = "note: " if finding.severity == "note" else ""
     head = f"{finding.path}:{finding.line}:{finding.column}: {severity}{finding.message}"
-    return "\n".join([clean(head), *(f"    {clean(each)}" for each in finding.story)])
+    return "\n".join([clean(head), *(f"    {clean(line)}" for line in finding.story)])
 
 
 def _summary(faults: str, cannot: int, reports: list[ExplorationReport]) -> str:
-    notes = sum(each.severity == "note" for report in reports for each in report.findings)
-    states, seconds = sum(each.states for each in reports), sum(each.seconds for each in reports)
+    notes = sum(finding.severity == "note" for report in reports for finding in report.findings)
+    states, seconds = sum(report.states for report in reports), sum(report.seconds for report in reports)
     explored = f"{counted(len(reports), 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
     found = [
         faults,
@@ -75,26 +75,26 @@ def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
         "findings": [
             {
                 "definition": report.name,
-                "path": each.path,
-                "line": each.line,
-                "column": each.column,
-                "severity": each.severity,
-                "part": each.part or None,
-                "message": each.message,
-                "story": list(each.story),
+                "path": finding.path,
+                "line": finding.line,
+                "column": finding.column,
+                "severity": finding.severity,
+                "part": finding.part or None,
+                "message": finding.message,
+                "story": list(finding.story),
             }
             for report in reports
-            for each in report.findings
+            for finding in report.findings
         ],
         "explored": [
             {
-                "definition": each.name,
-                "kind": each.kind,
-                "states": each.states,
-                "complete": each.complete,
-                "seconds": round(each.seconds, 3),
+                "definition": report.name,
+                "kind": report.kind,
+                "states": report.states,
+                "complete": report.complete,
+                "seconds": round(report.seconds, 3),
             }
-            for each in reports
+            for report in reports
         ],
     }
 
@@ -104,4 +104,4 @@ def _progress(name: str, states: int) -> None:
 
 
 def _silence(name: str, states: int) -> None:
-    """Nobody looks on."""
+    """Show nothing."""

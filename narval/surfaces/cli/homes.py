@@ -1,4 +1,4 @@
-"""Commands on a home as it lies there: init, check, service."""
+"""Commands on the files of a home: init, check, service."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]
         return scenario_files(home), []
     folders = [path.resolve() for path in paths if path.is_dir()]
     known = scenario_files(home) if folders else []
-    scenarios = [each for each in known if any(each.resolve().is_relative_to(one) for one in folders)]
+    scenarios = [path for path in known if any(path.resolve().is_relative_to(folder) for folder in folders)]
     others: list[Path] = []
     for path in paths:
         (scenarios if path.is_file() and is_scenario_file(path) else others).append(path)
     return scenarios, others
 
 
-def _tell(faults: list[Fault]) -> None:
-    for each in faults:
-        click.echo(clean(each))
+def _list(faults: list[Fault]) -> None:
+    for fault in faults:
+        click.echo(clean(fault))
 
 
 @command("check", example="narval check\nnarval check recipes/mail.xml\nnarval check --explore")
@@ -86,7 +86,7 @@ def check(
     states: int,
     seconds: float,
 ) -> None:
-    """Every fault of what a home holds; nothing is run.
+    """List every fault of what a home holds; nothing is run.
 
     That is its definitions, modules, schemas, memory, settings and scenarios. Each is written as
     file:line:column: message. PATHs are files or folders; without any, all of the home is checked.
@@ -103,26 +103,26 @@ def check(
     faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
     form = [
         {
-            "path": each.path, "line": each.line, "column": each.column,
-            "message": each.message, "warning": each.warning,
+            "path": fault.path, "line": fault.line, "column": fault.column,
+            "message": fault.message, "warning": fault.warning,
         }
-        for each in faults
+        for fault in faults
     ]  # fmt: skip
     if explore:
-        from narval.surfaces.cli.explore import tell
+        from narval.surfaces.cli.explore import explore as explore_all
 
-        well = tell(session, faults, form, _count(faults), paths, states, seconds)
+        well = explore_all(session, faults, form, _count(faults), paths, states, seconds)
         context.exit(0 if well else NOT_WELL)
-    session.give(form, lambda _: _tell(faults))
+    session.give(form, lambda _: _list(faults))
     if not session.as_json:
         click.echo(_count(faults), err=True)
-    context.exit(NOT_WELL if any(not each.warning for each in faults) else 0)
+    context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
 
 
 def _count(faults: list[Fault]) -> str:
-    """How many faults there are in how many files, and how many warnings."""
-    wrong = [each for each in faults if not each.warning]
-    files = len({each.path for each in wrong})
+    """The numbers of faults, of files with faults, and of warnings."""
+    wrong = [fault for fault in faults if not fault.warning]
+    files = len({fault.path for fault in wrong})
     found = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
     warnings = len(faults) - len(wrong)
     return f"{found}, {counted(warnings, 'warning')}" if warnings else found

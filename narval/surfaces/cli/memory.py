@@ -16,7 +16,7 @@ from narval.surfaces.cli.render.tables import ELEMENTS, table
 from narval.surfaces.cli.session import Connection, Session, connect
 
 SLICE = 20.0
-"""Seconds for which a daemon is asked at a time to wait for the end of a run."""
+"""Seconds that a daemon is asked to wait for the end of a run at a time."""
 
 _START = """\
 narval start mail.triage
@@ -78,8 +78,8 @@ def start(
 
 
 def attributes_of(written: tuple[str, ...]) -> dict[str, Any]:
-    """What `--env` says, as the argument of an operation; nothing where it says nothing."""
-    pairs = [each.partition("=") for each in written]
+    """The values of `--env` as an argument of an operation; no argument where there are none."""
+    pairs = [pair.partition("=") for pair in written]
     wrong = next((name + sign for name, sign, _ in pairs if not (name and sign)), None)
     if wrong is not None:
         raise click.BadParameter(f"expected NAME=VALUE, got {wrong!r}", param_hint="'--env'")
@@ -94,8 +94,8 @@ def _start_each(
     given: dict[str, Any],
 ) -> None:
     with connect(session.home) as connection, naming(files, documents):
-        begun = connection.ask("start", name=name, elements=documents, each=True, **given)
-    session.give(begun, lambda told: click.echo("\n".join(map(str, told["runs"]))))
+        started = connection.ask("start", name=name, elements=documents, each=True, **given)
+    session.give(started, lambda answer: click.echo("\n".join(map(str, answer["runs"]))))
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     eids: list[int] = []
     with Progress() as progress:
         documents = documents_of(files, progress)
-        progress.tell("adding")
+        progress.show("adding")
         with connect(session.home) as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch)["eids"]
@@ -157,19 +157,19 @@ def memory(
     run: int | None,
     current: bool,
 ) -> None:
-    """The elements that match XPATH; without it, all.
+    """List the elements that match XPATH; without it, all.
 
     XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each element by itself. The exit
     status is 1 when a pattern is given and nothing matched.
     """
     if as_xml + count + session.as_json > 1 and as_xml:
         raise click.UsageError("--xml stands alone: it excludes --json and --count")
-    asked = {"xpath": xpath, "context": run, "current": current}
+    query = {"xpath": xpath, "context": run, "current": current}
     if count:
-        counted = session.ask("count", **asked)
+        counted = session.ask("count", **query)
         session.give(counted, lambda answer: click.echo(answer["count"]))
         context.exit(NOT_WELL if xpath is not None and not counted["count"] else 0)
-    found = session.ask("memory", **asked)
+    found = session.ask("memory", **query)
     if as_xml:
         for line in _document(found):
             click.echo(line.encode("utf-8"))
@@ -179,7 +179,7 @@ def memory(
 
 
 def _document(elements: list[dict[str, Any]]) -> Iterator[str]:
-    """A document that `narval add` takes back."""
+    """A document that `narval add` accepts again."""
     yield "<memory>"
     for element in elements:
         yield xml_text(element["xml"])

@@ -15,7 +15,7 @@ from narval.surfaces.cli.render.tables import RUNS, table
 from narval.surfaces.cli.session import Session, connect
 
 SLICE = 3600.0
-"""Seconds for which a daemon is asked at a time to wait for something to happen: nothing is polled."""
+"""Seconds that a daemon is asked to wait for an event at a time: nothing is polled."""
 
 NOTHING_MORE = "no daemon runs: nothing more will come"
 
@@ -52,7 +52,7 @@ at_option = click.option(
 @click.option("--kind", type=RunKind(), help="Only those of this kind.")
 @click.option("--name", metavar="N", help="Only those of this definition.")
 def runs(session: Session, state: str | None, kind: str | None, name: str | None) -> None:
-    """The runs there are, newest last."""
+    """List the runs there are, newest last."""
     found = session.ask("runs", state=state, kind=kind, name=name)
     if state not in (None, *STATES) and not (found or session.ask("runs", state=state)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
@@ -70,7 +70,7 @@ def runs(session: Session, state: str | None, kind: str | None, name: str | None
 def show(
     session: Session, run: int, as_xml: bool, as_dot: bool, svg: BinaryIO | None, at: int | None
 ) -> None:
-    """One run: its steps, transitions, context, errors; its graph."""
+    """Show one run: steps, transitions, context, errors, graph."""
     if as_xml + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --dot and --svg exclude each other")
     if as_xml:
@@ -92,7 +92,7 @@ def show(
 @click.option("--follow", is_flag=True, help="Go on until the run is over.")
 @at_option
 def history(session: Session, run: int, follow: bool, at: int | None) -> None:
-    """What happened in a run, in order, with times.
+    """Show what happened in a run, in order, with times.
 
     With --at, the run as it was after that line of its history.
     """
@@ -120,7 +120,7 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
 @run_argument
 @click.argument("identifier", metavar="[ID]", required=False)
 def why(session: Session, run: int, identifier: str | None) -> None:
-    """What a run waits for, or why a part of it did not go on.
+    """Tell what a run waits for, or why a part of it did not go on.
 
     ID is that part: a step, transition, node or state. For each condition this names the nearest element,
     the predicate that failed, and the value found there.
@@ -151,7 +151,7 @@ narval signal 12 reply answer.xml"""
     "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="An attribute of the signal; may be repeated."
 )
 def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: tuple[str, ...]) -> None:
-    """Say something to a run, under a name.
+    """Tell a run something, under a name.
 
     The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is
     addressed to it alone: a condition waits for it with a pattern such as signal[@name='approve'].
@@ -160,11 +160,11 @@ def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: 
     documents = documents_of([file] if file is not None else [])
     with naming([file] if file is not None else [], documents):
         answer = session.ask("signal", run=run, name=name, elements=documents, arguments=arguments)
-    session.give(answer, _told)
+    session.give(answer, _effect)
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
-    """What stands behind each --set."""
+    """The attributes given by --set."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, is_pair, value = pair.partition("=")
@@ -176,13 +176,13 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _told(answer: dict[str, Any]) -> None:
-    said = f"signal {answer['signal']} is element {answer['eid']}" if answer.get("eid") else "told"
+def _effect(answer: dict[str, Any]) -> None:
+    effect = f"signal {answer['signal']} is element {answer['eid']}" if answer.get("eid") else "told"
     if answer.get("taken_by"):
         taker = "transition" if answer.get("eid") else "state"
-        click.echo(f"{said}: {taker} {answer['taken_by']} took it")
+        click.echo(f"{effect}: {taker} {answer['taken_by']} took it")
     else:
-        click.echo(f"{said}: nothing in run {answer['run']} waits for it yet")
+        click.echo(f"{effect}: nothing in run {answer['run']} waits for it yet")
 
 
 @command("retry", example="narval retry 12\nnarval retry 12 --from send")

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Connection(Protocol):
-    """What answers operations: a daemon through its socket, or the home opened by this command."""
+    """The way to operations: to a daemon through its socket, or to the home opened by this command."""
 
     @property
     def record_only(self) -> bool:

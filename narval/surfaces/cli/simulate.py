@@ -1,4 +1,4 @@
-"""The command simulate: what would happen, told without anything happening."""
+"""The command simulate: the story of what would happen, on a copy of memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _read_when(context: click.Context, option: click.Parameter, given: str | Non
 
 
 def _read(read: Callable[[str], When], given: str | None) -> When | None:
-    """What stands on the command line, in the words of scenario files."""
+    """A moment or duration on the command line, in the words of scenario files."""
     if given is None:
         return None
     try:
@@ -72,7 +72,7 @@ def simulate(
     memory: str | None,
     brief: bool,
 ) -> None:
-    """What would happen, told without anything happening.
+    """Tell what would happen, without anything happening.
 
     NAME is a definition, SCENARIO a file or the name of one in scenarios/; without any, all the home's
     scenarios are played. Definitions run on a copy of memory, with a clock of their own; nothing outside is
@@ -87,12 +87,12 @@ def simulate(
         click.echo(f"did not load: {clean(fault)}", err=True)
     asked = {"at": at, "until": until, "memory": memory}
     given = {name: value for name, value in asked.items() if value is not None}
-    scenarios = [msgspec.structs.replace(each, **given) for each in _scenarios(home, here, names)]
+    scenarios = [msgspec.structs.replace(scenario, **given) for scenario in _scenarios(home, here, names)]
     reports, well = [], True
     for number, scenario in enumerate(scenarios):
         if number and not session.as_json:
             click.echo()
-        report = _play(here, scenario, told=not session.as_json, brief=brief)
+        report = _play(here, scenario, shown=not session.as_json, brief=brief)
         reports.append(report.pop("plain"))
         well = well and report["well"]
     if session.as_json:
@@ -101,7 +101,7 @@ def simulate(
 
 
 def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[Scenario]:
-    """What is to be played. Raises RequestError for what is neither a definition nor a scenario."""
+    """The scenarios to play. Raises RequestError for a name that is neither a definition nor a scenario."""
     from narval.engines.registry import runnable
     from narval.simulation import files as finding
     from narval.simulation.scenario import scenario_of
@@ -122,18 +122,17 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
 
 def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.definitions.suggestions import closest
-    from narval.engines.registry import runnable
+    from narval.engines.registry import is_runnable
     from narval.simulation import files as finding
     from narval.simulation.parser import name_of
 
-    library = here.loaded.library
-    known = [each.full_name for each in library if runnable(library, each.full_name) is not None]
+    known = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
     known += [name_of(str(path)) for path in finding.scenario_files(home)]
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"
 
 
-def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -> dict[str, Any]:
-    """Play one, telling of it as it goes on."""
+def _play(here: SimulatedHome, scenario: Scenario, *, shown: bool, brief: bool) -> dict[str, Any]:
+    """Play a scenario, and write its story as it goes on."""
     import asyncio
 
     from narval.simulation.simulation import play_scenario, start_of
@@ -141,15 +140,15 @@ def _play(here: SimulatedHome, scenario: Scenario, *, told: bool, brief: bool) -
 
     start = start_of(here, scenario)
     story = StoryWriter(here.zone)
-    if told:
+    if shown:
         click.echo(heading(scenario, start, here.zone))
 
     def tell(lines: list[Line]) -> None:
-        if told and not brief:
+        if shown and not brief:
             _write(story.write(lines))
 
     report = asyncio.run(play_scenario(here, scenario, start, tell))
-    if told:
+    if shown:
         _write(ending(report))
     return {"plain": json_form(report), "well": report.well}
 

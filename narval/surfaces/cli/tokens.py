@@ -47,13 +47,13 @@ def complete(
     members: tuple[str, ...],
     queued: bool,
 ) -> None:
-    """A token of a process is done: it goes on.
+    """Complete a token of a process: it goes on.
 
     NODE is the node with the active token; where there are several, --token names one.
     """
     if queued:
         answer = session.ask("execute_queued", run=run)
-        session.give(answer, lambda told: click.echo(f"run {told['run']} is {told['state']}"))
+        session.give(answer, lambda answer: click.echo(f"run {answer['run']} is {answer['state']}"))
         return
     if node is None and token is None:
         raise click.UsageError("expected a NODE, or --token ID")
@@ -70,17 +70,17 @@ def complete(
     session.give(session.ask("complete", run=run, node=node, token=token, **asked), _completed)
 
 
-def _completed(told: dict[str, Any]) -> None:
-    click.echo(f"token {told['token']} is complete; run {told['run']} is {told['state']}")
-    for each in told.get("unknown_arcs") or ():
-        click.echo(f"no arc {each} leaves there: the token ended", err=True)
+def _completed(answer: dict[str, Any]) -> None:
+    click.echo(f"token {answer['token']} is complete; run {answer['run']} is {answer['state']}")
+    for arc in answer.get("unknown_arcs") or ():
+        click.echo(f"no arc {arc} leaves there: the token ended", err=True)
 
 
 @command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
 @run_argument
 @click.argument("place", metavar="NODE|TOKEN")
 def backtrack(session: Session, run: int, place: str) -> None:
-    """A process goes back to where a token was active.
+    """Send a process back to where a token was active.
 
     What came after it is undone, node by node. NODE stands for the last token there that is complete; a
     number is a token's id (`--token` is not needed), unless a node has that name.
@@ -90,7 +90,9 @@ def backtrack(session: Session, run: int, place: str) -> None:
     answer = session.ask("backtrack", run=run, node=node, token=token)
     session.give(
         answer,
-        lambda told: click.echo(f"token {told['token']} stands there now; run {run} is {told['state']}"),
+        lambda answer: click.echo(
+            f"token {answer['token']} stands there now; run {run} is {answer['state']}"
+        ),
     )
 
 
@@ -98,18 +100,18 @@ def backtrack(session: Session, run: int, place: str) -> None:
 @run_argument
 @at_option
 def tokens(session: Session, run: int, at: int | None) -> None:
-    """The tokens of a process, on nodes and arcs.
+    """List the tokens of a process, on nodes and arcs.
 
     They are in the order in which they were made.
     """
     session.give(session.ask("tokens", run=run, at=at), _tokens)
 
 
-def _tokens(told: dict[str, Any]) -> None:
-    table(TOKENS, told["tokens"])
-    if told["arc_tokens"]:
+def _tokens(answer: dict[str, Any]) -> None:
+    table(TOKENS, answer["tokens"])
+    if answer["arc_tokens"]:
         click.echo()
-        table(ARC_TOKENS, told["arc_tokens"])
+        table(ARC_TOKENS, answer["arc_tokens"])
 
 
 @command(
@@ -129,7 +131,7 @@ def environment(
     of_set: str | None,
     index: int | None,
 ) -> None:
-    """The attributes of a process, or of a token.
+    """Show the attributes of a process, or of a token.
 
     With NAME=VALUE, sets one; those of a token lie over those of its process.
 
@@ -142,7 +144,7 @@ def environment(
         found = answer["environment"].get(name)
         if found is None:
             raise click.ClickException(f"run {run} has no attribute {name}")
-        session.give({"name": name, "value": found}, lambda told: click.echo(told["value"]))
+        session.give({"name": name, "value": found}, lambda answer: click.echo(answer["value"]))
         return
     rows = [{"name": key, "value": text} for key, text in answer["environment"].items()]
     session.give(answer, lambda _: table(ATTRIBUTES, rows))

@@ -1,4 +1,4 @@
-"""A home opened by a command itself, as no daemon runs; imported only then: the runtime comes with it."""
+"""A home opened by a command itself where no daemon runs; imported only then, with all of the runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from narval.surfaces.control.server import ControlServer
 
 
 class RecordOnlyHome:
-    """A home opened to be asked something: that is recorded, and left to the next daemon to act upon."""
+    """A home opened to be asked something, which is recorded and left to the next daemon to act upon."""
 
     record_only = True
 
@@ -52,7 +52,7 @@ class RecordOnlyHome:
         return self._runner.run(invoke(self._daemon, method, params))
 
     def close(self) -> None:
-        """Let the home go."""
+        """Release the home."""
         try:
             self._runner.run(self._daemon.close())
         finally:
@@ -80,16 +80,16 @@ class WorkingHome:
         return self._runner.run(self._answer(invoke(self._daemon, method, params)))
 
     async def _answer(self, operation: Coroutine[Any, Any, Any]) -> Any:
-        asked = asyncio.ensure_future(operation)
-        await asyncio.wait([asked, self._work], return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            asked.cancel()
+        answer = asyncio.ensure_future(operation)
+        await asyncio.wait([answer, self._work], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
             await self._work  # raises what ended it
             raise DaemonGoneError("the work was stopped before this was answered")
-        return await asked
+        return await answer
 
     def close(self) -> None:
-        """Stop in good order, and let the home go."""
+        """Stop in good order, and release the home."""
         try:
             self._runner.run(self._end())
         finally:
@@ -103,7 +103,7 @@ class WorkingHome:
 
 @asynccontextmanager
 async def serving(home: Home) -> AsyncIterator[Daemon]:
-    """A daemon on a home, asked through its control socket by whoever may. Raises HomeHeldError."""
+    """A daemon on a home, which listens at its control socket. Raises HomeHeldError."""
     daemon = await _opened(home)
     try:
         server = await ControlServer.open(home.socket(), partial(invoke, daemon))

@@ -1,4 +1,4 @@
-"""The other end of the control socket: asks a daemon and waits for its answer.
+"""The client of the control socket: asks a daemon, and waits for its answer.
 
 Synchronous and light: a socket and msgpack, so that a command which asks a daemon starts at once.
 """
@@ -15,10 +15,10 @@ from narval.errors import DaemonGoneError
 from narval.surfaces.control import wire
 
 PATIENCE = 5.0
-"""Seconds within which a daemon that is alive greets who connects."""
+"""Seconds within which a daemon that is alive greets a client."""
 
 ANSWER = 60.0
-"""Seconds a daemon that has greeted may take for an answer, besides those it was asked to wait."""
+"""Seconds that an answer may need, besides those that the daemon was asked to wait."""
 
 PAUSE = 0.05
 """Seconds between two looks at a home that another command holds for a moment."""
@@ -28,7 +28,7 @@ _NO_LISTENER = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError,
 
 
 class _BusyError(Exception):
-    """The daemon has as many programs to answer as it may; it takes others soon."""
+    """The daemon has as many clients as it may have; it soon accepts others."""
 
 
 class Client:
@@ -52,7 +52,7 @@ class Client:
         self.about: dict[str, Any] = about if isinstance(about, dict) else {}
 
     def _greeted(self, path: Path, patience: float) -> Any:
-        """Connect; what the daemon says of itself."""
+        """Connect; the daemon's account of itself."""
         try:
             self._socket = _connect(path, patience)
         except OSError as error:
@@ -69,7 +69,7 @@ class Client:
 
     @classmethod
     def reach(cls, path: Path) -> Client | None:
-        """A connection, or None when nobody listens there; a daemon that does not answer is an error."""
+        """A connection, or None where no daemon listens. Raises DaemonGoneError for silence."""
         try:
             return cls(path)
         except DaemonGoneError as error:
@@ -78,7 +78,7 @@ class Client:
             raise
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """What the daemon answers. Raises the error it raised, or DaemonGoneError."""
+        """The answer of the daemon to an operation. Raises the error it raised, or DaemonGoneError."""
         self._number += 1
         limit = self._answer + sum(_seconds(params.get(name)) for name in ("wait", "timeout"))
         self._send(wire.frame(wire.REQUEST, self._number, method, params), limit)
@@ -125,7 +125,7 @@ class Client:
         except TimeoutError:
             raise self._gone(f"did not take the request within {limit:g} seconds") from None
         except OSError:
-            return  # it hung up, and may have said why: that is read next
+            return  # it hung up; its reason, if it gave one, is read next
 
     def _receive(self, limit: float) -> list[Any]:
         try:

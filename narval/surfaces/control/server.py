@@ -40,19 +40,19 @@ class ControlLimits(NamedTuple):
     requests: int = 16
     """under way on one connection; what follows waits in the socket"""
     frame: float = 30.0
-    """for the rest of a frame once it has begun, and for a peer to take its answer"""
+    """for the rest of a frame once it has begun, and for a client to accept its answer"""
     idle: float = 600.0
     """without a request, until the connection is closed"""
     mute: float = 1.0
     """without a request, until the connection may be closed to make room for another program"""
     grace: float = 5.0
-    """for requests of a peer that has gone: what was asked in full is done"""
+    """for requests of a client that has gone: one that arrived whole is performed"""
     closing: float = 0.25
     """for requests under way when the daemon ends"""
 
 
 class ControlServer:
-    """Serves operations at a socket until it is closed. Made by `open`."""
+    """A server of operations at a socket, until it is closed. Made by `open`."""
 
     def __init__(
         self, path: Path, invoke: Invoke, limits: ControlLimits, uid_of: Callable[[Any], int]
@@ -87,7 +87,7 @@ class ControlServer:
         return len(self._peers)
 
     async def close(self) -> None:
-        """Listen no more; answer or refuse what is under way; hang up. Still within the home's lock."""
+        """Listen no more; answer or refuse requests under way; hang up. The home's lock is still held."""
         self._closing = True
         self._server.close()
         with contextlib.suppress(FileNotFoundError):
@@ -215,7 +215,7 @@ class _Peer:
         await self._settle(self._limits.closing)
 
     async def _settle(self, within: float) -> None:
-        """Let the requests under way end, and give up those that take longer."""
+        """Wait for the requests under way, and cancel those that need longer than `within` seconds."""
         late = await _remaining(self._tasks, within)
         for task in late:
             task.cancel()
@@ -286,7 +286,7 @@ class _Peer:
 
 
 def _success(number: int, result: Any) -> Iterator[bytes]:
-    """The frames of an answer, or of what was wrong with it."""
+    """The frames of an answer, or of the error that it cannot be sent."""
     try:
         yield from wire.answer(number, result)
     except NarvalError as error:
@@ -310,9 +310,9 @@ async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[
 
 
 def peer_uid(connection: Any) -> int:
-    """The user whose program is at the other end, as the system knows it.
+    """The user whose program is at the other end, by the system's account.
 
-    Where the system cannot say, the mode of the folder alone keeps others out.
+    Where the system has none, the mode of the folder alone keeps others out.
     """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:

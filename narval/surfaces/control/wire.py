@@ -1,8 +1,8 @@
-"""What travels over the control socket: frames, errors, and the way to a socket whose path is long.
+"""The protocol of the control socket: frames, errors, and the address of a socket whose path is long.
 
 A frame is four bytes of length (big-endian) and that many bytes of msgpack, an array of four:
 
-    [GREETING, None, error, about]    the daemon speaks first: who it is, or why it will not listen
+    [GREETING, None, error, about]    the daemon speaks first: its version, or the error for a refusal
     [REQUEST, id, method, params]     the client asks; several requests may be under way at once
     [PART, id, None, items]           some items of an answer that is a list
     [REPLY, id, error, result]        the answer, or its last items; `id` tells of which request
@@ -28,7 +28,7 @@ from narval.errors import DefinitionError, Fault, NarvalError, RequestError
 REQUEST, REPLY, PART, GREETING = range(4)
 
 PROTOCOL = 1
-"""Told in the greeting; it changes when a client of today could not talk to a daemon of tomorrow."""
+"""Part of the greeting; it changes when a client of today could not talk to a daemon of tomorrow."""
 
 HEADER = 4
 MOST = 32 * 1024 * 1024
@@ -53,7 +53,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 class WireError(Exception):
-    """What arrived is no frame; the message says what was expected and what came."""
+    """Something arrived that is no frame; the message has what was expected and what came."""
 
 
 # --- frames -------------------------------------------------------------------------------------------------
@@ -155,13 +155,13 @@ def error_form(error: NarvalError) -> dict[str, Any]:
 
 
 def error_of(form: Any) -> NarvalError:
-    """The error that plain data tells of; of a class not known here, a plain `NarvalError`."""
+    """The error that plain data describes; for a class not known here, a plain `NarvalError`."""
     if not isinstance(form, dict):
         return NarvalError(str(form))
     name, message = str(form.get("class")), str(form.get("message"))
     try:
         if name == "DefinitionError":
-            return DefinitionError(Fault(*each) for each in form["faults"])
+            return DefinitionError(Fault(*fault) for fault in form["faults"])
         arguments = [form[field] for field in _FIELDS.get(name, ())]
     except (KeyError, TypeError, ValueError):
         return NarvalError(message)
@@ -176,7 +176,7 @@ def error_of(form: Any) -> NarvalError:
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """A name for a socket's path that is short enough for the system, which takes 107 bytes at most."""
+    """A name for a socket's path that is short enough for the system: 107 bytes at most."""
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
         return

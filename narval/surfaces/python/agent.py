@@ -37,7 +37,7 @@ def open(home: str | Path | None = None, *, clock: Clock | None = None) -> Agent
 
 
 class Agent(OfProcesses):
-    """A home at work within this program: things go on while a method waits (`until_idle`, `wait`)."""
+    """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None) -> None:
         self.runner = Runner()
@@ -56,7 +56,7 @@ class Agent(OfProcesses):
         self.close()
 
     def close(self) -> None:
-        """Stop what runs, and let the home go."""
+        """Stop all runs, and release the home."""
         self.runner.run(self.daemon.close())
         self.runner.close()
 
@@ -67,7 +67,7 @@ class Agent(OfProcesses):
         self.runner.run(self.daemon.files.load(definition))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
-        """Let a function take the place of an action: it is given the same parameters."""
+        """Call a function instead of an action, with the same parameters. Raises RequestError."""
         self.daemon.stub(action, function)
 
     # --- memory ---------------------------------------------------------------------------------------
@@ -129,10 +129,10 @@ class Agent(OfProcesses):
     def simulate(
         self, what: str | Path, *, at: str | None = None, until: str | None = None, memory: str | None = None
     ) -> dict[str, Any]:
-        """What would happen, as `narval simulate --json` says it; nothing does, and time goes on for nobody.
+        """A simulation, in the form of `narval simulate --json`; nothing happens, and the clock stands still.
 
-        `what` is the name of a definition, or a scenario: its file, or its text. The others take the place of
-        what the scenario says. Raises DefinitionError, RequestError.
+        `what` is the name of a definition, or a scenario: its file, or its text. The others override
+        the scenario. Raises DefinitionError, RequestError.
         """
         from narval.surfaces.python import simulate as embedding
 
@@ -143,7 +143,7 @@ class Agent(OfProcesses):
         return int(self.runner.run(on_runs.retry(self.daemon, run, step))["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
-        """Say something by name to a run, with elements and attributes; what it made of that."""
+        """Tell a run something under a name, with elements and attributes; its answer."""
         given = [_bytes(element) for element in elements]
         return self.runner.run(on_signals.signal(self.daemon, run, name, given, arguments))
 

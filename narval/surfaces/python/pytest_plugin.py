@@ -35,7 +35,7 @@ def agent() -> Iterator[Agent]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which home scenarios are played on."""
+    """Declare the ini option with the home of scenarios."""
     parser.addini(HOME, "the home of scenarios, instead of the one that they lie in", default="")
 
 
@@ -84,7 +84,7 @@ class ScenarioItem(pytest.Item):
             raise NotAsExpected("\n".join(_told(report)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What happened and what was expected; of narval's own errors, what they say."""
+        """The story and the expectations of a scenario; of one of narval's own errors, its message."""
         from narval.errors import NarvalError
 
         if isinstance(excinfo.value, NotAsExpected | NarvalError):
@@ -92,7 +92,7 @@ class ScenarioItem(pytest.Item):
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it is, and how it is called."""
+        """The file of the scenario, and its title in reports."""
         return self.path, 0, f"scenario {self.name}"
 
     def _stage(self) -> SimulatedHome:

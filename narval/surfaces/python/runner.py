@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 _at_work: list[asyncio.Task[Any]] = []
-"""What is being run in this program's main thread, innermost last."""
+"""The tasks being run in this program's main thread, innermost last."""
 _interrupted: set[asyncio.Task[Any]] = set()
 
 
 class Runner:
-    """A loop, and Ctrl-C for what it runs: the coroutine is cancelled, and `run` raises KeyboardInterrupt."""
+    """A loop whose coroutines Ctrl-C cancels, so that `run` raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -48,7 +48,7 @@ class Runner:
             _interrupted.discard(task)
 
     def close(self) -> None:
-        """End the loop; Ctrl-C is what it was before."""
+        """End the loop, and give Ctrl-C back its former meaning."""
         if self._handles and signal.getsignal(signal.SIGINT) is _interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._handles = False
@@ -56,7 +56,7 @@ class Runner:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Cancel what is being run; on a second Ctrl-C, or when nothing is, raise at once."""
+    """Cancel the innermost task; raise at once on a second Ctrl-C, or where there is none."""
     task = _at_work[-1] if _at_work else None
     if task is None or task.done() or task in _interrupted:
         raise KeyboardInterrupt

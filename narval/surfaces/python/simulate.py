@@ -36,7 +36,7 @@ def simulate(
     until: str | None,
     memory: str | None,
 ) -> dict[str, Any]:
-    """What would happen, in the form of `narval simulate --json`."""
+    """The report of a simulation, in the form of `narval simulate --json`."""
     here = SimulatedHome(
         daemon.home,
         daemon.files.settings,
@@ -69,7 +69,7 @@ def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
 
 
 def _remembered(daemon: Daemon) -> Remembered:
-    """What the agent knows now, its runs left out."""
+    """The memory of the agent as it is now, without its runs."""
     memory = daemon.agent.memory
     found = ((eid, memory.element(eid)) for eid in memory if not memory.is_run(eid))
     return Remembered(
@@ -86,7 +86,7 @@ def _remembered(daemon: Daemon) -> Remembered:
 
 @contextmanager
 def _unlogged(daemon: Daemon) -> Iterator[None]:
-    """What is only simulated is not in the log of the home."""
+    """Keep a simulation out of the log of the home."""
     logger = logging.getLogger("narval")
     is_attached = daemon.logbook in logger.handlers
     logger.removeHandler(daemon.logbook)

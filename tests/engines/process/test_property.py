@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.engines.process.tokens import FORWARD
+from narval.engines.process.tokens.token import FORWARD
 from tests.engines.dialogue import Dialogue, Refusal
 
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -8,11 +8,11 @@ import pytest
 from lxml import etree
 
 from narval.engines.events import OutputElement
-from narval.engines.process import traversal
 from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
 from narval.engines.process.engine import token_view
-from narval.engines.process.environment import Environment, full, of_member
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens import traversal
+from narval.engines.process.tokens.environment import Environment, full, of_member
+from narval.engines.process.tokens.token import NodeToken
 from tests.engines.dialogue import Dialogue, Refusal
 
 DIAMOND = """<process-definition name="p">

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from narval.definitions.kinds import parse
 from narval.engines.events import Event, Returned, Signalled, Started, TimerFired
 from narval.engines.process import engine
-from narval.engines.process.flow import LAPS, MOVED_AT_ONCE
-from narval.engines.process.tokens import Line
+from narval.engines.process.tokens.flow import LAPS, MOVED_AT_ONCE
+from narval.engines.process.tokens.token import Line
 from narval.source.text import Source
 
 

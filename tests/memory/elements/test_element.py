@@ -22,7 +22,7 @@ def refused(source: Any) -> ElementError:
     return caught.value
 
 
-# --- how it is kept -------------------------------------------------------------------------------------
+# --- canonical bytes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_file_holds_one_element_or_those_of_a_memory() -> None:
     assert elements_of(b"<memory/>") == []
 
 
-# --- what is refused ------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def kept_or_refused(source: str | bytes) -> bytes | ElementError:
         return error
 
 
-# --- looking at it --------------------------------------------------------------------------------------
+# --- reading an element ---------------------------------------------------------------------------------
 
 
 def test_an_element_shows_its_parts() -> None:

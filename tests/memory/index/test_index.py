@@ -74,7 +74,7 @@ def test_N10_the_index_never_disagrees_with_trying_every_xpath_3_pattern(
 
 
 class Waiting(RuleBasedStateMachine):
-    """Watchers come and go in any order; what is left wakes, and only that."""
+    """Watchers are added and removed in any order; those left wake, and no others."""
 
     texts = (
         "email[@a='x']",
@@ -116,7 +116,9 @@ class Waiting(RuleBasedStateMachine):
     def arrives(self, element: Element) -> None:
         found = Tree(element)
         expected = [
-            who for who, texts in self.held.items() if any(self.oracles[t].holds(found) for t in texts)
+            watcher
+            for watcher, texts in self.held.items()
+            if any(self.oracles[text].holds(found) for text in texts)
         ]
         assert self.index.wakes(found) == expected
 
@@ -178,7 +180,7 @@ def test_adding_the_same_condition_twice_is_adding_it_once() -> None:
 
 def test_discarding_who_does_not_wait_is_nothing() -> None:
     index: Index[str] = Index()
-    index.discard("nobody")
+    index.discard("unknown")
     assert len(index) == 0
 
 
@@ -193,7 +195,7 @@ def test_any_hashable_may_watch() -> None:
 
 
 def considered(index: Index[str], found: Tree) -> int:
-    """How many watchers the index looks at for an element."""
+    """The number of watchers that the index looks at for an element."""
     sure, unsure = index.candidates(found)
     return len(sure) + len(unsure)
 
@@ -326,7 +328,7 @@ def test_N10_each_of_several_values_may_match_and_none_never_does() -> None:
     index: Index[str] = Index()
     asked = [Element(n, f"<email message-id='m{n}'/>".encode()) for n in (1, 2, 3)]
     index.add("several", waiting("email[@in-reply-to = $ask/@message-id]", ask=asked))
-    index.add("nobody", waiting("email[@in-reply-to = $ask/@message-id]", ask=[]))
+    index.add("never", waiting("email[@in-reply-to = $ask/@message-id]", ask=[]))
     index.add("unless", waiting("email[not(@in-reply-to = $ask/@message-id)]", ask=asked))
     assert index.wakes(tree("<email in-reply-to='m2'/>")) == ["several"]
     assert index.wakes(tree("<email in-reply-to='m9'/>")) == ["unless"]

@@ -22,12 +22,12 @@ class Item:
 coming_and_going = st.lists(
     st.one_of(st.integers(-5, 5).map(float), st.integers(-5, 5).map(float), st.none()), max_size=80
 )
-"""A number comes, or (None) somebody goes."""
+"""A number to add, or None to remove a random one."""
 
 
 @settings(deadline=None)
-@given(moves=coming_and_going, who=st.randoms(use_true_random=False), most=st.sampled_from((2, 4, 1024)))
-def test_thresholds_are_a_sorted_list(moves: list[float | None], who: random.Random, most: int) -> None:
+@given(moves=coming_and_going, chance=st.randoms(use_true_random=False), most=st.sampled_from((2, 4, 1024)))
+def test_thresholds_are_a_sorted_list(moves: list[float | None], chance: random.Random, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thresholds, "_MOST", most)
         order, kept = Thresholds[Item](), list[Item]()
@@ -36,7 +36,7 @@ def test_thresholds_are_a_sorted_list(moves: list[float | None], who: random.Ran
                 kept.append(Item(serial, number))
                 order.add(number, kept[-1])
             elif kept:
-                item = kept.pop(who.randrange(len(kept)))
+                item = kept.pop(chance.randrange(len(kept)))
                 order.delete(item.number, item)
             agree(order, kept)
 

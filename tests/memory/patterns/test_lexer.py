@@ -77,7 +77,7 @@ def lifted_result(text: str, tree: Tree) -> object:
 
 
 def evaluated(text: str, tree: Tree, variables: dict[str, object]) -> object:
-    """What lxml makes of a text: nodes and values, or the kind of failure."""
+    """The result of a text by lxml: nodes and values, or the kind of failure."""
     try:
         return etree.XPath(text, namespaces=NAMESPACES)(tree.context, v=[], **variables)
     except etree.XPathSyntaxError:

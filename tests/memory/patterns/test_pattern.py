@@ -299,11 +299,11 @@ def test_N11_long_values_are_cut_and_many_are_counted() -> None:
     )
 
 
-# --- what is refused ------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("pattern", "column", "said"),
+    ("pattern", "column", "message"),
     [
         ("", 1, "found nothing"),
         ("   ", 1, "found nothing"),
@@ -336,10 +336,10 @@ def test_N11_long_values_are_cut_and_many_are_counted() -> None:
     ],
 )
 def test_a_text_that_is_neither_xpath_1_nor_3_is_refused_with_its_column(
-    pattern: str, column: int, said: str
+    pattern: str, column: int, message: str
 ) -> None:
     error = refused(pattern)
-    assert said in error.message
+    assert message in error.message
     assert error.column == column
 
 

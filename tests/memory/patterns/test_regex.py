@@ -1,4 +1,4 @@
-"""Regular expressions that may take for ever are told from those that will not."""
+"""Regular expressions that may take for ever are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our parser reads what lxml reads; what it cannot read is not misread but left alone."""
+"""The parser reads what lxml reads, or leaves it alone; it never misreads."""
 
 from __future__ import annotations
 

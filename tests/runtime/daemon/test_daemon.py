@@ -76,7 +76,7 @@ def scene(tmp_path: Path) -> Scene:
 # --- durability -----------------------------------------------------------------------------------------
 
 
-def test_power_durability_answers_after_the_commit_and_takes_what_comes_meanwhile(tmp_path: Path) -> None:
+def test_power_durability_answers_after_the_commit_and_gathers_requests_meanwhile(tmp_path: Path) -> None:
     scene = scene_in(tmp_path, settings='durability = "power"\n')
     batches: list[int] = []
 
@@ -110,7 +110,7 @@ def test_power_durability_answers_after_the_commit_and_takes_what_comes_meanwhil
     assert max(batches) > 1
 
 
-def test_power_durability_shows_nobody_what_is_not_recorded(tmp_path: Path) -> None:
+def test_power_durability_shows_nothing_that_is_not_recorded(tmp_path: Path) -> None:
     scene = scene_in(tmp_path, settings='durability = "power"\n')
 
     async def story() -> None:
@@ -126,7 +126,7 @@ def test_power_durability_shows_nobody_what_is_not_recorded(tmp_path: Path) -> N
         adding = asyncio.create_task(daemon.host.submit(lambda turn: turn.add(b"<note/>")))
         await asyncio.sleep(0.05)
         with pytest.raises(StoreError, match="full"):
-            await daemon.host.recorded()  # whoever asks now waits, and is told
+            await daemon.host.recorded()  # raises what came of the commit
         for task in (adding, work):
             with pytest.raises(StoreError, match="full"):
                 await task
@@ -137,7 +137,7 @@ def test_power_durability_shows_nobody_what_is_not_recorded(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("durability", ["crash", "power"])
-def test_N18_a_counter_in_memory_loses_no_update_whatever_the_durability(
+def test_N18_a_counter_in_memory_loses_no_update_at_either_durability(
     tmp_path: Path, durability: str
 ) -> None:
     scene = scene_in(tmp_path, settings=f'durability = "{durability}"\n')
@@ -164,7 +164,7 @@ def test_N18_a_counter_in_memory_loses_no_update_whatever_the_durability(
 # --- stopping -------------------------------------------------------------------------------------------
 
 
-def test_whoever_still_waits_when_the_daemon_closes_is_told(scene: Scene) -> None:
+def test_requests_that_wait_when_the_daemon_closes_are_answered(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
         work = asyncio.create_task(daemon.host.run())
@@ -305,7 +305,7 @@ def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_pat
         asyncio.run(story())
 
 
-def test_N5_forget_after_forgets_what_nobody_used_for_that_long(tmp_path: Path) -> None:
+def test_N5_forget_after_forgets_elements_unused_for_that_long(tmp_path: Path) -> None:
     scene = scene_in(tmp_path, settings='forget_after = "1h"\n')
     scene.write("data/memory.xml", "<memory><rule/></memory>")
 
@@ -392,7 +392,7 @@ def test_N13_a_run_keeps_the_version_it_began_with_though_the_file_changes_betwe
         assert [agent.run(run)["state"] for run in (before, after)] == ["done", "running"]
 
 
-def test_a_stub_takes_the_place_of_an_action(scene: Scene) -> None:
+def test_a_stub_is_called_instead_of_an_action(scene: Scene) -> None:
     with narval.open(scene.home.path) as agent:
         agent.stub("w.fails", lambda: None)
         assert agent.wait(agent.start("w.again"), 20)["state"] == "done"

@@ -42,7 +42,7 @@ def test_a_home_in_order_has_no_faults(home: Home) -> None:
     assert check_home(home) == []
 
 
-def test_the_faults_of_every_part_are_told_at_once(home: Home) -> None:
+def test_the_faults_of_every_part_are_reported_at_once(home: Home) -> None:
     _write(home.settings, "turn_limit = 0\n")
     _write(home.recipes / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="m"'))
     _write(home.modules / "bad.py", "import no_such_thing\n")

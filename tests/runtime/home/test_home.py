@@ -77,7 +77,7 @@ def test_a_relative_home_stays_where_it_was_when_the_program_moves(
     assert found.exists()
 
 
-def test_where_there_is_no_home_the_next_step_is_said(
+def test_where_there_is_no_home_the_message_names_the_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NoHomeError) as raised:
@@ -173,7 +173,7 @@ def test_a_home_may_be_made_beside_other_things(tmp_path: Path, sample: Path) ->
     assert not list(folder.glob(".narval-init-*"))
 
 
-def test_a_home_that_cannot_be_made_is_said(tmp_path: Path, sample: Path) -> None:
+def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path, sample: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SurroundingsError, match="cannot make a home in"):
         Home.create(tmp_path / "file" / "home", sample)
@@ -212,7 +212,7 @@ def test_var_is_for_its_owner_alone(home: Home) -> None:
     assert mode(home.var) == 0o700
 
 
-def test_var_of_somebody_else_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_var_of_another_user_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.prepare()
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
@@ -266,7 +266,7 @@ def holding(home: Home) -> Iterator[subprocess.Popen[str]]:
     program.communicate()
 
 
-def test_who_holds_a_home_is_said(home: Home, holding: subprocess.Popen[str]) -> None:
+def test_the_holder_of_a_home_is_named(home: Home, holding: subprocess.Popen[str]) -> None:
     holder = home.holder()
     assert holder is not None
     assert holder.pid == holding.pid
@@ -315,7 +315,7 @@ def test_a_home_is_let_go_when_its_holder_fails(home: Home) -> None:
     assert home.holder() is None
 
 
-def test_a_holder_that_has_not_said_who_it_is(home: Home) -> None:
+def test_a_holder_that_has_not_written_its_number_yet(home: Home) -> None:
     with home.lock():
         (home.var / "lock").write_bytes(b"")
         assert home.holder() == Holder()
@@ -323,12 +323,12 @@ def test_a_holder_that_has_not_said_who_it_is(home: Home) -> None:
             pass
 
 
-def test_a_home_where_nobody_ever_was_has_no_holder(home: Home) -> None:
+def test_a_home_that_was_never_opened_has_no_holder(home: Home) -> None:
     assert home.holder() is None
     assert not home.var.exists()
 
 
-def test_who_only_looks_keeps_nobody_out(home: Home) -> None:
+def test_looking_for_the_holder_does_not_lock_others_out(home: Home) -> None:
     done = threading.Event()
     with home.lock():
         pass

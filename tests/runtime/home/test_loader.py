@@ -43,7 +43,7 @@ def names(loaded: Loaded) -> list[str]:
     return sorted(definition.full_name for definition in loaded.library)
 
 
-def told(loaded: Loaded) -> list[str]:
+def faults_of(loaded: Loaded) -> list[str]:
     return [str(fault) for fault in loaded.faults]
 
 
@@ -54,7 +54,7 @@ def test_a_home_in_memory_has_nothing() -> None:
 
 def test_a_home_without_folders_has_nothing(tmp_path: Path) -> None:
     loaded = Loader(tmp_path).load()
-    assert (names(loaded), told(loaded), loaded.files) == ([], [], ())
+    assert (names(loaded), faults_of(loaded), loaded.files) == ([], [], ())
 
 
 def test_recipes_transforms_and_modules_become_a_library(home: Path) -> None:
@@ -67,7 +67,7 @@ def test_recipes_transforms_and_modules_become_a_library(home: Path) -> None:
         "recipes/mail.page.xsl": sheet,
     })  # fmt: skip
     loaded = Loader(home).load()
-    assert told(loaded) == []
+    assert faults_of(loaded) == []
     assert names(loaded) == ["mail.more", "mail.page", "mail.send", "mail.triage"]
     assert loaded.functions["mail.send"](mail=None) == "<sent/>"
     assert loaded.sources == {"modules/mail.py": MAIL.encode()}
@@ -98,7 +98,7 @@ def test_hidden_backup_and_other_files_are_no_definitions(home: Path) -> None:
     )
     put(home, {"recipes/.git/config.xml": bad})
     loaded = Loader(home).load()
-    assert (names(loaded), told(loaded), loaded.files) == ([], [], ())
+    assert (names(loaded), faults_of(loaded), loaded.files) == ([], [], ())
 
 
 def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -107,7 +107,9 @@ def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path_factory: py
     (home / "recipes/mail.xml").symlink_to(outside)
     loaded = Loader(home).load()
     assert names(loaded) == []
-    assert told(loaded) == ["recipes/mail.xml:1:1: this link leads out of the home; put a copy here instead"]
+    assert faults_of(loaded) == [
+        "recipes/mail.xml:1:1: this link leads out of the home; put a copy here instead"
+    ]
 
 
 def test_a_link_within_the_home_is_followed(home: Path) -> None:
@@ -119,7 +121,7 @@ def test_a_link_within_the_home_is_followed(home: Path) -> None:
 def test_what_cannot_be_read_is_a_fault(home: Path) -> None:
     (home / "recipes/gone.xml").symlink_to(home / "nowhere.xml")
     put(home, {"recipes/big.xml": b"<recipe>" + b" " * 17_000_000 + b"</recipe>"})
-    faults = told(Loader(home).load())
+    faults = faults_of(Loader(home).load())
     assert faults[0].startswith("recipes/big.xml:1:1: expected at most 16,777,216 bytes, found 17,0")
     assert faults[1] == "recipes/gone.xml:1:1: cannot be read: No such file or directory"
 
@@ -131,9 +133,9 @@ def test_N13_a_bad_recipe_costs_itself_alone(home: Path) -> None:
     put(home, {"recipes/good.xml": recipe("good.one", "one", "good", "recipe"), "recipes/bad.xml": "<recipe"})
     loaded = Loader(home).load()
     assert names(loaded) == ["good.one"]
-    assert told(loaded) == ["recipes/bad.xml:1:1: not well-formed XML: unclosed token"]
+    assert faults_of(loaded) == ["recipes/bad.xml:1:1: not well-formed XML: unclosed token"]
     state = {file.path: (file.loaded is not None, file.error) for file in loaded.files}
-    assert state["recipes/bad.xml"] == (False, told(loaded)[0])
+    assert state["recipes/bad.xml"] == (False, faults_of(loaded)[0])
 
 
 def test_N13_a_bad_file_leaves_its_last_good_version(home: Path) -> None:
@@ -145,7 +147,7 @@ def test_N13_a_bad_file_leaves_its_last_good_version(home: Path) -> None:
     assert set(after.library.of("recipe").values()) == set(before.library.of("recipe").values())
     assert after.functions["mail.send"](mail=None) == "<sent/>"
     assert after.sources["modules/mail.py"] == MAIL.encode()
-    assert told(after) == [
+    assert faults_of(after) == [
         "modules/mail.py:5:5: not Python: invalid syntax",
         "recipes/mail.xml:1:99: step 'a': there is no action 'mail.snd'; did you mean 'mail.send'?",
     ]
@@ -156,7 +158,7 @@ def test_N13_a_bad_file_leaves_its_last_good_version(home: Path) -> None:
     )
     put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": recipe("mail.send", "other")})
     mended = loader.load()
-    assert (names(mended), told(mended)) == (["mail.other", "mail.send"], [])
+    assert (names(mended), faults_of(mended)) == (["mail.other", "mail.send"], [])
 
 
 def test_N13_across_restarts_the_store_gives_the_last_good_version(home: Path) -> None:
@@ -181,13 +183,13 @@ def test_what_the_store_kept_may_be_bad_too(home: Path) -> None:
     assert (names(loaded), len(loaded.faults)) == ([], 2)
 
 
-def test_N31_a_file_that_is_gone_takes_its_definitions_along(home: Path) -> None:
+def test_N31_the_definitions_of_a_removed_file_are_removed(home: Path) -> None:
     put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": recipe("mail.send")})
     loader = Loader(home)
     loader.load()
     (home / "recipes/mail.xml").unlink()
     loaded = loader.load()
-    assert (names(loaded), told(loaded)) == (["mail.send"], [])
+    assert (names(loaded), faults_of(loaded)) == (["mail.send"], [])
 
 
 def test_a_file_that_did_not_change_is_the_same_definition(home: Path) -> None:
@@ -203,7 +205,7 @@ def test_a_file_that_did_not_change_is_the_same_definition(home: Path) -> None:
     assert names(after) == ["mail.a", "mail.b", "mail.send"]
 
 
-def test_N13_a_target_that_did_not_load_is_told_as_the_reason(home: Path) -> None:
+def test_N13_a_target_that_did_not_load_is_given_as_the_reason(home: Path) -> None:
     put(home, {
         "modules/mail.py": "def (",
         "recipes/a.xml": recipe("mail.send", "a"),
@@ -212,7 +214,7 @@ def test_N13_a_target_that_did_not_load_is_told_as_the_reason(home: Path) -> Non
         "recipes/d.xml": "<recipe",
         "recipes/e.xml": recipe("d.x", "e", type="recipe"),
     })  # fmt: skip
-    faults = [fault.split(": ", 1)[1].partition(";")[0] for fault in told(Loader(home).load())]
+    faults = [fault.split(": ", 1)[1].partition(";")[0] for fault in faults_of(Loader(home).load())]
     assert faults == [
         "not Python: invalid syntax",
         "step 'a': there is no action 'mail.send', because modules/mail.py did not load",
@@ -226,7 +228,7 @@ def test_N13_a_target_that_did_not_load_is_told_as_the_reason(home: Path) -> Non
 def test_N13_faults_within_a_file_and_with_regard_to_others_come_together(home: Path) -> None:
     one, two = recipe("mail.none", "one"), recipe("mail.one", "two", type="recipe")
     put(home, {"recipes/mail.xml": f"<cookbook>{one}{two.replace('end_step', 'end')}</cookbook>"})
-    faults = told(Loader(home).load())
+    faults = faults_of(Loader(home).load())
     assert [fault.split(": ", 1)[1].partition(";")[0] for fault in faults] == [
         "step 'a': there is no action 'mail.none'",
         "recipe needs the attribute 'end_step'",
@@ -238,7 +240,7 @@ def test_two_files_cannot_give_one_name(home: Path) -> None:
     put(home, {f"recipes/{name}.xml": recipe("mail.triage", type="recipe") for name in "ab"})
     loaded = Loader(home).load()
     assert [definition.path for definition in loaded.library] == ["recipes/a.xml"]
-    assert told(loaded) == [
+    assert faults_of(loaded) == [
         "recipes/b.xml:1:1: expected a new name, found the recipe mail.triage of recipes/a.xml again"
     ]
 
@@ -273,7 +275,7 @@ def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
     put(home, {"modules/mail.py": MAIL, "modules/odd.py": text})
     loaded = Loader(home).load()
     assert names(loaded) == ["mail.send"]
-    (fault,) = told(loaded)
+    (fault,) = faults_of(loaded)
     assert fault.startswith(f"modules/odd.py:{message}")
 
 
@@ -293,7 +295,7 @@ def test_modules_import_each_other_as_siblings_then_and_later(home: Path) -> Non
         "modules/c.py": "N = 2\n",
     })  # fmt: skip
     loaded = Loader(home).load()
-    assert told(loaded) == []
+    assert faults_of(loaded) == []
     assert loaded.modules["a"].later() == (2, 8)
     assert loaded.modules["b"].c is loaded.modules["c"]
 
@@ -307,7 +309,7 @@ def test_a_module_whose_sibling_did_not_load_says_so(home: Path) -> None:
             "modules/c.py": "from .none import x",
         },
     )
-    faults = [re.sub(r"narval_home_\d+", "HOME", fault) for fault in told(Loader(home).load())]
+    faults = [re.sub(r"narval_home_\d+", "HOME", fault) for fault in faults_of(Loader(home).load())]
     why = "the module cannot be imported"
     assert faults == [
         f"modules/a.py:1:1: {why}: ImportError: modules/b.py did not load: {why}: "
@@ -445,4 +447,4 @@ def test_N35_what_a_later_version_finds_wrong_does_not_stop_what_began() -> None
 
 def test_a_link_that_leads_to_itself_is_a_fault(home: Path) -> None:
     (home / "recipes/x.xml").symlink_to("x.xml")
-    assert told(Loader(home).load())[0].startswith("recipes/x.xml:1:1: cannot be read")
+    assert faults_of(Loader(home).load())[0].startswith("recipes/x.xml:1:1: cannot be read")

@@ -75,7 +75,7 @@ def test_section_13_a_missing_external_is_a_fault_of_the_file_that_wants_it(tmp_
     assert middle.startswith("external 'x': there is no process 'ext'")
 
 
-def test_section_17_recursion_of_externals_costs_those_alone_who_take_part(tmp_path: Path) -> None:
+def test_section_17_recursion_of_externals_costs_only_the_processes_in_it(tmp_path: Path) -> None:
     put(tmp_path, a=importing("p", "q", "N"), b=importing("q", "p", "N"), c=EXT, d=importing("r", "ext"))
     loaded = Loader(tmp_path).load()
     assert sorted(digests(loaded)) == ["c.ext", "d.r"]

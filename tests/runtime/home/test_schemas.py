@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_N7_an_element_that_is_valid_is_taken(folder: Path) -> None:
+def test_N7_a_valid_element_is_accepted(folder: Path) -> None:
     schemas = Schemas(folder)
     assert schemas.fault(b"<email from='a@example.org' size='3'><part>x</part></email>") is None
     assert schemas.fault(b"<note lang='en'><text>x</text></note>") is None
@@ -52,12 +52,12 @@ def test_N7_an_element_that_is_not_is_refused_with_line_column_and_reason(folder
 def test_N7_a_refusal_is_one_text_for_people(folder: Path) -> None:
     schemas = Schemas(folder)
     assert schemas.refusal(b"<email from='a'/>") is None
-    told = schemas.refusal(b"<email/>")
-    assert told is not None
-    assert told.startswith("line 1, column 1: <email> is not valid by etc/schemas/email.rng: ")
+    refusal = schemas.refusal(b"<email/>")
+    assert refusal is not None
+    assert refusal.startswith("line 1, column 1: <email> is not valid by etc/schemas/email.rng: ")
 
 
-def test_N7_elements_without_a_schema_are_taken_as_they_are(folder: Path) -> None:
+def test_N7_elements_without_a_schema_are_accepted_as_they_are(folder: Path) -> None:
     assert Schemas(folder).fault(b"<feed/>") is None
     assert Schemas(None).fault(b"<email/>") is None
     assert Schemas(folder / "none").fault(b"<email/>") is None
@@ -128,13 +128,13 @@ def test_N7_a_bad_schema_refuses_nothing_silently(tmp_path: Path, name: str) -> 
     file, text, message = BAD[name]
     (tmp_path / file).write_text(text)
     schemas = Schemas(tmp_path)
-    told = schemas.refusal(b"<email from='a'/>")
-    assert told is not None
-    assert "the schema of 'email' cannot be used" in told
+    refusal = schemas.refusal(b"<email from='a'/>")
+    assert refusal is not None
+    assert "the schema of 'email' cannot be used" in refusal
     (fault,) = schemas.faults()
     assert fault.path == f"etc/schemas/{file}"
     assert message in str(fault)
-    assert str(fault) in told
+    assert str(fault) in refusal
     assert schemas.fault(b"<note/>") is None
 
 

@@ -95,8 +95,8 @@ def test_durations_are_numbers_or_texts(value: str, seconds: float) -> None:
     "value", ["true", "-1", "inf", "nan", "1e15", '"5x"', '"m"', '""', '"5m 3"', "[5]", '"-5m"']
 )
 def test_what_is_no_duration_is_refused(value: str) -> None:
-    (told,) = faults_in(f"name = 'x'\nstop_grace = {value}")
-    assert told.startswith("2:14: stop_grace: expected a number of seconds or a text such as ")
+    (fault,) = faults_in(f"name = 'x'\nstop_grace = {value}")
+    assert fault.startswith("2:14: stop_grace: expected a number of seconds or a text such as ")
 
 
 @pytest.mark.parametrize(("value", "size"), [("1K", 1024), ("512M", 512 * 1024**2), ("2G", 2 * 1024**3)])
@@ -110,7 +110,7 @@ def test_an_empty_text_stands_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("name = 3", "1:8: name: expected a text, found 3"),
         ("\n\ndurability = 'paper'", "3:14: durability: expected crash or power, found 'paper'"),
@@ -131,13 +131,13 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("stop.grace = 1", "1:1: unknown setting 'stop'"),
     ],
 )
-def test_a_wrong_value_is_told_at_its_place(text: str, told: str) -> None:
+def test_a_wrong_value_is_reported_at_its_place(text: str, expected: str) -> None:
     (fault,) = faults_in(text)
-    assert fault.startswith(told)
+    assert fault.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("name = ", "1:8: not TOML: Invalid value"),
         ("name = 'x", "1:10: not TOML: "),
@@ -147,12 +147,12 @@ def test_a_wrong_value_is_told_at_its_place(text: str, told: str) -> None:
         ("name = " + "[" * 3000, "1:1: values are nested too deep"),
     ],
 )
-def test_what_is_no_toml_is_told_at_its_place(text: str | bytes, told: str) -> None:
+def test_text_that_is_not_toml_is_reported_at_its_place(text: str | bytes, expected: str) -> None:
     (fault,) = faults_in(text)
-    assert fault.startswith(told)
+    assert fault.startswith(expected)
 
 
-def test_all_faults_are_told_at_once_and_raised_together(tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once_and_raised_together(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / FILE).write_text("threads = 0\nnmae = 'x'\nstop_grace = 'soon'\n")
     settings, faults = read_settings(tmp_path)
@@ -168,7 +168,7 @@ def test_settings_that_cannot_be_read_are_a_fault(tmp_path: Path) -> None:
     assert read_settings(tmp_path) == (None, [Fault(FILE, 1, 1, "cannot be read: Is a directory")])
 
 
-def test_what_the_executor_is_told() -> None:
+def test_the_limits_of_the_executor() -> None:
     limits = Settings(threads=3, xslt_folders=("/srv",)).limits
     assert (limits.threads, limits.folders) == (3, ("/srv",))
     assert limits.workers == Settings().limits.workers >= 1
@@ -178,9 +178,9 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     text = (ROOT / FILE).read_text()
     assert parsed(text) == Settings()
     shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#\w+ = ", line)]
-    told = parsed("\n".join(shown))
-    usual = Settings(threads=told.threads, workers=told.workers)  # these depend on the machine
-    assert told == usual
+    settings = parsed("\n".join(shown))
+    usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
+    assert settings == usual
     assert set(tomllib.loads("\n".join(shown))) == set(READERS)
 
 

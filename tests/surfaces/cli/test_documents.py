@@ -25,7 +25,7 @@ def test_a_long_wait_is_told_of_on_a_terminal_alone(
     monkeypatch.setattr(documents, "PATIENCE", -1.0)
     with Progress() as progress:
         assert documents_of([io.BytesIO(b"<a/>")], progress) == [b"<a/>"]
-        progress.tell("adding\x1b[2J")
+        progress.show("adding\x1b[2J")
     lines = stream.getvalue().split("\r")
     assert ("read 0 MB of <stdin> …" in lines, "adding\\x1b[2J …" in lines) == (told, told)
     assert not told or lines[-1] == ""  # the line is taken back
@@ -36,7 +36,7 @@ def test_what_is_quick_is_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(documents, "PATIENCE", 1e9)
     with Progress() as progress:
-        progress.tell("adding")
+        progress.show("adding")
     assert stream.getvalue() == ""
 
 

@@ -1,212 +1,25 @@
-"""The control socket: what it answers, and that nothing sent to it harms the daemon or the other programs."""
+"""The control socket: its answers, its limits, and that no client harms the daemon or other clients."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import stat
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from narval import errors
 from narval.errors import (
-    ActionError,
     DaemonGoneError,
-    DefinitionError,
-    ElementError,
-    Fault,
     InternalError,
-    NarvalError,
     OperatorError,
-    PatternError,
     RequestError,
 )
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
-from narval.surfaces.control.server import ControlLimits, ControlServer
-
-
-class Fake:
-    """Stands in for the operations: each method shows one thing about the socket."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.finished: list[str] = []
-        self.cancelled: list[str] = []
-        self.running = self.most = 0
-
-    async def invoke(self, name: str, arguments: dict[str, Any]) -> Any:
-        method = getattr(self, f"do_{name}", None)
-        if method is None:
-            raise RequestError(f"expected an operation, got {name!r}")
-        self.running += 1
-        self.most = max(self.most, self.running)
-        try:
-            result = await method(**arguments)
-        except asyncio.CancelledError:
-            self.cancelled.append(name)
-            raise
-        finally:
-            self.running -= 1
-        self.finished.append(name)
-        return result
-
-    async def do_echo(self, **arguments: Any) -> Any:
-        return arguments
-
-    async def do_gated(self) -> str:
-        await self.gate.wait()
-        return "through"
-
-    async def do_open(self) -> None:
-        self.gate.set()
-
-    async def do_slow(self, seconds: float) -> float:
-        await asyncio.sleep(seconds)
-        return seconds
-
-    async def do_many(self, count: int, size: int) -> list[dict[str, Any]]:
-        return [{"eid": eid, "xml": "x" * size} for eid in range(count)]
-
-    async def do_huge(self) -> dict[str, str]:
-        return {"xml": "x" * (wire.MOST + 1)}
-
-    async def do_raise(self, name: str) -> None:
-        raise _RAISED[name]
-
-    async def do_break(self) -> None:
-        raise ZeroDivisionError("a fault of ours")
-
-    async def do_object(self) -> list[Any]:
-        return [1, object()]
-
-
-_RAISED: dict[str, NarvalError] = {
-    "faults": DefinitionError([Fault("b.xml", 3, 4, "no such step"), Fault("a.xml", 1, 2, "twice")]),
-    "pattern": PatternError("email[", "expected ']'", 7),
-    "element": ElementError("doctype", "a DOCTYPE is not accepted", 2, 5),
-    "action": ActionError("it took longer than 3 seconds", "timeout"),
-    "request": RequestError("expected a run, got 12"),
-}
-
-
-class Daemon:
-    """A control server in an event loop of its own, on a thread, for clients that block."""
-
-    def __init__(self, path: Path, limits: ControlLimits, uid_of: Callable[[Any], int] | None) -> None:
-        self.path, self.limits, self.uid_of = path, limits, uid_of
-        self.loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_until_complete(self._open())
-        self._ready.set()
-        self.loop.run_forever()
-        self.loop.run_until_complete(self.server.close())
-        self.left = [task for task in asyncio.all_tasks(self.loop) if not task.done()]
-        self.loop.close()
-
-    async def _open(self) -> None:
-        self.fake = Fake()
-        self.server = await ControlServer.open(
-            self.path, self.fake.invoke, limits=self.limits, uid_of=self.uid_of
-        )
-
-    def __enter__(self) -> Daemon:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        if self._thread.is_alive():
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(20)
-        assert not self._thread.is_alive()
-
-
-@contextmanager
-def serving(
-    folder: Path, uid_of: Callable[[Any], int] | None = None, **limits: Any
-) -> Iterator[tuple[Daemon, Path]]:
-    path = folder / "socket"
-    with Daemon(path, ControlLimits(**limits), uid_of) as daemon:
-        yield daemon, path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "var"
-    place.mkdir(mode=0o700)
-    return place
-
-
-def raw(path: Path) -> socket.socket:
-    """A connection past its greeting."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(20)
-    with wire.address(path) as name:
-        connection.connect(name)
-    kind, number, error, about = read(connection)
-    assert (kind, number, error) == (wire.GREETING, None, None), (kind, number, error)
-    assert about["protocol"] == wire.PROTOCOL
-    return connection
-
-
-def read(connection: socket.socket) -> list[Any]:
-    size = int.from_bytes(exactly(connection, 4), "big")
-    return wire.fields(exactly(connection, size))
-
-
-def exactly(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        received = connection.recv(count - len(data))
-        if not received:
-            raise EOFError(data)
-        data += received
-    return data
-
-
-def ended(connection: socket.socket) -> bool:
-    """Whether the other end hangs up without another word."""
-    try:
-        return connection.recv(1) == b""
-    except ConnectionError:
-        return True
-
-
-def request(number: int, method: str, **params: Any) -> bytes:
-    return wire.frame(wire.REQUEST, number, method, params)
-
-
-def answers(path: Path) -> bool:
-    """Whether the daemon is well."""
-    with Client(path) as client:
-        return client.ask("echo", a=1) == {"a": 1}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it did not come about within ten seconds")
-
+from tests.surfaces.control.served import answers, ended, raw, read, request, serving, until
 
 # --- answers --------------------------------------------------------------------------------------------
 
@@ -272,49 +85,6 @@ def test_other_answers_come_between_the_parts_of_a_long_one(folder: Path) -> Non
             order.append((kind, number))
         assert (wire.REPLY, 2) in order
         connection.close()
-
-
-@pytest.mark.parametrize("name", sorted(_RAISED))
-def test_an_error_is_the_same_at_the_other_end(folder: Path, name: str) -> None:
-    raised = _RAISED[name]
-    with serving(folder) as (_, path), Client(path) as client:
-        with pytest.raises(type(raised)) as caught:
-            client.ask("raise", name=name)
-        assert type(caught.value) is type(raised)
-        assert str(caught.value) == str(raised)
-        for field in ("faults", "path", "line", "column", "kind", "text", "message"):
-            assert getattr(caught.value, field, None) == getattr(raised, field, None)
-        assert client.ask("echo") == {}
-
-
-def every_error(kind: type[NarvalError] = NarvalError) -> Iterator[type[NarvalError]]:
-    yield kind
-    for each in kind.__subclasses__():
-        yield from every_error(each)
-
-
-def test_every_class_of_error_crosses_the_socket() -> None:
-    made = {
-        DefinitionError: DefinitionError([Fault("a", 1, 1, "m")]),
-        PatternError: PatternError("a[", "m"),
-        ElementError: ElementError("malformed", "m"),
-    }
-    for kind in every_error():
-        if getattr(errors, kind.__name__, None) is not kind:
-            continue
-        words = ("some-kind", "a message") if issubclass(kind, errors.TokenError) else ("a message",)
-        error = made.get(kind) or kind(*words)
-        again = wire.error_of(wire.error_form(error))
-        assert type(again) is kind
-        assert str(again) == str(error)
-
-
-def test_an_error_of_a_class_unknown_here_is_still_an_error() -> None:
-    error = wire.error_of({"class": "FutureError", "message": "from tomorrow"})
-    assert type(error) is NarvalError
-    assert str(error) == "from tomorrow"
-    for form in (None, 3, {}, {"class": "DefinitionError", "faults": 3}, {"class": "Fault", "message": "x"}):
-        assert type(wire.error_of(form)) is NarvalError
 
 
 def test_an_operation_that_breaks_is_told_and_costs_nobody_else_anything(
@@ -396,69 +166,6 @@ def test_a_path_longer_than_the_system_takes_for_a_socket_works(tmp_path: Path) 
     with serving(deep) as (_, path), Client(path) as client:
         assert len(str(path)) > 200
         assert client.ask("echo", a=1) == {"a": 1}
-
-
-# --- what a client says of a daemon that is not well ----------------------------------------------------
-
-
-def test_nobody_listening_is_no_daemon_and_silence_is_one_that_is_gone(folder: Path) -> None:
-    path = folder / "socket"
-    assert Client.reach(path) is None
-    with pytest.raises(DaemonGoneError, match="no daemon answers"):
-        Client(path)
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(path))
-        silent.listen()
-        with pytest.raises(DaemonGoneError, match=r"has not answered within 0\.05 seconds"):
-            Client(path, patience=0.05)
-
-
-def test_a_daemon_that_accepts_no_more_is_tried_until_patience_ends(folder: Path) -> None:
-    path = folder / "socket"
-    with socket.socket(socket.AF_UNIX) as full:
-        full.bind(str(path))
-        full.listen(0)
-        waiting = []
-        for _ in range(2):
-            each = socket.socket(socket.AF_UNIX)
-            each.setblocking(False)
-            each.connect_ex(str(path))
-            waiting.append(each)
-        with pytest.raises(DaemonGoneError):
-            Client(path, patience=0.12)
-        for each in waiting:
-            each.close()
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"\x00\x00\x00\x01\xc1",
-        wire.frame(wire.GREETING, None, None, {}) + b"\x00\x00",
-        wire.frame(wire.GREETING, None, None, {}) + wire.frame(wire.REPLY, 99, None, 1),
-        wire.frame(wire.GREETING, None, None, {}) + wire.frame("x", 1, None, 1),
-    ],
-)
-def test_what_does_not_speak_as_a_daemon_is_no_daemon(folder: Path, said: bytes) -> None:
-    path = folder / "socket"
-    with socket.socket(socket.AF_UNIX) as impostor:
-        impostor.bind(str(path))
-        impostor.listen()
-
-        def speak() -> None:
-            connection, _ = impostor.accept()
-            connection.sendall(said)
-            connection.shutdown(socket.SHUT_WR)
-            with connection, suppress(ConnectionError):
-                while connection.recv(100):
-                    pass
-
-        thread = threading.Thread(target=speak)
-        thread.start()
-        with pytest.raises(DaemonGoneError), Client(path) as client:
-            client.ask("echo")
-        thread.join(10)
 
 
 # --- bad input ------------------------------------------------------------------------------------------
@@ -639,64 +346,3 @@ def test_a_daemon_that_ends_tells_those_who_wait(folder: Path) -> None:
         assert daemon.left == []
         waiting.close()
         deaf.close()
-
-
-# --- fuzz -----------------------------------------------------------------------------------------------
-
-PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.binary(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-@given(PLAIN)
-def test_plain_data_crosses_the_socket_unchanged(value: Any) -> None:
-    again = wire.fields(wire.frame(wire.REPLY, 1, None, value)[4:])[3]
-    assert again == value
-    if isinstance(value, list):
-        frames = list(wire.answer(1, value))
-        assert wire.fields(frames[-1][4:])[3] == value
-
-
-@given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
-    understood(body)
-
-
-@given(PLAIN)
-def test_no_plain_data_does_more_than_be_refused(value: Any) -> None:
-    understood(msgpack.packb(value))
-
-
-def understood(body: bytes) -> None:
-    with suppress(wire.WireError):
-        number, method, params = wire.request(body)
-        assert isinstance(number, int)
-        assert isinstance(method, str)
-        assert isinstance(params, dict)
-
-
-def test_a_daemon_survives_whatever_is_sent(folder: Path) -> None:
-    with serving(folder, frame=0.2) as (daemon, path):
-
-        @settings(max_examples=60, deadline=None)
-        @given(st.lists(st.binary(max_size=60) | st.just(request(1, "echo")), max_size=4), st.booleans())
-        def attack(pieces: list[bytes], framed: bool) -> None:
-            connection = raw(path)
-            try:
-                for piece in pieces:
-                    connection.sendall(len(piece).to_bytes(4, "big") + piece if framed else piece)
-            except ConnectionError:
-                pass
-            connection.close()
-
-        attack()
-        with Client(path) as client:
-            assert client.ask("echo", a=1) == {"a": 1}
-        until(lambda: not daemon.server.connections)

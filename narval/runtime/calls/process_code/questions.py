@@ -63,7 +63,7 @@ class Found(Protocol):
         """The function or class, or None."""
 
 
-class Questions:
+class QuestionAnswerer:
     """Answers the questions of one agent's engines; all of it is used on the loop's thread."""
 
     def __init__(self, found: Found, *, longest: float = LONGEST) -> None:

@@ -18,7 +18,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.calls.context import Target
 from narval.runtime.calls.process_code import execution
 from narval.runtime.calls.process_code.execution import NodeHook
-from narval.runtime.calls.targets import PreparedCall, Targets, place_of_stub
+from narval.runtime.calls.targets import CallTargets, PreparedCall, place_of_stub
 
 SCRIPT = "script"
 """The type of nodes whose code is in their definition."""
@@ -33,7 +33,7 @@ ANCESTORS = 64
 class NodeCalls:
     """Prepares the calls by which nodes are executed, or backtracked, for the runs of one agent."""
 
-    def __init__(self, agent: AgentState, targets: Targets) -> None:
+    def __init__(self, agent: AgentState, targets: CallTargets) -> None:
         self._agent, self._targets = agent, targets
 
     def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:

@@ -1,8 +1,8 @@
 """A worker as the daemon sees it: a program, the pipes to it, and how it ended (N33).
 
-Requests go to its standard input, answers come from its standard output, and what its actions print, at
-whatever level, comes from its standard error. It leads a session of its own, so that it can be killed with
-all that it started.
+Requests go to its standard input, answers come from its standard output, and the prints of its actions, at
+whatever level, come from its standard error. It leads a session of its own, so that it can be killed with all
+that it started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -24,28 +23,28 @@ from typing import Protocol
 import narval
 from narval.runtime.calls.output_capture import Lines
 from narval.runtime.calls.workers.frames import Answered, FrameError, FrameReader, WorkerMessage, read_message
+from narval.runtime.system.pipes import PipeWriter, ProgramEnd, read_pipe
 
-_CHUNK = 256 * 1024
 _MOST_CHUNKS = 64
-_A_FLOOD, _PAUSE = 32 * 1024, 0.1
+_FLOOD, _PAUSE = 32 * 1024, 0.1
 """Bytes printed at once after which a program has to wait for so many seconds before more is read."""
 _FAREWELL = 5.0
 """Seconds a program may take to end when nothing more will come; one that was stopped never would."""
-_LAST_WORDS = 20
+_LAST_LINES = 20
 _FOLDER = str(Path(narval.__file__).parent.parent)
 
 
 class Listener(Protocol):
-    """Who is told what a child says and does, on the loop's thread."""
+    """The owner of a child, which gets its messages, on the loop's thread."""
 
     def child_said(self, child: Child, message: WorkerMessage) -> None:
-        """It sent a message."""
+        """Take a message."""
 
     def child_printed(self, child: Child, line: str) -> None:
-        """What runs in it printed a line."""
+        """Take a line that was printed in it."""
 
     def child_ended(self, child: Child, how: str) -> None:
-        """It is no more; `how` is for people: "was killed by SIGSEGV", "exited with status 3"."""
+        """Take its end; `how` is for people: "was killed by SIGSEGV", "exited with status 3"."""
 
 
 class Child:
@@ -56,154 +55,33 @@ class Child:
     ) -> None:
         self._loop, self._listener = loop, listener
         self._frames = FrameReader()
-        self._lines = Lines(self._printed)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._unsent = bytearray()
         self._fault = ""
         self._is_closed = False
-        self._timers: list[asyncio.TimerHandle] = []
-        self.last_words: deque[str] = deque(maxlen=_LAST_WORDS)
-        # started in the folder that holds narval, to import the same narval; then it comes where we are
-        self._program = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "narval.runtime.calls.workers.worker"),
-                *(str(os.getpid()), os.getcwd(), str(memory or 0)),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            cwd=_FOLDER,
-            start_new_session=True,
-        )
-        assert self._program.stdin is not None
-        assert self._program.stdout is not None
-        assert self._program.stderr is not None
-        self._requests = self._program.stdin.fileno()
-        self._answers = self._program.stdout.fileno()
-        self._prints = self._program.stderr.fileno()
-        for pipe in (self._requests, self._answers, self._prints):
-            os.set_blocking(pipe, False)
+        self._program, self._requests, self._answers, prints = _started(loop, memory)
+        self.prints = Prints(loop, prints, partial(listener.child_printed, self))
         loop.add_reader(self._answers, self._read_answers)
-        loop.add_reader(self._prints, self._read_prints)
-        self._watch()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._watch = ProgramEnd(loop, self._program.pid, self._ended)
 
     def send(self, frame: bytes) -> None:
-        """Send a frame, as fast as the child takes it."""
-        self._unsent += frame
-        self._write()
+        """Send a frame, as fast as the child reads it."""
+        self._requests.send(frame)
 
     def retire(self) -> None:
-        """Tell it that nothing more will come: it ends by itself, or is killed."""
-        if self._program.stdin and not self._program.stdin.closed:
-            self._loop.remove_writer(self._requests)
-            self._program.stdin.close()
-            self._later(_FAREWELL, self.kill)
+        """Close its requests: it ends by itself, or is killed."""
+        self._requests.close()
+        self._later(_FAREWELL, self.kill)
 
     def kill(self, why: str = "") -> None:
-        """End it at once, with all programs that it started; `why` is told of its end."""
+        """End it at once, with all programs that it started; `why` is given as the way it ended."""
         self._fault = self._fault or why
         with contextlib.suppress(ProcessLookupError, PermissionError):
             # not reaped yet, so the number cannot have passed to another program
             if self._program.returncode is None:
                 os.killpg(self._program.pid, signal.SIGKILL)
 
-    # --- the pipes ------------------------------------------------------------------------------------
-
-    def _write(self) -> None:
-        if self._program.stdin is None or self._program.stdin.closed:
-            return
-        try:
-            while self._unsent:
-                del self._unsent[: os.write(self._requests, self._unsent)]
-        except BlockingIOError:
-            self._loop.add_writer(self._requests, self._write)
-            return
-        except OSError:  # it is gone, or going: its end will be told
-            self._unsent.clear()
-        self._loop.remove_writer(self._requests)
-
-    def _read_answers(self) -> bool:
-        """Read what is there; False when there was nothing."""
-        data = _read(self._answers)
-        if data == b"":
-            self._loop.remove_reader(self._answers)
-            # it is about to end, most likely; if not, it can never answer again
-            self._later(1.0, partial(self.kill, "closed its pipe to narval"))
-        try:
-            for body in self._frames.feed(data or b""):
-                self._heard(read_message(body))
-        except FrameError as error:
-            self._loop.remove_reader(self._answers)
-            self.kill(str(error))
-        return bool(data)
-
-    def _heard(self, message: WorkerMessage) -> None:
-        if isinstance(message, Answered):  # what it printed before it answered belongs to the same call
-            self._drain(self._read_prints)
-            self._lines.end()
-        self._listener.child_said(self, message)
-
-    def _read_prints(self) -> bool:
-        data = _read(self._prints)
-        if data == b"":
-            self._loop.remove_reader(self._prints)
-        self._lines.add(self._decoder.decode(data or b""))
-        if data is not None and len(data) >= _A_FLOOD:
-            self._loop.remove_reader(self._prints)
-            self._later(_PAUSE, self._listen_again)
-        return bool(data)
-
-    def _listen_again(self) -> None:
-        """Go on with what a flood of prints left in the pipe: meanwhile its writer has had to wait."""
-        self._loop.add_reader(self._prints, self._read_prints)
-
-    def _later(self, seconds: float, what: Callable[[], None]) -> None:
-        """Do something then, unless the pipes are closed by that time."""
-        now = self._loop.time()
-        self._timers = [timer for timer in self._timers if timer.when() > now]
-        self._timers.append(self._loop.call_later(seconds, what))
-
-    @staticmethod
-    def _drain(read: Callable[[], bool]) -> None:
-        """Read all that is there, but not for ever: a program that it started may go on writing."""
-        for _ in range(_MOST_CHUNKS):
-            if not read():
-                return
-
-    def _printed(self, line: str) -> None:
-        self.last_words.append(line)
-        self._listener.child_printed(self, line)
-
-    # --- its end --------------------------------------------------------------------------------------
-
-    def _watch(self) -> None:
-        """Have `_ended` called when the program is no more: by a file descriptor, or else by a thread."""
-        if sys.platform == "linux":
-            self._death = os.pidfd_open(self._program.pid)
-            self._loop.add_reader(self._death, self._ended)
-            return
-        threading.Thread(target=self._wait, name="narval-worker-end", daemon=True).start()
-
-    def _wait(self) -> None:
-        with contextlib.suppress(ChildProcessError):  # it has been reaped meanwhile
-            os.waitid(os.P_PID, self._program.pid, os.WEXITED | os.WNOWAIT)
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._ended)
-
-    def _ended(self) -> None:
-        """Take in its last words, end what it left running, and tell."""
-        if self._is_closed:
-            return
-        self.kill()
-        self._drain(self._read_answers)
-        self._drain(self._read_prints)
-        self._lines.end()
-        self.close()
-        self._listener.child_ended(self, self._fault or _how(self._program.wait()))
-
     def end(self) -> None:
-        """Kill it and wait until it is gone; nobody is told."""
+        """Kill it and wait until it is gone; the listener is not called."""
         self.kill()
         if not self._is_closed:
             self.close()
@@ -211,33 +89,133 @@ class Child:
             self._program.wait(1.0)
 
     def close(self) -> None:
-        """Let go of the pipes."""
+        """Close the pipes."""
         self._is_closed = True
-        if sys.platform == "linux":
-            self._loop.remove_reader(self._death)
-            os.close(self._death)
+        self._watch.close()
         self._loop.remove_reader(self._answers)
-        self._loop.remove_reader(self._prints)
-        self.retire()
+        os.close(self._answers)
+        self._requests.close()
+        self.prints.close()
         for timer in self._timers:
             timer.cancel()
-        for pipe in (self._program.stdout, self._program.stderr):
-            if pipe:
-                pipe.close()
+
+    def _read_answers(self) -> bool:
+        """Read the answers that are there; False when there are none."""
+        data = read_pipe(self._answers)
+        if data == b"":
+            self._loop.remove_reader(self._answers)
+            # it is about to end, most likely; if not, it can never answer again
+            self._later(1.0, partial(self.kill, "closed its pipe to narval"))
+        try:
+            for body in self._frames.feed(data or b""):
+                message = read_message(body)
+                if isinstance(message, Answered):  # its prints before the answer belong to the same call
+                    self.prints.finish()
+                self._listener.child_said(self, message)
+        except FrameError as error:
+            self._loop.remove_reader(self._answers)
+            self.kill(str(error))
+        return bool(data)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Call `act` then, unless the pipes are closed by that time."""
+        now = self._loop.time()
+        self._timers = [timer for timer in self._timers if timer.when() > now]
+        self._timers.append(self._loop.call_later(seconds, act))
+
+    def _ended(self) -> None:
+        """Read its last messages and prints, end the programs it left running, and tell the listener."""
+        if self._is_closed:
+            return
+        self.kill()
+        _drain(self._read_answers)
+        self.prints.finish()
+        self.close()
+        self._listener.child_ended(self, self._fault or _how(self._program.wait()))
 
 
-def _read(pipe: int) -> bytes | None:
-    """What is in a pipe: b"" when it was closed, None when there is nothing now."""
+class Prints:
+    """The prints of a child, line by line; `last` are the last lines."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pipe: int, printed: Callable[[str], None]) -> None:
+        self._loop, self._pipe, self._printed = loop, pipe, printed
+        self.last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._lines = Lines(self._print)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pause: asyncio.TimerHandle | None = None
+        loop.add_reader(pipe, self._read)
+
+    def finish(self) -> None:
+        """Read the prints that are there, and take an unfinished line as whole."""
+        _drain(self._read)
+        self._lines.end()
+
+    def close(self) -> None:
+        """Close the pipe."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+
+    def _read(self) -> bool:
+        data = read_pipe(self._pipe)
+        if data == b"":
+            self._loop.remove_reader(self._pipe)
+        self._lines.add(self._decoder.decode(data or b""))
+        if data is not None and len(data) >= _FLOOD:  # the rest waits in the pipe, and so does its writer
+            self._loop.remove_reader(self._pipe)
+            if self._pause is not None:
+                self._pause.cancel()
+            self._pause = self._loop.call_later(_PAUSE, self._resume)
+        return bool(data)
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._pipe, self._read)
+
+    def _print(self, line: str) -> None:
+        self.last.append(line)
+        self._printed(line)
+
+
+def _started(
+    loop: asyncio.AbstractEventLoop, memory: int | None
+) -> tuple[subprocess.Popen[bytes], PipeWriter, int, int]:
+    """Start a worker program: it, its requests, and the pipes of its answers and prints."""
+    requests, answers, prints = os.pipe(), os.pipe(), os.pipe()
     try:
-        return os.read(pipe, _CHUNK)
-    except BlockingIOError:
-        return None
+        # started in the folder that holds narval, to import the same narval; then it comes where we are
+        program = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "narval.runtime.calls.workers.worker"),
+                *(str(os.getpid()), os.getcwd(), str(memory or 0)),
+            ],
+            stdin=requests[0],
+            stdout=answers[1],
+            stderr=prints[1],
+            cwd=_FOLDER,
+            start_new_session=True,
+        )
     except OSError:
-        return b""
+        for pipe in (requests[1], answers[0], prints[0]):
+            os.close(pipe)
+        raise
+    finally:
+        for pipe in (requests[0], answers[1], prints[1]):
+            os.close(pipe)
+    for pipe in (answers[0], prints[0]):
+        os.set_blocking(pipe, False)
+    return program, PipeWriter(loop, requests[1]), answers[0], prints[0]
+
+
+def _drain(read: Callable[[], bool]) -> None:
+    """Read all that is there, but not for ever: a program that it started may go on writing."""
+    for _ in range(_MOST_CHUNKS):
+        if not read():
+            return
 
 
 def _how(status: int) -> str:
-    """How a program ended, for people."""
+    """The way a program ended, for people."""
     if status >= 0:
         return f"exited with status {status}"
     try:

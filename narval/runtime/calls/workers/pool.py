@@ -101,7 +101,7 @@ class Workers:
             self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
 
     def _give(self, child: Child, running: RunningCall) -> None:
-        child.last_words.clear()
+        child.prints.last.clear()
         self._busy[child] = running
         self._children_by_call[running] = child
         running.begin(self._loop, self._expire, partial(self._send, child, running))
@@ -194,7 +194,7 @@ class Workers:
         """Answer the call of a worker that died, or for which it was started; start another if needed."""
         self._children.discard(child)
         self._stale.discard(child)
-        last_words = "\n".join(child.last_words)
+        last_lines = "\n".join(child.prints.last)
         running = self._busy.pop(child, None)
         starting, idle = self._starting.pop(child, None), self._idle.pop(child, None)
         for timer in (starting, idle):
@@ -203,7 +203,7 @@ class Workers:
         self.restarts += any(was is not None for was in (running, starting, idle))
         if running is not None:
             del self._children_by_call[running]
-            running.answer(Outcome(problem=Failure("crashed", f"the worker {how}", last_words)))
+            running.answer(Outcome(problem=Failure("crashed", f"the worker {how}", last_lines)))
         elif starting is not None:
-            self._fail(Failure("crashed", f"the worker, still starting, {how}", last_words))
+            self._fail(Failure("crashed", f"the worker, still starting, {how}", last_lines))
         self._hand_out()

@@ -1,4 +1,4 @@
-"""A simulation told: to people as a story under the dates of its days, to programs as plain data."""
+"""The report of a simulation: for people a story under the dates of its days, for programs plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import SNIPPET
 
 MOST_LISTED = 20
-"""So many runs are told of that wait at the end, or failed."""
+"""The most runs that are listed of those that wait at the end, and of those that failed."""
 
 BEGINNINGS = {
     "new": "a home on its first day",
@@ -40,7 +40,7 @@ def shown(at: float, zone: tzinfo | None) -> str:
 
 
 StyledLine = tuple[str, str | None]
-"""A line of a story, and its colour where it has one; BOLD is one too."""
+"""A line of a story, and its colour or BOLD, or None."""
 
 BOLD = "bold"
 
@@ -113,8 +113,8 @@ def _ended(line: Line) -> StyledLine:
 
 def _forgot(line: Line) -> StyledLine:
     runs, elements = counted(line["runs"], "run"), counted(line["elements"], "element")
-    told = [text for text, number in ((runs, line["runs"]), (elements, line["elements"])) if number]
-    return f"{' and '.join(told)} forgotten", "bright_black"
+    forgotten = [text for text, number in ((runs, line["runs"]), (elements, line["elements"])) if number]
+    return f"{' and '.join(forgotten)} forgotten", "bright_black"
 
 
 SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
@@ -128,17 +128,17 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "fired": lambda line: (f"{line['transition']} takes {_listed(line['elements'])}", None),
     "woken": lambda line: ("its moment has come", None),
 }
-"""How each thing that happens is told, and in which colour."""
+"""The sentence on each kind of event, and its colour."""
 
 
 def heading(scenario: Scenario, start: float, zone: tzinfo | None) -> str:
-    """What is about to be told."""
-    told = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {shown(start, zone)}"
-    return f"{told}: {clean(scenario.description)}" if scenario.description else told
+    """The heading of a story: scenario, memory, moment."""
+    begun = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {shown(start, zone)}"
+    return f"{begun}: {clean(scenario.description)}" if scenario.description else begun
 
 
 def ending(report: SimulationReport) -> Iterator[StyledLine]:
-    """What it came to: runs, calls that would have been made, what waits, what was expected."""
+    """The end of a story: runs, calls that would have been made, waits, expectations."""
     took = duration(report.end - report.start) if report.end > report.start else "no time at all"
     why = f": {report.stopped}" if report.stopped else ""
     yield "", None
@@ -150,7 +150,7 @@ def ending(report: SimulationReport) -> Iterator[StyledLine]:
 
 
 def _counts(report: SimulationReport) -> Iterator[str]:
-    phases = Counter(each["phase"] for each in report.lines if each["what"] == "ended")
+    phases = Counter(line["phase"] for line in report.lines if line["what"] == "ended")
     ended = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
     if ended:
         yield f"  runs that ended: {ended}"
@@ -160,10 +160,10 @@ def _counts(report: SimulationReport) -> Iterator[str]:
 
 
 def _waiting(report: SimulationReport) -> Iterator[str]:
-    """What is under way at the end, and what it waits for, as `narval why` says it."""
+    """The runs under way at the end and their waits, in the words of `narval why`."""
     if report.waiting:
         yield f"  {counted(len(report.waiting), 'run')} still under way:"
-    names = {each["eid"]: clean(each["name"]) for each in report.runs}
+    names = {run["eid"]: clean(run["name"]) for run in report.runs}
     for answer in report.waiting[:MOST_LISTED]:
         first, *rest = (line for line in answers.why(answer) if line.strip())
         yield f"    {first}" if not rest else f"    run {answer['run']} of {names.get(answer['run'], '')}"
@@ -194,7 +194,7 @@ def _expected(report: SimulationReport, found: Judged) -> str:
 
 
 def unmet(scenario: Scenario, found: Judged) -> str:
-    """That something expected is not so: where it is written, what was expected, what was found."""
+    """An expectation that is not met: its place, the number expected, the number found."""
     expectation = found.expectation
     wanted = f"expected {clean(expectation.text)} {_number(expectation)}, found {found.count}"
     return f"{scenario.path}:{expectation.line}:{expectation.column}: {wanted}"
@@ -238,16 +238,16 @@ def json_form(report: SimulationReport) -> dict[str, Any]:
         "expected": [
             {
                 "path": report.scenario.path,
-                "line": each.expectation.line,
-                "column": each.expectation.column,
-                "what": each.expectation.text,
-                "at": _iso(each.at, zone),
-                "least": each.expectation.least,
-                "most": each.expectation.most,
-                "found": each.count,
-                "met": each.met,
+                "line": judged.expectation.line,
+                "column": judged.expectation.column,
+                "what": judged.expectation.text,
+                "at": _iso(judged.at, zone),
+                "least": judged.expectation.least,
+                "most": judged.expectation.most,
+                "found": judged.count,
+                "met": judged.met,
             }
-            for each in report.judged
+            for judged in report.judged
         ],
         "well": report.well,
     }

@@ -8,7 +8,7 @@ import subprocess
 from narval.errors import SurroundingsError
 
 TIME = 60.0
-"""Seconds that a drawing may take."""
+"""The most seconds for a drawing."""
 
 
 def svg(dot: str) -> bytes:
@@ -26,6 +26,6 @@ def svg(dot: str) -> bytes:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SurroundingsError(f"Graphviz's program {program} did not draw the graph: {error}") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise SurroundingsError(f"Graphviz's program {program} refused the graph: {said[:500]}")
+        message = done.stderr.decode("utf-8", "replace").strip()
+        raise SurroundingsError(f"Graphviz's program {program} refused the graph: {message[:500]}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""Tables for people: which columns each has, and how they are written.
+"""Tables for people: the columns of each, and their layout.
 
 On a terminal tables are drawn by rich, with colours unless NO_COLOR is set, a row a line: where it is too
 narrow the last column, which is free text, gives way before the others. Elsewhere they are plain text, and
@@ -18,28 +18,28 @@ from narval.definitions.reading.durations import duration
 from narval.operations.text import Row, clean, counted, moment, shortened, took, zone
 
 SNIPPET = 100
-"""So much of an element's XML is shown in a table."""
+"""The most characters of an element's XML in a table."""
 
 _GAP = 2
 """Blanks between two columns."""
 
 _LEAST = 8
-"""So much of the last column is left before the others give way too."""
+"""The width to which the last column shrinks before the others do."""
 
 
 class Column(NamedTuple):
-    """One column of a table: its title, what a row shows there, and in which colour."""
+    """One column of a table: its title, its cell for a row, and the colour of that cell."""
 
     title: str
     cell: Callable[[Row], object]
     right: bool = False
     style: Callable[[Row], str] | None = None
     is_moment: bool = False
-    """Its title says the zone in which the moments below it are shown."""
+    """The zone of the moments below is added to the title."""
 
     @property
     def heading(self) -> str:
-        """What stands above it."""
+        """The text above the column."""
         return f"{self.title} ({zone()})" if self.is_moment else self.title
 
 
@@ -108,9 +108,9 @@ def _gives(row: Row) -> str:
     return ", ".join(map(_parameter, row["outputs"]))
 
 
-def _parameter(each: Row) -> str:
-    name = f"{each['id']}…" if each["list"] else str(each["id"])
-    return f"[{name}]" if each["optional"] else name
+def _parameter(slot: Row) -> str:
+    name = f"{slot['id']}…" if slot["list"] else str(slot["id"])
+    return f"[{name}]" if slot["optional"] else name
 
 
 def _error(row: Row) -> str:
@@ -211,7 +211,7 @@ LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("wh
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """Write a table; columns in which nothing stands are left out."""
+    """Write a table, without the columns that are empty."""
     found = list(rows)
     cells = [[clean(column.cell(row)) for column in columns] for row in found]
     kept = [index for index in range(len(columns)) if any(line[index] for line in cells)]
@@ -253,7 +253,7 @@ def _drawn(columns: Sequence[Column], cells: list[list[str]], styles: list[list[
     console = Console(highlight=False)
     lines = [[Text(column.heading, "dim") for column in columns]]
     for line, style in zip(cells, styles, strict=True):
-        lines.append([Text(cell, each) for cell, each in zip(line, style, strict=True)])
+        lines.append([Text(cell, colour) for cell, colour in zip(line, style, strict=True)])
     wanted = [max(line[index].cell_len for line in lines) for index in range(len(columns))]
     widths = _fitted(wanted, console.width - _GAP * (len(columns) - 1))
     for shown in lines:
@@ -280,10 +280,10 @@ def _fitted(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def _width(text: str) -> int:
-    """How many columns a text takes in a terminal."""
+    """The width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
-        for each in text
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
     )

@@ -13,7 +13,7 @@ import pytest
 from narval.definitions.library import Library
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.calls.process_code.questions import MOST_GIVEN_UP, Questions
+from narval.runtime.calls.process_code.questions import MOST_GIVEN_UP, QuestionAnswerer
 from narval.runtime.home.modules import import_modules, key_of
 from narval.source.text import Source
 
@@ -53,7 +53,7 @@ Ask = Callable[[str, dict[str, Any]], Any]
 @pytest.fixture
 def asker() -> Iterator[Callable[..., Ask]]:
     """Makes of a module's text what answers questions to it."""
-    made: list[Questions] = []
+    made: list[QuestionAnswerer] = []
 
     def make(text: str, longest: float = 5.0, **names: Any) -> Ask:
         source = Source.of_text("modules/shop.py", "import time\nfrom narval import *\n" + text)
@@ -61,7 +61,9 @@ def asker() -> Iterator[Callable[..., Ask]]:
         assert not imported.faults, imported.faults
         functions = imported.modules["shop"].functions
         imported.modules["shop"].module.__dict__.update(names)
-        questions = Questions(lambda run, definition: functions.get(key_of(definition)), longest=longest)  # type: ignore[arg-type]
+        questions = QuestionAnswerer(
+            lambda run, definition: functions.get(key_of(definition)), longest=longest
+        )  # type: ignore[arg-type]
         made.append(questions)
         agent = AgentState(Library(imported.modules["shop"].found))
         engine = SimpleNamespace(token_view=token_view)
@@ -211,7 +213,7 @@ def test_a_question_that_takes_too_long_is_given_up_and_the_next_is_answered(
         "question-timeout: predicate 'endless' did not answer within 0.05 s"
     )
     assert ask("predicate:quick", ASKED) is True
-    questions: Questions = ask.questions  # type: ignore[attr-defined]
+    questions: QuestionAnswerer = ask.questions  # type: ignore[attr-defined]
     while questions.given_up:  # Python code is ended where it stands
         time.sleep(0.01)
 
@@ -223,7 +225,7 @@ def test_too_many_that_cannot_be_ended_are_not_asked_after(asker: Callable[..., 
         longest=0.02,
         wait=gate.wait,
     )
-    questions: Questions = ask.questions  # type: ignore[attr-defined]
+    questions: QuestionAnswerer = ask.questions  # type: ignore[attr-defined]
     for _ in range(MOST_GIVEN_UP):
         assert refusal(ask, "predicate:stuck").startswith("question-timeout")
     assert refusal(ask, "predicate:p").startswith("question-refused: 8 questions did not come back")

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Literal
 
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 Token = NodeToken | ArcToken
 Follow = Callable[[ArcToken], bool]

@@ -25,7 +25,7 @@ from narval.engines.events import Plain
 from narval.engines.process.conditions import bindings
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import hooks
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens.token import NodeToken
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 DAYS = {"day": 1, "week": 7}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from narval.definitions.process.definition import Arc, Node
 from narval.engines import commands
-from narval.engines.process import calls, joins, waits
+from narval.engines.process import calls, conditions
 from narval.engines.process.changes import (
     ArcTokenCompleted,
     ArcTokenCreated,
@@ -27,10 +27,11 @@ from narval.engines.process.changes import (
 )
 from narval.engines.process.completion import complete_if_done
 from narval.engines.process.decision import NodeFault, ProcessDecision
-from narval.engines.process.guards import Response, respond
-from narval.engines.process.joins import Joined
 from narval.engines.process.node_types import WAIT
-from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.tokens import joins
+from narval.engines.process.tokens.guards import Response, respond
+from narval.engines.process.tokens.joins import Joined
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 MOVED_AT_ONCE = 1_000
 """So many arc tokens are moved in one advance; then others have their turn, and it goes on."""
@@ -186,7 +187,7 @@ _ANSWERS = {
 def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     """The node does what its type says. Raises NodeFault."""
     if node.type == WAIT:
-        if node.conditions and waits.satisfied(decision, node, token):
+        if node.conditions and conditions.satisfied(decision, node, token):
             complete(decision, token)
     elif not calls.calls(decision, node):
         complete(decision, token)

@@ -10,7 +10,7 @@ from typing import Any
 
 from narval.definitions.process.attribute_types import to_text
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import NodeToken
+from narval.engines.process.tokens.token import NodeToken
 
 written = to_text
 """The text that a value is stored as; None stays None. Raises TypeError for an unknown type."""

@@ -10,10 +10,10 @@ import msgspec
 from narval.definitions.process.definition import Arc, Node
 from narval.engines.events import Plain
 from narval.engines.process.decision import NodeFault, ProcessDecision
-from narval.engines.process.join_requirements import by_requirements
 from narval.engines.process.state import ProcessState, place, place_of
-from narval.engines.process.token_view import arc_token_told
-from narval.engines.process.tokens import ArcToken
+from narval.engines.process.tokens.join_requirements import by_requirements
+from narval.engines.process.tokens.token import ArcToken
+from narval.engines.process.tokens.token_view import arc_token_told
 
 WITHOUT_LINES = frozenset({"or", "first"})
 """Joins where nothing ever waits."""

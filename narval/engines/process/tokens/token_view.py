@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.definitions.process.definition import Node, Process
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import ArcToken, NodeToken
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 
 def token_view(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:

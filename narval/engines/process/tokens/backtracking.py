@@ -13,9 +13,10 @@ goes wrong where several tokens took one arc; section 17.)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from narval.engines.process import calls, flow
+from narval.engines.process import calls
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
     ArcTokenCompleted,
@@ -31,29 +32,33 @@ from narval.engines.process.changes import (
 )
 from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import ArcToken, NodeToken
-from narval.engines.process.traversal import by_creation
+from narval.engines.process.tokens import flow
+from narval.engines.process.tokens.token import ArcToken, NodeToken
+from narval.engines.process.tokens.traversal import by_creation
 from narval.errors import InternalError
 
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
 def backtrack(decision: ProcessDecision, destination: NodeToken) -> NodeToken:
-    """Go back to a token; the token that is on its node now, and has run. Raises Refused, NodeFault."""
+    """Go back to a token; the token that is on its node now, and has run.
+
+    Raises OperationRefused and NodeFault.
+    """
     _check(decision.state, destination)
     if not destination.children:
         result = _from_dead_end(decision, destination)
         flow.run_node(decision, decision.node(result), result)
         return result
-    going = _Going(decision, destination)
-    result = going.back()
-    if going.told:
-        decision.change(UndoingQueued(tuple(going.told), result.id))
+    way = _WayBack(decision, destination)
+    result = way.back()
+    if way.told:
+        decision.change(UndoingQueued(tuple(way.told), result.id))
         undo(decision)
     else:
         flow.run_node(decision, decision.node(result), result)
-    for each in sorted(going.sets):
-        flow.retry_set(decision, each)
+    for number in sorted(way.sets):
+        flow.retry_set(decision, number)
     return result
 
 
@@ -102,17 +107,17 @@ def origin(state: ProcessState, token: NodeToken) -> NodeToken:
 
 
 def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
-    """Nothing came of the token: those it came of turn round, and come to it again."""
+    """Go back to a token that none left: those it came of turn round, and come to it again."""
     state = decision.state
     decision.happens(NodeTokenBacktracked(token.id))
     turning = []
-    for each in token.parents:
-        parent = state.arcs[each]
-        decision.happens(ArcTokenBacktracked(each))
+    for number in token.parents:
+        parent = state.arcs[number]
+        decision.happens(ArcTokenBacktracked(number))
         made = decision.next_token()
         sets = tuple(parent.sets.items())
         decision.happens(
-            ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", each, aside=True)
+            ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", number, aside=True)
         )
         turning.append(made)
     result = decision.next_token()
@@ -122,45 +127,113 @@ def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
             result, token.node, decision.event.at, tuple(turning), sets, "Forward", like=token.id
         )
     )
-    for each in turning:
-        decision.happens(ArcTokenProcessed(each))
-        decision.happens(ArcTokenCompleted(each, result))
+    for made in turning:
+        decision.happens(ArcTokenProcessed(made))
+        decision.happens(ArcTokenCompleted(made, result))
     return state.nodes[result]
 
 
-class _Going:
-    """One way back: what came of the token, and what each arc token gets back."""
+class _NewestFirst:
+    """Node tokens still to be undone, each once, the newest first."""
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._known: set[int] = set()
+
+    def add(self, token: int) -> None:
+        if token not in self._known:
+            self._known.add(token)
+            heappush(self._heap, -token)
+
+    def __iter__(self) -> Iterator[int]:
+        while self._heap:
+            yield -heappop(self._heap)
+
+
+class _Survey:
+    """All that came of a token, looked through before anything is undone."""
+
+    def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
+        self._decision, self._state = decision, decision.state
+        self.visited: set[int] = set()
+        """The node tokens that came of it, and itself."""
+        self.ends: list[int] = []
+        """Those of them that no token left, and those that a token comes back to already."""
+        self.leaves: list[ArcToken] = []
+        """Arc tokens that have not come to their node."""
+        self.turned: dict[int, int] = {}
+        """Roots of arc tokens that have turned round, and those."""
+        for token in by_creation(self._state, destination.id, self._follows):
+            if isinstance(token, NodeToken):
+                self._visit(token)
+            elif token.child is None:
+                self._visit_arc(token)
+
+    def _follows(self, token: ArcToken) -> bool:
+        """Test whether to follow a token: one that went back, if to something that came of the token."""
+        if token.execution_type in _ORDINARY:
+            return True
+        return root(self._state, token).parent in self.visited
+
+    def _visit(self, token: NodeToken) -> None:
+        if not self._is_backtrackable(token):
+            raise OperationRefused(
+                "not-backtrackable", f"token {token.id} on {token.node}: what it has done cannot be undone"
+            )
+        self.visited.add(token.id)
+        if not token.children:
+            self.ends.append(token.id)
+
+    def _visit_arc(self, token: ArcToken) -> None:
+        if token.execution_type == "UTurn":
+            turned = root(self._state, token)
+            self.turned[turned.id] = token.id
+            self.ends.append(turned.parent)
+        else:
+            self.leaves.append(token)
+
+    def _is_backtrackable(self, token: NodeToken) -> bool:
+        node = self._decision.node(token)
+        asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
+        if not calls.has_hook(self._decision, node, asked):
+            return True
+        function = f"node:{node.type}:is_backtrackable"
+        answer = self._decision.ask_code(function, {"token": token.id}, token.id, node)
+        if not isinstance(answer, bool):
+            raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
+        return answer
+
+
+class _WayBack:
+    """One way back: undoes what a survey found, and notes which arc token comes back for which."""
 
     def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
         self.decision, self.state, self.destination = decision, decision.state, destination
+        self.survey = _Survey(decision, destination)
         self.sets: set[int] = set()
+        """Sets with members that are active no more."""
         self.told: list[int] = []
         """Tokens whose nodes are to be told that they were gone back from."""
-        self._back: dict[int, int] = {}
+        self._back = self.survey.turned
         """Roots, and the arc tokens that come back for them."""
-        self._queue: list[int] = []
-        self._queued: set[int] = set()
-        self._leaves: list[ArcToken] = []
-        self._visited: set[int] = set()
+        self._pending = _NewestFirst()
         self._marked: set[int] = set()
 
     def back(self) -> NodeToken:
-        """Look through all that came of the token, then undo it; the token on its node now."""
-        for token in by_creation(self.state, self.destination.id, self._follows):
-            if isinstance(token, NodeToken):
-                self._visit(token)
-            else:
-                self._visit_arc(token)
-        for leaf in self._leaves:
+        """Undo all that came of the token; the token on its node now."""
+        for end in self.survey.ends:
+            self._pending.add(end)
+        for leaf in self.survey.leaves:
             self._back[leaf.id] = leaf.id
             self._mark(leaf)
-            self._enqueue(leaf.parent)
+            self._pending.add(leaf.parent)
         result: NodeToken | None = None
-        while self._queue:
-            token = self.state.nodes[-heappop(self._queue)]
+        for number in self._pending:
+            token = self.state.nodes[number]
             if token.backtracked:
                 continue
-            self._call_hook(token)
+            if calls.has_hook(self.decision, self.decision.node(token), "backtrack"):
+                self.told.append(token.id)
             if token is self.destination:
                 result = self._reverse(token, "Forward")
             else:
@@ -169,65 +242,15 @@ class _Going:
             raise InternalError(f"process {self.state.eid}: no way back led to token {self.destination.id}")
         return result
 
-    # --- looking --------------------------------------------------------------------------------------
-
-    def _follows(self, token: ArcToken) -> bool:
-        """A token that went back is followed where it went back to something that came of the token."""
-        if token.execution_type in _ORDINARY:
-            return True
-        return root(self.state, token).parent in self._visited
-
-    def _visit(self, token: NodeToken) -> None:
-        if not self._is_backtrackable(token):
-            raise OperationRefused(
-                "not-backtrackable", f"token {token.id} on {token.node}: what it has done cannot be undone"
-            )
-        self._visited.add(token.id)
-        if not token.children:
-            self._enqueue(token.id)
-
-    def _visit_arc(self, token: ArcToken) -> None:
-        if token.child is not None:
-            return
-        if token.execution_type == "UTurn":
-            turned = root(self.state, token)
-            self._back[turned.id] = token.id
-            self._enqueue(turned.parent)
-        else:
-            self._leaves.append(token)
-
-    def _is_backtrackable(self, token: NodeToken) -> bool:
-        node = self.decision.node(token)
-        asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
-        if not calls.has_hook(self.decision, node, asked):
-            return True
-        function = f"node:{node.type}:is_backtrackable"
-        answer = self.decision.ask_code(function, {"token": token.id}, token.id, node)
-        if not isinstance(answer, bool):
-            raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
-        return answer
-
-    def _enqueue(self, token: int) -> None:
-        if token not in self._queued:
-            self._queued.add(token)
-            heappush(self._queue, -token)
-
-    # --- undoing --------------------------------------------------------------------------------------
-
-    def _call_hook(self, token: NodeToken) -> None:
-        node = self.decision.node(token)
-        if calls.has_hook(self.decision, node, "backtrack"):
-            self.told.append(token.id)
-
     def _undo(self, token: NodeToken) -> None:
         behind = self._ended(token)
-        for each in origin(self.state, token).parents:
-            self._go_back(self.state.arcs[each], behind)
+        for parent in origin(self.state, token).parents:
+            self._go_back(self.state.arcs[parent], behind)
         if behind is not token:
             self.decision.happens(NodeTokenCompleted(behind.id, self.decision.event.at))
 
     def _ended(self, token: NodeToken) -> NodeToken:
-        """The token is no more active, or gone back from; the token behind which others go back."""
+        """End an active token, or reverse one that was left; the token behind which others go back."""
         decision = self.decision
         if token.completed is None:
             decision.stop_waiting(token)
@@ -243,11 +266,11 @@ class _Going:
         return token
 
     def _go_back(self, token: ArcToken, behind: NodeToken) -> None:
-        """Another token goes back along the arc of one, or makes a u-turn on it."""
+        """Send another token back along the arc of one, or let it turn round there."""
         decision = self.decision
         self._mark(token)
         turned = root(self.state, token)
-        visited = turned.parent in self._visited
+        visited = turned.parent in self.survey.visited
         made, sets = decision.next_token(), tuple(token.sets.items())
         kind: ExecutionType = "Backtracked" if visited else "UTurn"
         decision.happens(
@@ -255,30 +278,30 @@ class _Going:
         )
         if visited:
             self._back[turned.id] = made
-            self._enqueue(turned.parent)
+            self._pending.add(turned.parent)
             decision.happens(ArcTokenProcessed(made))
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
-        """A token on the same node, into which those come back that left it."""
+        """Make a token on the same node, into which those come back that left it."""
         decision, state = self.decision, self.state
         decision.happens(NodeTokenBacktracked(token.id))
-        missing = [each for each in token.children if each not in self._back]
+        missing = [child for child in token.children if child not in self._back]
         if missing:
             raise InternalError(f"process {state.eid}: nothing comes back for arc tokens {missing}")
-        parents = tuple(self._back[each] for each in token.children)
+        parents = tuple(self._back[child] for child in token.children)
         made, sets = decision.next_token(), tuple(token.sets.items())
         decision.happens(
             NodeTokenCreated(
                 made, token.node, decision.event.at, parents, sets, kind, token.id, like=token.id
             )
         )
-        for each in parents:
-            self._mark(state.arcs[each])
-            decision.happens(ArcTokenCompleted(each, made))
+        for parent in parents:
+            self._mark(state.arcs[parent])
+            decision.happens(ArcTokenCompleted(parent, made))
         return state.nodes[made]
 
     def _mark(self, token: ArcToken) -> None:
-        """The token was gone back over, or goes back: told once."""
+        """Record once that a token was gone back over, or goes back."""
         if token.id not in self._marked:
             self._marked.add(token.id)
             self.decision.happens(ArcTokenBacktracked(token.id))

@@ -9,9 +9,9 @@ import msgspec
 from narval.definitions.process.definition import Arc, Node
 from narval.definitions.process.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
 from narval.engines.process.decision import ProcessDecision
-from narval.engines.process.guards import true_of
 from narval.engines.process.state import place
-from narval.engines.process.tokens import ArcToken
+from narval.engines.process.tokens.guards import true_of
+from narval.engines.process.tokens.token import ArcToken
 
 
 class Gathered(msgspec.Struct, frozen=True):

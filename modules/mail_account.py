@@ -1,0 +1,146 @@
+"""Accounts of mail: `mailbox` and `outbox` elements, and the files kept for them (docs/mail.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import unicodedata
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from narval import ActionError
+
+Way = TypeVar("Way")
+
+
+class Account(NamedTuple):
+    """The values of a `mailbox` or `outbox` element, and its home; None for a home in memory."""
+
+    given: Mapping[str, str]
+    home: Path | None = None
+
+    def __str__(self) -> str:
+        return self.given.get("name") or self.given.get("path") or self.given.get("host") or "unnamed"
+
+    def fault(self, message: str) -> ActionError:
+        """The error to raise where the element asks for something impossible."""
+        return ActionError(f"account {self}: {message}", "bad-account")
+
+    def choose(self, kinds: Mapping[str, Way], usual: str) -> Way:
+        """The way to reach it, of those there are by kind; `usual` is the kind of an account on a server."""
+        kind = self.given.get("kind") or ("maildir" if "path" in self.given else usual)
+        if kind not in kinds:
+            raise self.fault(f"expected kind to be one of {', '.join(kinds)}, got {kind!r}")
+        return kinds[kind]
+
+    @property
+    def path(self) -> Path:
+        """The path of its files; a relative one begins at the home."""
+        if not self.given.get("path"):
+            raise self.fault("expected a path, got none")
+        return (self.home or Path()) / Path(self.given["path"]).expanduser()
+
+    @property
+    def tls(self) -> str:
+        """The protection of its connection; only a connection within the machine may be without."""
+        tls = self.given.get("tls", "implicit")
+        if tls not in ("implicit", "starttls", "none"):
+            raise self.fault(f"expected tls to be implicit, starttls or none, got {tls!r}")
+        if tls == "none" and self.given.get("host") not in ("localhost", "127.0.0.1", "::1"):
+            raise self.fault("without tls, mail and password would go through the net in the clear")
+        return tls
+
+    def port(self, **usual: int) -> int:
+        """The port given, or the usual one for its protection."""
+        port = self.given.get("port") or str(usual[self.tls])
+        if not port.isdecimal() or not 0 < int(port) < 65536:
+            raise self.fault(f"expected port to be a number below 65536, got {port!r}")
+        return int(port)
+
+    def secret(self) -> str:
+        """The password, from the environment variable or the file in etc/ that `secret` names."""
+        name = self.given.get("secret", "")
+        if name in os.environ:
+            return os.environ[name]
+        file = (self.home or Path()) / "etc" / file_name(name, "")
+        if not name or not file.is_file():
+            raise self.fault(f"its secret is neither in the environment nor a file of etc/: {name!r}")
+        if file.stat().st_mode & 0o077:
+            raise self.fault(f"others may read its secret: chmod 600 {file}")
+        return file.read_text("utf-8").strip()
+
+    def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
+        """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""
+        folder = self._folder()
+        digest, size = hashlib.sha256(), 0
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
+            try:
+                for chunk in chunks:
+                    digest.update(chunk)
+                    size += file.write(chunk)
+                file.flush()
+                target = folder / digest.hexdigest()[:2] / digest.hexdigest() / name
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.replace(file.name, target)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        shown = target.relative_to(self.home) if self.home else target
+        return {"size": str(size), "file": shown.as_posix(), "sha256": digest.hexdigest()}
+
+    def bookmark(self) -> list[str]:
+        """The letters of this mailbox that were recorded before: a shortcut only, as keys decide (N37)."""
+        with suppress(FileNotFoundError):
+            return self._bookmark_file().read_text("utf-8", "replace").split("\n")
+        return []
+
+    def advance_bookmark(self, idents: Iterable[str]) -> None:
+        """Note that these letters are recorded."""
+        lines = "".join(f"{ident}\n" for ident in idents)
+        with suppress(OSError):
+            if lines:
+                with self._bookmark_file().open("a", encoding="utf-8", errors="replace") as file:
+                    file.write(lines)
+
+    def _bookmark_file(self) -> Path:
+        names = ("kind", "path", "host", "port", "user", "folder")
+        where = "\0".join(self.given.get(name, "") for name in names)
+        return self._folder() / f"seen-{hashlib.sha256(where.encode()).hexdigest()[:16]}"
+
+    def _folder(self) -> Path:
+        folder = (self.home / "var" if self.home else Path(_scratch().name)) / "mail"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the files of a home in memory, gone when the program ends."""
+    return tempfile.TemporaryDirectory(prefix="narval-")
+
+
+_SUFFIXES = {"message/delivery-status": ".txt", "message/rfc822": ".eml", "text/calendar": ".ics"}
+RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def file_name(asked: str, kind: str) -> str:
+    """A name under which a file can be kept anywhere: one path component, printable, at most 200 bytes."""
+    name = unicodedata.normalize("NFC", asked[:2_000]).replace("\\", "/").rpartition("/")[2]
+    name = "".join(letter for letter in name if unicodedata.category(letter)[0] != "C")
+    name = " ".join(re.sub(r'[<>:"|?*]', "_", name).split()).strip(". ")
+    if not name:
+        short = re.fullmatch(r"[a-z]+/([a-z]{2,4})", kind)
+        usual = f".{short[1]}" if short else ".txt" if kind.startswith("text/") else ".bin"
+        return "attachment" + _SUFFIXES.get(kind, usual)
+    if name.startswith("-") or RESERVED.fullmatch(name):
+        name = "_" + name
+    if len(name.encode()) > 200:
+        stem, suffix = os.path.splitext(name)
+        suffix = suffix if len(suffix.encode()) <= 20 else ""
+        name = stem.encode()[: 200 - len(suffix.encode())].decode("utf-8", "ignore") + suffix
+    return name

@@ -1,0 +1,170 @@
+"""How facts alter the state of a process: those about tokens stand with the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from narval.engines.process.changes import (
+    EnvironmentSet,
+    ListenerSet,
+    NodeCallBack,
+    NodeCallMade,
+    Paused,
+    ProcessCanceled,
+    ProcessChange,
+    ProcessCompleted,
+    ProcessCreated,
+    ProcessFailed,
+    ProcessPendingCancel,
+    ProcessPendingComplete,
+    ProcessStarted,
+    QuestionAsked,
+    TokenSetCreated,
+    UndoingEnded,
+    UndoingQueued,
+    WatchSet,
+)
+from narval.engines.process.state import ProcessState
+from narval.engines.process.tokens.arc_facts import ARC_FACTS
+from narval.engines.process.tokens.node_facts import NODE_FACTS
+from narval.engines.process.tokens.token import TokenSet
+
+
+def apply(state: ProcessState, change: ProcessChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises InternalError."""
+    APPLY[type(change)](state, change)
+
+
+def _created(state: ProcessState, change: ProcessCreated) -> None:
+    state.begin(change.at, change.elements, change.caller, change.attempt)
+    state.environment = change.environment
+
+
+def _started(state: ProcessState, change: ProcessStarted) -> None:
+    state.move("executing")
+
+
+def _pending_complete(state: ProcessState, change: ProcessPendingComplete) -> None:
+    state.move("pending-completion")
+
+
+def _completed(state: ProcessState, change: ProcessCompleted) -> None:
+    state.move("completed", change.at)
+
+
+def _pending_cancel(state: ProcessState, change: ProcessPendingCancel) -> None:
+    state.move("pending-cancel")
+
+
+def _canceled(state: ProcessState, change: ProcessCanceled) -> None:
+    state.move("canceled", change.at)
+
+
+def _failed(state: ProcessState, change: ProcessFailed) -> None:
+    state.move("failed", change.at, change.error)
+
+
+def _set_created(state: ProcessState, change: TokenSetCreated) -> None:
+    state.sets[change.set] = TokenSet(
+        change.set, change.name, change.count, change.level, change.environment, dict(change.members)
+    )
+    state.next_token = max(state.next_token, change.set + 1)
+
+
+def _environment_set(state: ProcessState, change: EnvironmentSet) -> None:
+    if change.token is not None:
+        token = state.nodes[change.token]
+        token.environment = _written(token.environment, change.values)
+    elif change.set is None:
+        state.environment = _written(state.environment, change.values)
+    elif change.index is None:
+        found = state.sets[change.set]
+        found.environment = _written(found.environment, change.values)
+    else:
+        members = state.sets[change.set].members
+        members[change.index] = _written(members.get(change.index, {}), change.values)
+
+
+def _written(environment: dict[str, str], values: dict[str, str | None]) -> dict[str, str]:
+    """A copy with these written: others may share the attributes as they were."""
+    copy = dict(environment)
+    for name, value in values.items():
+        if value is None:
+            copy.pop(name, None)
+        else:
+            copy[name] = value
+    return copy
+
+
+def _call_made(state: ProcessState, change: NodeCallMade) -> None:
+    state.calls[change.call] = change.token
+    if change.hook:
+        state.hooks[change.call] = None
+        del state.undoing[0]
+    else:
+        state.nodes[change.token].call = change.call
+    if change.reserved:
+        state.reserved[change.call] = change.reserved
+
+
+def _call_back(state: ProcessState, change: NodeCallBack) -> None:
+    token = state.nodes[state.calls.pop(change.call)]
+    state.reserved.pop(change.call, None)
+    if state.hooks.pop(change.call, True) is not None:
+        token.call = ""
+    token.produced += change.produced
+
+
+def _undoing_queued(state: ProcessState, change: UndoingQueued) -> None:
+    state.undoing.extend((*change.tokens, -change.result))
+
+
+def _undoing_ended(state: ProcessState, change: UndoingEnded) -> None:
+    state.undoing.remove(-change.result)
+
+
+def _watch_set(state: ProcessState, change: WatchSet) -> None:
+    token = state.nodes[change.token]
+    state.watches.pop(token.watch, None)
+    token.watch = change.watch
+    if change.watch:
+        state.watches[change.watch] = token.id
+
+
+def _asked(state: ProcessState, change: QuestionAsked) -> None:
+    """What follows from the answer stands in other changes."""
+
+
+def _paused(state: ProcessState, change: Paused) -> None:
+    state.paused, state.laps = change.wake, change.laps
+
+
+def _listener_set(state: ProcessState, change: ListenerSet) -> None:
+    if change.mask:
+        state.listeners[change.listener] = change.mask
+    else:
+        state.listeners.pop(change.listener, None)
+
+
+APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
+    ProcessCreated: _created,
+    ProcessStarted: _started,
+    ProcessPendingComplete: _pending_complete,
+    ProcessCompleted: _completed,
+    ProcessPendingCancel: _pending_cancel,
+    ProcessCanceled: _canceled,
+    ProcessFailed: _failed,
+    TokenSetCreated: _set_created,
+    EnvironmentSet: _environment_set,
+    NodeCallMade: _call_made,
+    NodeCallBack: _call_back,
+    UndoingQueued: _undoing_queued,
+    UndoingEnded: _undoing_ended,
+    WatchSet: _watch_set,
+    QuestionAsked: _asked,
+    Paused: _paused,
+    ListenerSet: _listener_set,
+    **NODE_FACTS,
+    **ARC_FACTS,
+}

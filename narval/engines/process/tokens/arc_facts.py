@@ -1,0 +1,117 @@
+"""How facts about arc tokens alter the state of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from narval.engines.process.changes import (
+    ArcTokenBacktracked,
+    ArcTokenCompleted,
+    ArcTokenCreated,
+    ArcTokenIncompleteJoin,
+    ArcTokenMerged,
+    ArcTokenProcessed,
+)
+from narval.engines.process.state import ProcessState, place, place_of
+from narval.engines.process.tokens.token import ArcToken, Line
+
+
+def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
+    token = ArcToken(
+        change.token,
+        change.arc,
+        change.parent,
+        change.to,
+        pending=not change.aside,
+        execution_type=change.execution_type,
+        sets=dict(change.sets),
+        reverses=change.reverses,
+    )
+    state.arcs[token.id] = token
+    state.next_token = max(state.next_token, token.id + 1)
+    state.nodes[change.parent].children.append(token.id)
+    if not change.aside:
+        state.queue.join(token.id)
+    for each in token.sets:
+        found = state.sets[each]
+        found.arcs[token.id] = None
+        found.heading[token.to] = found.heading.get(token.to, 0) + 1
+
+
+def _processed(state: ProcessState, change: ArcTokenProcessed) -> None:
+    token = state.arcs[change.token]
+    _leave_queue(state, token)
+    state.active_arcs[token.id] = None
+    if change.waits:
+        token.waits = True
+        for each in _places(token):
+            line = state.waiting.get(each)
+            if line is None:
+                line = state.waiting[each] = Line()
+            line.join(token.id)
+
+
+def _leave_queue(state: ProcessState, token: ArcToken) -> None:
+    if token.pending:
+        token.pending = False
+        state.queue.leave(lambda each: state.arcs[each].pending)
+
+
+def _places(token: ArcToken) -> list[str]:
+    """All the lines that a token stands in."""
+    if not token.sets:
+        return [place(token.arc), place_of(token.arc, None)]
+    return [place(token.arc), *(place_of(token.arc, member) for member in token.sets.items())]
+
+
+def _arc_deactivate(state: ProcessState, token: ArcToken) -> None:
+    _leave_queue(state, token)
+    if state.active_arcs.pop(token.id, True) is None and token.waits:
+        token.waits = False
+        for each in _places(token):
+            line = state.waiting[each]
+            line.leave(state.waits_in_line)
+            if line.first is None:
+                del state.waiting[each]
+
+
+def _arc_completed(state: ProcessState, change: ArcTokenCompleted) -> None:
+    token = state.arcs[change.token]
+    _arc_deactivate(state, token)
+    token.complete, token.child = True, change.child
+    for each in token.sets:
+        found = state.sets[each]
+        if found.arcs.pop(token.id, True) is None:
+            found.heading[token.to] -= 1
+            if not found.heading[token.to]:
+                del found.heading[token.to]
+
+
+def _arc_backtracked(state: ProcessState, change: ArcTokenBacktracked) -> None:
+    token = state.arcs[change.token]
+    _arc_deactivate(state, token)
+    if token.execution_type == "Forward":
+        token.execution_type = "ForwardBacktracked"
+    elif token.execution_type == "UTurn":
+        token.execution_type = "UTurnBacktracked" if token.complete else "Backtracked"
+
+
+def _arc_merged(state: ProcessState, change: ArcTokenMerged) -> None:
+    child = state.arcs[change.token].child
+    if child is not None:
+        state.nodes[child].parents.append(change.token)
+
+
+def _incomplete_join(state: ProcessState, change: ArcTokenIncompleteJoin) -> None:
+    """It stands in line since it was processed."""
+
+
+ARC_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
+    ArcTokenCreated: _arc_created,
+    ArcTokenProcessed: _processed,
+    ArcTokenCompleted: _arc_completed,
+    ArcTokenBacktracked: _arc_backtracked,
+    ArcTokenMerged: _arc_merged,
+    ArcTokenIncompleteJoin: _incomplete_join,
+}

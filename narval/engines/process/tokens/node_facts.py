@@ -1,0 +1,127 @@
+"""How facts about node tokens alter the state of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from narval.engines.process.changes import (
+    DelayOver,
+    NodeTokenAccepted,
+    NodeTokenBacktracked,
+    NodeTokenCompleted,
+    NodeTokenCreated,
+    NodeTokenDelayed,
+    NodeTokenDiscarded,
+    NodeTokenExecuted,
+    NodeTokenHeld,
+    NodeTokenSkipped,
+)
+from narval.engines.process.state import ProcessState
+from narval.engines.process.tokens.token import NodeToken
+
+
+def _node_created(state: ProcessState, change: NodeTokenCreated) -> None:
+    token = NodeToken(
+        change.token,
+        change.node,
+        change.at,
+        list(change.parents),
+        execution_type=change.execution_type,
+        sets=dict(change.sets),
+        reverses=change.reverses,
+    )
+    source = change.parents if change.like is None else state.nodes[change.like].parents
+    token.environment = _inherited(state, source)
+    state.nodes[token.id] = token
+    state.next_token = max(state.next_token, token.id + 1)
+    state.newest[token.node] = token.id
+    for each in token.sets:
+        state.sets[each].nodes[token.id] = None
+
+
+def _inherited(state: ProcessState, arcs: list[int] | tuple[int, ...]) -> dict[str, str]:
+    """The attributes of the tokens that these arc tokens come from, later ones winning (section 8)."""
+    if len(arcs) == 1:
+        return state.nodes[state.arcs[arcs[0]].parent].environment
+    merged: dict[str, str] = {}
+    for each in arcs:
+        merged.update(state.nodes[state.arcs[each].parent].environment)
+    return merged
+
+
+def _activate(state: ProcessState, token: NodeToken, guard: str) -> None:
+    token.guard = guard
+    state.active_nodes[token.id] = None
+    state.standing.setdefault(token.node, {})[token.id] = None
+
+
+def _deactivate(state: ProcessState, token: NodeToken) -> None:
+    if state.active_nodes.pop(token.id, True) is None:
+        standing = state.standing[token.node]
+        del standing[token.id]
+        if not standing:
+            del state.standing[token.node]
+
+
+def _accepted(state: ProcessState, change: NodeTokenAccepted) -> None:
+    _activate(state, state.nodes[change.token], "AcceptToken")
+
+
+def _executed(state: ProcessState, change: NodeTokenExecuted) -> None:
+    """What executing did stands in other changes."""
+
+
+def _discarded(state: ProcessState, change: NodeTokenDiscarded) -> None:
+    state.nodes[change.token].guard = "DiscardToken"
+
+
+def _skipped(state: ProcessState, change: NodeTokenSkipped) -> None:
+    _activate(state, state.nodes[change.token], "SkipNode")
+
+
+def _delayed(state: ProcessState, change: NodeTokenDelayed) -> None:
+    token = state.nodes[change.token]
+    _activate(state, token, "DelayUntil")
+    token.delays += 1
+    token.until, token.wake = change.until, change.wake
+    state.delayed[change.wake] = token.id
+
+
+def _delay_over(state: ProcessState, change: DelayOver) -> None:
+    token = state.nodes[change.token]
+    state.delayed.pop(token.wake, None)
+    token.wake = ""
+
+
+def _node_completed(state: ProcessState, change: NodeTokenCompleted) -> None:
+    token = state.nodes[change.token]
+    token.completed = change.at
+    _deactivate(state, token)
+    for each in token.sets:
+        state.sets[each].nodes.pop(token.id, None)
+
+
+def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None:
+    token = state.nodes[change.token]
+    if token.execution_type == "Forward":
+        token.execution_type = "ForwardBacktracked"
+    _deactivate(state, token)
+
+
+def _held(state: ProcessState, change: NodeTokenHeld) -> None:
+    _activate(state, state.nodes[change.token], "")
+
+
+NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
+    NodeTokenCreated: _node_created,
+    NodeTokenAccepted: _accepted,
+    NodeTokenExecuted: _executed,
+    NodeTokenDiscarded: _discarded,
+    NodeTokenSkipped: _skipped,
+    NodeTokenCompleted: _node_completed,
+    NodeTokenBacktracked: _node_backtracked,
+    NodeTokenDelayed: _delayed,
+    NodeTokenHeld: _held,
+    DelayOver: _delay_over,
+}

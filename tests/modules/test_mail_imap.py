@@ -1,0 +1,267 @@
+"""Mailboxes on a server: IMAP, its connection, its certificate (N35, N36; docs/mail.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from pathlib import Path
+from typing import Any
+
+import imap_tools
+import pytest
+
+from modules import mail, mail_boxes
+from modules.mail_account import Account
+from narval.errors import ActionError
+from tests.modules.mailboxes import letter, read, subjects, watching
+from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
+
+
+class ImapServer:
+    """As much of RFC 3501 and RFC 2177 as a reader needs; what it was asked is kept in `asked`."""
+
+    def __init__(self, *mails: bytes, idle: bool = True) -> None:
+        self.mails = dict(enumerate(mails, 1))
+        self.validity = 7
+        self.capabilities = "IMAP4rev1 IDLE" if idle else "IMAP4rev1"
+        self.asked: list[str] = []
+        self.idling = asyncio.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._serving: list[asyncio.Task[None] | None] = []
+
+    async def __aenter__(self) -> ImapServer:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        self.hang_up()
+        await asyncio.gather(*filter(None, self._serving))
+
+    def deliver(self, raw: bytes) -> None:
+        """A mail arrives; whoever idles is told."""
+        self.mails[max(self.mails, default=0) + 1] = raw
+        for writer in self._writers:
+            writer.write(f"* {len(self.mails)} EXISTS\r\n".encode())
+
+    def hang_up(self) -> None:
+        """All connections are lost."""
+        self.idling.clear()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        self._serving.append(asyncio.current_task())
+        writer.write(b"* OK ready\r\n")
+        try:
+            while line := (await reader.readline()).decode().rstrip("\r\n"):
+                tag, command, rest = (*line.split(" ", 2), "")[:3]
+                self.asked.append(f"{command} {rest}".strip())
+                if command == "IDLE":
+                    writer.write(b"+ idling\r\n")
+                    self.idling.set()
+                    if await reader.readline() != b"DONE\r\n":
+                        break
+                    self.idling.clear()
+                writer.write(
+                    self.respond(command, rest) + f"{tag} {self._verdict(command, rest)}\r\n".encode()
+                )
+                if command == "LOGOUT":
+                    break
+        except ConnectionError:
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    def _verdict(self, command: str, rest: str) -> str:
+        if command == "LOGIN" and rest != '"you" "pass word"':
+            return "NO [AUTHENTICATIONFAILED] who are you?"
+        return "OK [READ-ONLY] done" if command == "EXAMINE" else "OK done"
+
+    def respond(self, command: str, rest: str) -> bytes:
+        if command == "CAPABILITY":
+            return f"* CAPABILITY {self.capabilities}\r\n".encode()
+        if command == "EXAMINE":
+            return f"* {len(self.mails)} EXISTS\r\n* OK [UIDVALIDITY {self.validity}] ids\r\n".encode()
+        if command == "LOGOUT":
+            return b"* BYE\r\n"
+        if found := re.fullmatch(r"SEARCH UID (\d+):\*", rest):
+            last = max(self.mails, default=0)
+            uids = [uid for uid in self.mails if uid >= int(found[1]) or uid == last]
+            return f"* SEARCH {' '.join(map(str, uids))}\r\n".encode()
+        if found := re.fullmatch(r"FETCH (\d+) \(BODY\.PEEK\[\]<0\.(\d+)>\)", rest, re.IGNORECASE):
+            raw = self.mails[int(found[1])][: int(found[2])].replace(b"\n", b"\r\n")
+            return f"* 1 FETCH (UID {found[1]} BODY[]<0> {{{len(raw)}}}\r\n".encode() + raw + b")\r\n"
+        return b""
+
+    def element(self, **more: str) -> str:
+        given = {"name": "imap", "kind": "imap", "host": "127.0.0.1", "port": str(self.port), "tls": "none"}
+        given |= {"user": "you", "secret": "imap-secret"} | more
+        return "<mailbox " + " ".join(f'{name}="{value}"' for name, value in given.items()) + "/>"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "imap-secret").write_text("pass word\n")
+    (tmp_path / "etc" / "imap-secret").chmod(0o600)
+    return tmp_path
+
+
+def test_N36_imap_gives_what_is_there_then_what_comes_and_alters_nothing(home: Path) -> None:
+    async def scenario() -> None:
+        async with ImapServer(letter(1), letter(2)) as server, watching(home, server.element()) as watcher:
+            assert subjects(await watcher.take(2)) == ["mail 1", "mail 2"]
+            waiting = asyncio.ensure_future(watcher.take())
+            await server.idling.wait()
+            server.deliver(letter(3))
+            assert subjects(await waiting) == ["mail 3"]
+        commands = {command.split()[0] for command in server.asked}
+        assert commands <= {"CAPABILITY", "LOGIN", "EXAMINE", "UID", "IDLE", "LOGOUT"}
+        assert all("PEEK" in command for command in server.asked if "fetch" in command.lower())
+
+    asyncio.run(scenario())
+
+
+def test_N35_after_a_restart_imap_fetches_only_what_is_new(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mail, "SAFE_SECONDS", 0)
+
+    async def scenario() -> None:
+        async with ImapServer(letter(1), letter(2)) as server:
+            async with watching(home, server.element()) as watcher:
+                await watcher.take(2)
+                await watcher.catch_up()
+            server.deliver(letter(3))
+            server.asked.clear()
+            async with watching(home, server.element()) as watcher:
+                assert subjects(await watcher.take()) == ["mail 3"]
+            assert sum("fetch" in command.lower() for command in server.asked) == 1
+            server.validity = 8  # the server numbers its mails anew: what is known means nothing any more
+            async with watching(home, server.element()) as watcher:
+                assert len(await watcher.take(3)) == 3
+
+    asyncio.run(scenario())
+
+
+def test_N36_a_lost_imap_connection_is_told_once_and_made_again(home: Path) -> None:
+    async def scenario() -> None:
+        async with ImapServer(letter(1)) as server, watching(home, server.element()) as watcher:
+            await watcher.take()
+            waiting = asyncio.ensure_future(watcher.take(2))
+            await server.idling.wait()
+            server.hang_up()
+            server.mails[2] = letter(2)
+            assert subjects(await waiting) == ["mailbox-unreachable", "mail 2"]
+
+    asyncio.run(scenario())
+
+
+def test_imap_without_idle_is_read_all_the_same(home: Path) -> None:
+    async def scenario() -> None:
+        async with ImapServer(letter(1), idle=False) as server, watching(home, server.element()) as watcher:
+            assert subjects(await watcher.take()) == ["mail 1"]
+            await watcher.catch_up()
+        assert not any(command.startswith("IDLE") for command in server.asked)
+
+    asyncio.run(scenario())
+
+
+def test_a_mail_that_comes_while_another_is_fetched_is_not_left_for_later(home: Path) -> None:
+    async def scenario() -> None:
+        async with ImapServer(letter(1)) as server:
+            answer = server.respond
+
+            def deliver_meanwhile(command: str, rest: str) -> bytes:
+                told = answer(command, rest)
+                if "fetch" in rest.lower() and len(server.mails) == 1:
+                    server.mails[2] = letter(2)
+                    return told + b"* 2 EXISTS\r\n"
+                return told
+
+            server.respond = deliver_meanwhile  # type: ignore[method-assign]
+            async with watching(home, server.element()) as watcher:
+                assert subjects(await watcher.take(2)) == ["mail 1", "mail 2"]
+
+    asyncio.run(scenario())
+
+
+def test_a_mail_too_large_for_imap_is_told_and_the_next_is_read(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
+
+    async def scenario() -> None:
+        async with (
+            ImapServer(letter(1, "x" * 5_000), letter(2)) as server,
+            watching(home, server.element()) as watcher,
+        ):
+            assert subjects(await watcher.take(2)) == ["bad-mail", "mail 2"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"user": "stranger"}, "refuses it"),
+        ({"secret": "nothing"}, "neither in the environment nor a file"),
+        ({"secret": "../etc/imap-secret", "user": "x"}, "refuses it"),
+        ({"host": "imap.example.org"}, "in the clear"),
+        ({"tls": "maybe"}, "implicit, starttls or none"),
+        ({"port": "0x10"}, "port"),
+    ],
+)
+def test_an_imap_account_that_cannot_be_used_ends_the_step(
+    home: Path, more: dict[str, str], message: str
+) -> None:
+    async def scenario() -> None:
+        async with ImapServer() as server, watching(home, server.element(**more)) as watcher:
+            with pytest.raises(ActionError, match=message) as caught:
+                await watcher.take()
+            assert caught.value.kind == "bad-account"
+
+    asyncio.run(scenario())
+
+
+def test_a_secret_that_others_may_read_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Account({"name": "x", "secret": "imap-secret"}, home)
+    assert account.secret() == "pass word"
+    (home / "etc" / "imap-secret").chmod(0o640)
+    with pytest.raises(ActionError, match="chmod 600"):
+        account.secret()
+    monkeypatch.setenv("imap-secret", "from the environment")
+    assert account.secret() == "from the environment"
+
+
+@pytest.mark.parametrize(
+    ("tls", "opener", "port"), [({}, "MailBox", 993), ({"tls": "starttls"}, "MailBoxStartTls", 143)]
+)
+def test_imap_checks_the_certificate_of_the_server(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tls: dict[str, str], opener: str, port: int
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def connect(host: str, port: int, **given: Any) -> None:
+        asked.update(given, host=host, port=port)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(imap_tools, opener, connect)
+    account = Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
+    with pytest.raises(mail_boxes.UnreachableError), mail_boxes.opened(account, mail_boxes.Signal()):
+        pass
+    assert (asked["host"], asked["port"]) == ("imap.example.org", port)
+    assert asked["ssl_context"].verify_mode is ssl.CERT_REQUIRED
+    assert asked["ssl_context"].check_hostname
+
+
+def test_read_fails_when_the_server_is_out_of_reach(home: Path) -> None:
+    xml = '<mailbox kind="imap" host="127.0.0.1" port="1" tls="none" user="you" secret="imap-secret"/>'
+    with pytest.raises(ActionError, match=r"127\.0\.0\.1") as caught:
+        read(home, xml)
+    assert caught.value.kind == "mailbox-unreachable"

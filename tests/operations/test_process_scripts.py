@@ -1,0 +1,89 @@
+"""Scripts in processes, in both languages (section 10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from narval.errors import (
+    NotBacktrackableError,
+)
+from tests.operations.processes import At, standing, state
+from tests.operations.test_processes import refused
+
+
+def script(text: str, more: str = "") -> str:
+    return f"<node name='s' type='script' isStart='true'>{more}<custom>{text}</custom></node>"
+
+
+def test_scripts_run_in_both_languages_and_go_on(at: At) -> None:
+    agent, run = at(
+        script(
+            "<execute type='js'>token.process.env.setAttribute('js', token.node.name)</execute>",
+            "<arc to='t'/>",
+        )
+        + "<node name='t' type='script'><custom><execute type='python'>\n"
+        "token.process.environment.set('python', token.environment.get('js') + '!')\n"
+        "</execute></custom></node>"
+    )
+    assert (state(agent, run), agent.environment(run)) == ("completed", {"js": "s", "python": "s!"})
+
+
+def test_a_script_goes_back_once(at: At) -> None:
+    agent, run = at(
+        "<node name='a' type='wait' isStart='true'><arc to='s'/></node>"
+        "<node name='s' type='script'><arc to='b'/><custom><execute>"
+        "if (token.process.env.getAttribute('again') === null) {"
+        " token.process.env.setAttribute('again', true);"
+        " engine.backtrack(token.parentTokens.get(0).parentToken); }"
+        "</execute><backtrack>token.process.env.setAttribute('undone', true)</backtrack></custom></node>"
+        "<node name='b'/>"
+    )
+    agent.complete(run, node="a")
+    agent.until_idle()
+    assert standing(agent, run)[-1] == ("a", "active")
+    agent.complete(run, node="a")
+    agent.until_idle()
+    assert (state(agent, run), agent.environment(run)) == ("completed", {"again": "true", "undone": "true"})
+
+
+def test_a_script_says_whether_it_can_be_gone_back_from(at: At) -> None:
+    agent, run = at(
+        "<node name='a' type='wait' isStart='true'><arc to='s'/></node>"
+        "<node name='s' type='script'><arc to='b'/><custom><execute>1</execute>"
+        "<allowBacktrack>token.process.env.getAttribute('open') == 'yes'</allowBacktrack></custom></node>"
+        "<node name='b' type='wait'/>"
+    )
+    agent.complete(run, node="a")
+    agent.until_idle()
+    assert refused(NotBacktrackableError, lambda: agent.backtrack(run, node="a")) == "not-backtrackable"
+    agent.environment(run, values={"open": "yes"})
+    agent.backtrack(run, node="a")
+    assert dict(standing(agent, run))["b"] == "backtracked"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "wanted"),
+    [
+        (
+            "nobody()",
+            "script-failed",
+            "the script of node 's': line 1: ReferenceError: nobody is not defined",
+        ),
+        ("var a = []; while (true) a.push('x' + a.length)", "script-memory", "it wanted more than 64 MiB"),
+    ],
+)
+def test_a_script_that_fails_says_so(at: At, text: str, kind: str, wanted: str) -> None:
+    agent, run = at(script(f"<execute>{text}</execute>"))
+    found = agent.run(run)
+    assert (found["phase"], found["error"]["type"]) == ("failed", kind)
+    assert wanted in found["error"]["message"]
+
+
+def test_a_script_that_loops_is_ended_while_others_go_on(at: At) -> None:
+    agent, run = at(
+        "<node name='s' type='script' isStart='true'><arc name='error' to='b'/>"
+        "<custom><execute>while (true) {}</execute><timeout>1</timeout></custom></node><node name='b'/>"
+    )
+    assert standing(agent, run) == [("s", "complete"), ("b", "complete")]
+    [error] = agent.memory("error")
+    assert error.attributes["type"] in ("script-timeout", "timeout")  # whoever was first to end it

@@ -1,0 +1,76 @@
+"""The client: what it says of a daemon that is absent, silent or not well."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from narval.errors import (
+    DaemonGoneError,
+)
+from narval.surfaces.control import wire
+from narval.surfaces.control.client import Client
+
+
+def test_nobody_listening_is_no_daemon_and_silence_is_one_that_is_gone(folder: Path) -> None:
+    path = folder / "socket"
+    assert Client.reach(path) is None
+    with pytest.raises(DaemonGoneError, match="no daemon answers"):
+        Client(path)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        with pytest.raises(DaemonGoneError, match=r"has not answered within 0\.05 seconds"):
+            Client(path, patience=0.05)
+
+
+def test_a_daemon_that_accepts_no_more_is_tried_until_patience_ends(folder: Path) -> None:
+    path = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as full:
+        full.bind(str(path))
+        full.listen(0)
+        waiting = []
+        for _ in range(2):
+            each = socket.socket(socket.AF_UNIX)
+            each.setblocking(False)
+            each.connect_ex(str(path))
+            waiting.append(each)
+        with pytest.raises(DaemonGoneError):
+            Client(path, patience=0.12)
+        for each in waiting:
+            each.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x00\x00\x00\x01\xc1",
+        wire.frame(wire.GREETING, None, None, {}) + b"\x00\x00",
+        wire.frame(wire.GREETING, None, None, {}) + wire.frame(wire.REPLY, 99, None, 1),
+        wire.frame(wire.GREETING, None, None, {}) + wire.frame("x", 1, None, 1),
+    ],
+)
+def test_what_does_not_speak_as_a_daemon_is_no_daemon(folder: Path, said: bytes) -> None:
+    path = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as impostor:
+        impostor.bind(str(path))
+        impostor.listen()
+
+        def speak() -> None:
+            connection, _ = impostor.accept()
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
+            with connection, suppress(ConnectionError):
+                while connection.recv(100):
+                    pass
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        with pytest.raises(DaemonGoneError), Client(path) as client:
+            client.ask("echo")
+        thread.join(10)

@@ -1,0 +1,130 @@
+"""Frames: plain data and errors cross the socket unchanged, and no bytes do more than be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narval import errors
+from narval.errors import (
+    DefinitionError,
+    ElementError,
+    Fault,
+    NarvalError,
+    PatternError,
+)
+from narval.surfaces.control import wire
+from narval.surfaces.control.client import Client
+from tests.surfaces.control.served import RAISED, raw, request, serving, until
+
+
+@pytest.mark.parametrize("name", sorted(RAISED))
+def test_an_error_is_the_same_at_the_other_end(folder: Path, name: str) -> None:
+    raised = RAISED[name]
+    with serving(folder) as (_, path), Client(path) as client:
+        with pytest.raises(type(raised)) as caught:
+            client.ask("raise", name=name)
+        assert type(caught.value) is type(raised)
+        assert str(caught.value) == str(raised)
+        for field in ("faults", "path", "line", "column", "kind", "text", "message"):
+            assert getattr(caught.value, field, None) == getattr(raised, field, None)
+        assert client.ask("echo") == {}
+
+
+def every_error(kind: type[NarvalError] = NarvalError) -> Iterator[type[NarvalError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from every_error(each)
+
+
+def test_every_class_of_error_crosses_the_socket() -> None:
+    made = {
+        DefinitionError: DefinitionError([Fault("a", 1, 1, "m")]),
+        PatternError: PatternError("a[", "m"),
+        ElementError: ElementError("malformed", "m"),
+    }
+    for kind in every_error():
+        if getattr(errors, kind.__name__, None) is not kind:
+            continue
+        words = ("some-kind", "a message") if issubclass(kind, errors.TokenError) else ("a message",)
+        error = made.get(kind) or kind(*words)
+        again = wire.error_of(wire.error_form(error))
+        assert type(again) is kind
+        assert str(again) == str(error)
+
+
+def test_an_error_of_a_class_unknown_here_is_still_an_error() -> None:
+    error = wire.error_of({"class": "FutureError", "message": "from tomorrow"})
+    assert type(error) is NarvalError
+    assert str(error) == "from tomorrow"
+    for form in (None, 3, {}, {"class": "DefinitionError", "faults": 3}, {"class": "Fault", "message": "x"}):
+        assert type(wire.error_of(form)) is NarvalError
+
+
+# --- fuzz -----------------------------------------------------------------------------------------------
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(PLAIN)
+def test_plain_data_crosses_the_socket_unchanged(value: Any) -> None:
+    again = wire.fields(wire.frame(wire.REPLY, 1, None, value)[4:])[3]
+    assert again == value
+    if isinstance(value, list):
+        frames = list(wire.answer(1, value))
+        assert wire.fields(frames[-1][4:])[3] == value
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
+    understood(body)
+
+
+@given(PLAIN)
+def test_no_plain_data_does_more_than_be_refused(value: Any) -> None:
+    understood(msgpack.packb(value))
+
+
+def understood(body: bytes) -> None:
+    with suppress(wire.WireError):
+        number, method, params = wire.request(body)
+        assert isinstance(number, int)
+        assert isinstance(method, str)
+        assert isinstance(params, dict)
+
+
+def test_a_daemon_survives_whatever_is_sent(folder: Path) -> None:
+    with serving(folder, frame=0.2) as (daemon, path):
+
+        @settings(max_examples=60, deadline=None)
+        @given(st.lists(st.binary(max_size=60) | st.just(request(1, "echo")), max_size=4), st.booleans())
+        def attack(pieces: list[bytes], framed: bool) -> None:
+            connection = raw(path)
+            try:
+                for piece in pieces:
+                    connection.sendall(len(piece).to_bytes(4, "big") + piece if framed else piece)
+            except ConnectionError:
+                pass
+            connection.close()
+
+        attack()
+        with Client(path) as client:
+            assert client.ask("echo", a=1) == {"a": 1}
+        until(lambda: not daemon.server.connections)
