@@ -1,0 +1,151 @@
+"""One word, one thing: a name is there once, a part is altered where it is made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.code import classes, docstrings, imports, modules, tree
+from tests.places import ROOT
+
+ALTERED_ELSEWHERE: dict[str, str] = {}
+"""Attributes that modules set though another one declares them, `module attribute`, and why."""
+
+
+def test_a_class_name_is_there_once() -> None:
+    found = Counter(node.name for _, node in classes())
+    assert [name for name, count in found.items() if count > 1] == []
+
+
+def test_a_table_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for module, path in modules().items():
+        for name in tables(path):
+            places[name].append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_a_part_is_altered_where_it_is_made() -> None:
+    wrong = [
+        f"{module}:{line} .{attribute}"
+        for module, path in modules().items()
+        for attribute, line in set_from_outside(path)
+        if f"{module} {attribute}" not in ALTERED_ELSEWHERE
+    ]
+    assert wrong == []
+
+
+def test_no_module_imports_a_private_name() -> None:
+    wrong = [str(found) for found in imports() if found.name.rpartition(".")[2].startswith("_")]
+    assert [text for text in wrong if "__version__" not in text] == []
+
+
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+def test_tests_touch_no_private_name_of_narval() -> None:
+    mine = {name for path in TESTS for name in defined(path)}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.attr}"
+        for path in TESTS
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in mine
+        and node.attr not in NAMED_TUPLES
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "sys", "os"))
+    ]
+    assert wrong == []
+
+
+NAMED_TUPLES = frozenset({"_replace", "_asdict", "_make", "_fields", "_Element"})
+"""Names that begin with a line in the libraries, and are public all the same."""
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", list(modules().values()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_docstring_opens_with_a_noun_or_an_imperative(path: Path) -> None:
+    wrong = [
+        f"{line}: {text.strip().splitlines()[0][:60]}"
+        for line, text in docstrings(path)
+        if text.strip() and OPENERS.match(text.strip())
+    ]
+    assert wrong == []
+
+
+OPENERS = re.compile(
+    r"(What|Who|Whoever|Whatever|Whether|How|Where|When|Nobody|Somebody|Those|They|It|Says|Has|Is|Does)\b"
+)
+
+
+def test_cancelled_is_spelled_in_one_way() -> None:
+    wrong = [
+        f"{name}: {found.group(0)}"
+        for name, path in modules().items()
+        for found in re.finditer(r"\b\w*[Cc]ancel(?:ed|ing)\b", path.read_text(encoding="utf-8"))
+    ]
+    assert wrong == []
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def tables(path: Path) -> Iterator[str]:
+    """The names of the public tables that stand at the level of a module: mappings, tuples and sets."""
+    for node in tree(path).body:
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign)
+            else []
+        )
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Dict | ast.DictComp | ast.Set):
+            names = (target.id for target in targets if isinstance(target, ast.Name))
+            yield from (name for name in names if name.isupper() and not name.startswith("_"))
+
+
+def set_from_outside(path: Path) -> Iterator[tuple[str, int]]:
+    """The attributes that a module sets, but of `self`, and that no class of the module declares."""
+    own = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef):
+            own |= {
+                member.target.id
+                for member in node.body
+                if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name)
+            }
+            own |= {
+                target.attr
+                for target in ast.walk(node)
+                if isinstance(target, ast.Attribute)
+                and isinstance(target.ctx, ast.Store)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+            }
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            by_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not by_self and node.attr not in own:
+                yield node.attr, node.lineno
+
+
+def defined(path: Path) -> Iterator[str]:
+    """The names that a file of tests defines itself."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id == "self":
+                yield node.attr
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
