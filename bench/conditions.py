@@ -167,7 +167,7 @@ def with_the_turn(waiting: int, elements: int) -> dict[str, Any]:
                 runs = agent.start_each(f"w.{kind}", [f"<want {fields.format(*wants[n])}/>" for n in some])
                 number_of.update(zip(runs, some, strict=True))
                 agent.until_idle()
-        setup, active, turns = now() - began, agent.daemon.agent.active, agent.daemon.host.loop.turns
+        setup, active, turns = now() - began, agent.daemon.agent.runs.active, agent.daemon.host.loop.turns
         assert len(active) == waiting
         eids, began = [], now()
         for each in arriving(elements):

@@ -100,7 +100,7 @@ def measure(folder: Path, count: int, marks: int) -> dict[str, Any]:
         used = tuple(range(first + 1, first + marks))
         for at in range(0, len(used), AT_ONCE):
             some = Used(scope, used[at : at + AT_ONCE])
-            agent.runner.run(agent.daemon.host.submit(lambda turn, some=some: turn.change(some)))
+            agent.runner.run(agent.daemon.host.submit(lambda turn, some=some: turn.transaction.change(some)))
 
         def assign(_: int) -> None:
             agent.start("w.one")

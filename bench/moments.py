@@ -68,7 +68,7 @@ def moments() -> dict[str, Any]:
         waiting.push(target + number * 1e-7, PENDING + number, text)
     time.sleep(max(0.0, target - time.time()))
     while len(late) < DUE:
-        due = waiting.take(time.time())
+        due = waiting.pop_due(time.time())
         if due is not None:
             late.append(time.time() - due[0])
             waiting.push(schedule_of(due[2], ZONE).next(due[0]) or 0.0, due[1], due[2])
@@ -99,7 +99,7 @@ def store() -> dict[str, Any]:
 
             def arm(some: range, turn: Turn) -> None:
                 for number in some:
-                    turn.later(at + number * 1e-7, StartRun("w.nothing-there"))
+                    turn.transaction.later(at + number * 1e-7, StartRun("w.nothing-there"))
 
             began = now()
             for first in range(0, DUE, 1000):
@@ -122,7 +122,7 @@ def plans(on_disk: bool) -> dict[str, Any]:
         clock = narval.SimulatedClock("2026-03-02T05:00:00Z")
         with narval.open(folder if on_disk else None, clock=clock) as agent:
             if not on_disk:
-                agent.daemon.agent.zone = ZONE
+                agent.daemon.agent.clockwork.zone = ZONE
                 agent.load(folder / "modules/w.py")
                 agent.load(folder / "recipes/w.xml")
             began = now()

@@ -30,6 +30,8 @@ class Kind(NamedTuple):
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
     itself. `suffixes` and `roots` are those of its files: a kind without roots is written as text, one
     without suffixes is found in modules (N30).
+    With `nests_current` its runs nest the current version of one another, named without its group if need be
+    (section 9).
     One that `composes` has a module `composition`, whose `compose_all` makes definitions whole of others in a
     library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library.
     """
@@ -39,6 +41,7 @@ class Kind(NamedTuple):
     run: str = ""
     suffixes: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
+    nests_current: bool = False
     composes: bool = False
     warns: bool = False
 
@@ -71,11 +74,15 @@ KINDS: dict[str, Kind] = {
         run="process",
         suffixes=(".xml",),
         roots=("process-definition", f"{{{PROCESS}}}process-definition"),
+        nests_current=True,
         composes=True,
         warns=True,
     ),
 }
 """The kinds by name."""
+
+NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
+"""The kinds whose nested runs are of the current version."""
 
 EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
@@ -79,6 +79,34 @@ class Definition(Protocol):
         """The line it begins on."""
 
 
+class RunDefinition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The part that is the same in all kinds of definitions that are run.
+
+    `decay` is in seconds. `xml` is the definition alone, as memory shows it (N2) and as it can be read again;
+    `digest` names the version.
+    """
+
+    kind: ClassVar[str]
+
+    group: str
+    name: str
+    decay: float | None = None
+    descriptions: Mapping[str, str] = {}
+    references: tuple[Reference, ...] = ()
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.full_name} {self.digest[:12]}>"
+
+
 class ModuleDefinition(Definition, Protocol):
     """A definition that a module declares: a Python function or class."""
 
@@ -137,7 +165,7 @@ class Parsed(NamedTuple):
 class Library:
     """The definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
-    __slots__ = ("__weakref__", "_all", "_by_kind", "_by_name", "_called")
+    __slots__ = ("__weakref__", "_all", "_by_kind", "_by_name", "_called", "_listeners")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}
@@ -149,6 +177,7 @@ class Library:
         self._all = {(kind, name): named[name] for kind, named in by_kind.items() for name in named}
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
+        self._listeners: Mapping[str, int] | None = None
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""
@@ -176,6 +205,14 @@ class Library:
     def of(self, kind: str) -> Mapping[str, Definition]:
         """The definitions of a kind, by name."""
         return self._by_kind.get(kind, MappingProxyType({}))
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """The listeners to every run, by name: the bits of the events they listen to."""
+        if self._listeners is None:
+            listeners: Iterable[Any] = self.of("listener").values()
+            self._listeners = {found.name: found.mask for found in listeners if found.everywhere}
+        return self._listeners
 
     @property
     def files(self) -> tuple[str, ...]:

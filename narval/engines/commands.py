@@ -94,13 +94,13 @@ class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
     `dated`: it is a date of the calendar, and I want to be told early, to work it out anew, when the clock
     was set back or the zone is another. What is not dated is the end of a length of time: setting the clock
-    moves it along. `lent` are elements that will be needed then: they are not forgotten before (N5).
+    moves it along. `keeps` are elements that will be needed then: they are not forgotten before (N5).
     """
 
     wake: str
     at: float
     dated: bool = False
-    lent: tuple[int, ...] = ()
+    keeps: tuple[int, ...] = ()
 
 
 class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from math import inf
 from typing import Any
 
 from narval.memory.contexts import Contexts
@@ -101,26 +100,6 @@ class Memory:
         used = self.marks.get(scope, ()) if scope is not None else ()
         unused = index.unaddressed(result_set.unused(scope, used))
         return (eid for eid in unused if eid not in self.reserved)
-
-    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-        """The moment when an element that fits was added, or the first of those that it replaced (N38).
-
-        It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
-        What was replaced and is forgotten is not known any more; `known` is what was told before it was.
-        """
-        used = self.marks.get(scope, ()) if scope is not None else ()
-        since, pending, seen = known, [eid], {eid}
-        while pending:
-            element = self.element(pending.pop())
-            if element is None:
-                continue
-            since = min(since, element.added)
-            for before in element.origin.inputs if element.origin is not None else ():
-                if before in self.outdated and before not in used and before not in seen:
-                    seen.add(before)
-                    if self._fits(before, bound):
-                        pending.append(before)
-        return since
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All elements that fit, replaced and reserved ones too, oldest first."""

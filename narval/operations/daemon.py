@@ -52,7 +52,9 @@ async def turn(daemon: Daemon) -> None:
 
 def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
-    return f"{len(daemon.agent.active)} runs under way, {daemon.host.executor.counts.running} calls running"
+    return (
+        f"{len(daemon.agent.runs.active)} runs under way, {daemon.host.executor.counts.running} calls running"
+    )
 
 
 def _nothing(turn: Turn) -> None:

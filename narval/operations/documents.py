@@ -34,7 +34,7 @@ async def elements_in_long(documents: list[bytes]) -> list[bytes]:
 def add_all(turn: Turn, elements: list[bytes]) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
     for element in elements:
-        raise_if_refused(turn.schema_fault(element))
+        raise_if_refused(turn.view.schema_fault(element))
     return [turn.add(element) for element in elements]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from narval.definitions.action.definition import Action
+from narval.definitions.prototype import Input, Output
 from narval.engines.engine import resumed_from
 from narval.errors import Fault
 from narval.memory.elements.changes import MarkScope
@@ -138,29 +139,14 @@ def action(found: Action) -> dict[str, Any]:
         "path": found.path,
         "line": found.line,
         "runs": found.where,
-        "inputs": [
-            {
-                "id": slot.id,
-                "match": list(slot.match),
-                "use": slot.use,
-                "list": slot.list,
-                "optional": slot.optional,
-                "outdates": slot.outdates,
-            }
-            for slot in found.prototype.inputs
-        ],
-        "outputs": [
-            {
-                "id": slot.id,
-                "match": list(slot.match),
-                "list": slot.list,
-                "optional": slot.optional,
-                "unique": slot.unique,
-            }
-            for slot in found.prototype.outputs
-        ],
+        "inputs": [_slot(slot, "use", "list", "optional", "outdates") for slot in found.prototype.inputs],
+        "outputs": [_slot(slot, "list", "optional", "unique") for slot in found.prototype.outputs],
         "description": description(found.descriptions),
     }
+
+
+def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
+    return {"id": slot.id, "match": list(slot.match), **{name: getattr(slot, name) for name in fields}}
 
 
 def _origin(origin: Origin | None) -> dict[str, Any] | None:

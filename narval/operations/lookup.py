@@ -9,6 +9,7 @@ from typing import Any
 from narval.engines.registry import is_runnable
 from narval.errors import RequestError
 from narval.operations.text import article
+from narval.runtime.agent.history import past
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
@@ -35,10 +36,13 @@ def active_run(daemon: Daemon, eid: int) -> Run:
     return run
 
 
-def state_and_definition(daemon: Daemon, run: Run) -> tuple[Any, Any]:
-    """The state of a run, read from the store if it is over, and the definition it began with."""
-    store = daemon.store
-    return state_of(daemon.agent, store, run), definition_of(daemon.agent, store, run)
+def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
+    """The definition that a run began with and its state, now or after line `at` of its history."""
+    agent, store = daemon.agent, daemon.store
+    if at is None:
+        return definition_of(agent, store, run), state_of(agent, store, run)
+    then = past(agent, store, run, at)
+    return then.definition, then.state
 
 
 def no_definition(daemon: Daemon, name: str) -> RequestError:

@@ -27,7 +27,7 @@ async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
         await time_slice.yield_if_due()
 
     def work(turn: Turn) -> list[int]:
-        if turn.schemas is schemas:
+        if turn.surroundings.schemas is schemas:
             return [turn.add(element) for element in found]
         return add_all(turn, found)
 

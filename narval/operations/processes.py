@@ -16,10 +16,9 @@ from narval.errors import (
     TokenCompleteError,
     TokenError,
 )
-from narval.operations.lookup import find_run, state_and_definition
+from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation, query
 from narval.operations.signals import say
-from narval.runtime.agent.history import past
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.process_code.token import MOST_MEMBERS
 from narval.runtime.daemon.daemon import Daemon
@@ -168,11 +167,7 @@ def _process(daemon: Daemon, eid: int) -> Run:
 
 def _parts(daemon: Daemon, eid: int, at: int | None = None) -> dict[str, list[dict[str, Any]]]:
     run = _process(daemon, eid)
-    if at is not None:
-        before = past(daemon.agent, daemon.store, run, at)
-        return run.engine.parts(before.definition, before.state)
-    state, definition = state_and_definition(daemon, run)
-    return run.engine.parts(definition, state)
+    return run.engine.parts(*definition_and_state(daemon, run, at))
 
 
 def _environment(daemon: Daemon, eid: int, token: int | None) -> dict[str, str]:

@@ -15,7 +15,7 @@ from narval.memory.elements.element import Element
 from narval.operations import dot, json_forms
 from narval.operations.daemon import turn as next_turn
 from narval.operations.documents import add_all, elements_in
-from narval.operations.lookup import active_run, find_run, no_definition, state_and_definition
+from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
 from narval.operations.registry import operation, query
 from narval.operations.text import article
 from narval.runtime.agent.history import given, past
@@ -102,7 +102,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     found, agent = find_run(daemon, run), daemon.agent
     if at is not None:
         return json_forms.past(agent, found, past(agent, daemon.store, found, at))
-    state, definition = state_and_definition(daemon, found)
+    definition, state = definition_and_state(daemon, found)
     return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
 
 
@@ -122,11 +122,7 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
 async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
     found = find_run(daemon, run)
-    if at is not None:
-        before = past(daemon.agent, daemon.store, found, at)
-        return {"dot": dot.dot(found.engine.graph(before.definition, before.state))}
-    state, definition = state_and_definition(daemon, found)
-    return {"dot": dot.dot(found.engine.graph(definition, state))}
+    return {"dot": dot.dot(found.engine.graph(*definition_and_state(daemon, found, at)))}
 
 
 @operation
@@ -161,8 +157,10 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         definition = turn.agent.library.get(kind, found.name)
         if definition is None:
             raise no_definition(daemon, found.name)
-        resume = engine.plan_resume(definition, before, step, used, turn.element)
-        resume = replace(resume, context=tuple(eid for eid in turn.context(run) if eid in turn.memory))
+        resume = engine.plan_resume(definition, before, step, used, turn.view.element)
+        resume = replace(
+            resume, context=tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
+        )
         started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
         assert started is not None, found.name
         return started

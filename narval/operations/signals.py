@@ -68,8 +68,8 @@ def say(
     arguments: dict[str, Plain],
 ) -> Iterator[Answer]:
     """Deliver a signal to a run; its answer, recorded with the turn."""
-    signal = str(turn.agent.sequence + 1)
+    signal = str(turn.agent.numbers.last + 1)
     turn.tell(run, Signalled(0, 0.0, signal, name, elements, arguments))
-    for _, command in turn.outer:
+    for _, command in turn.transaction.outer:
         if isinstance(command, Answer) and command.signal == signal:
             yield command

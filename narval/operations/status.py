@@ -29,7 +29,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, and the latest failures."""
     agent, alive = daemon.agent, not daemon.record_only
     counts, calls = daemon.host.executor.counts, _calls(daemon)
-    due, kinds = agent.timers.next(), _kinds(agent)
+    due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
         "home": str(daemon.home.path) if daemon.home is not None else None,
         "name": daemon.files.settings.name,
@@ -41,10 +41,10 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "runs": {phase: sum(counts[phase] for counts in kinds.values()) for phase in PHASES},
         "kinds": kinds,
         "elements": len(agent.memory),
-        "waiting": len(agent.index),
+        "waiting": len(agent.watches.index),
         "waits": _waits(agent),
         "next": json_forms.moment(due) if due is not None else None,
-        "later": [json_forms.later(agent, *due) for due in agent.timers.soonest(SHOWN)],
+        "later": [json_forms.later(agent, *due) for due in agent.clockwork.timers.soonest(SHOWN)],
         "calls": calls if alive else [],
         "calls_left": 0 if alive else len(calls),
         "executor": {
@@ -54,7 +54,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
             "worker_restarts": counts.worker_restarts,
         },
         "turns": daemon.host.loop.turns,
-        "failures": [json_forms.run(agent, run) for run in agent.lately_failed(SHOWN)],
+        "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
         "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),
@@ -64,14 +64,14 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:
     """The number of runs in each phase, by kind."""
-    kinds = sorted({kind for (kind, _), number in agent.counts.items() if number})
-    return {kind: {phase: agent.counts[kind, phase] for phase in PHASES} for kind in kinds}
+    kinds = sorted({kind for (kind, _), number in agent.runs.counts.items() if number})
+    return {kind: {phase: agent.runs.counts[kind, phase] for phase in PHASES} for kind in kinds}
 
 
 def _waits(agent: AgentState) -> dict[str, int]:
     """The number of active runs that wait for a call, an element, a moment; a run may wait for several."""
     found = {"call": 0, "condition": 0, "time": 0}
-    for run in agent.active.values():
+    for run in agent.runs.active.values():
         found["call"] += bool(run.calls)
         found["condition"] += bool(run.watches)
         found["time"] += bool(run.wakes)
@@ -82,10 +82,10 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
     progress, since = daemon.host.executor.progress, daemon.host.executor.since
-    for run in agent.active.values():
+    for run in agent.runs.active.values():
         for call in run.calls.values():
             outside = daemon.host.dispatcher.outside_id(call.call)
-            done, child = progress.get(outside), agent.by_call.get(call.call)
+            done, child = progress.get(outside), agent.runs.by_call.get(call.call)
             begun = agent.runs[child].started if child is not None else since.get(outside)
             line = {
                 "call": call.call,

@@ -11,10 +11,11 @@ from narval.errors import RequestError
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import parse
 from narval.memory.elements.error_element import read_error
+from narval.memory.lineage import fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.operations.json_forms import moment
-from narval.operations.lookup import find_run, state_and_definition
+from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import query
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
@@ -31,7 +32,7 @@ LOOKED_AT = 500
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
     """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
     found = find_run(daemon, run)
-    state, definition = state_and_definition(daemon, found)
+    definition, state = definition_and_state(daemon, found)
     return explain(daemon.agent, daemon.host.loop.clock.now(), found, definition, state, id)
 
 
@@ -69,7 +70,7 @@ def _restart(agent: AgentState, run: Run) -> str:
     """The moment when a failed run is started again, or "" if it is not (N28)."""
     if run.phase != "failed":
         return ""
-    for at, _, job in agent.timers.waiting():
+    for at, _, job in agent.clockwork.timers.waiting():
         if isinstance(job, StartRun) and (job.name, job.attempt) == (run.name, run.attempt + 1):
             failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
             return f"{run.name} begins again at {moment(at)}, after {failures}"
@@ -110,34 +111,28 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         else _lasting(agent, now, run, bound, scope, seconds)
         for bound, scope, seconds in zip(wait.conditions, wait.scopes, lasting, strict=True)
     ]
-    line: dict[str, Any] = {
-        "id": wait.id,
-        "for": wait.what,
-        "until": moment(wait.until),
-        "conditions": conditions,
-    }
+    until = moment(wait.until)
+    line: dict[str, Any] = {"id": wait.id, "for": wait.what, "until": until, "conditions": conditions}
     if wait.text:
         line["text"] = wait.text
     if wait.what == "time":
-        line["until"], line["zone"] = moment(wait.until, agent.zone), agent.zone
-    children = [child for call in wait.calls if (child := agent.by_call.get(call)) is not None]
+        line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
+    children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:
         line["runs"] = children
     return line
 
 
 def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "pattern": bound.text,
-        "met": False,
-        "nearest": None,
-        "failed": None,
-        "value": None,
-    }
     found = next(_satisfying(agent, run, bound, scope), None)
     if found is not None:
-        return {**line, "met": True, "nearest": found}
-    return {**line, **_nearest(agent.memory, run.eid, bound, scope)}
+        return _met(bound, found)
+    return {**_met(bound, None), **_nearest(agent.memory, run.eid, bound, scope)}
+
+
+def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
+    """A condition as it is shown, met by an element or, with None, by none."""
+    return {"pattern": bound.text, "met": eid is not None, "nearest": eid, "failed": None, "value": None}
 
 
 def _lasting(
@@ -145,20 +140,13 @@ def _lasting(
 ) -> dict[str, Any]:
     """A condition that must last (N38): since when it does, and when it will have done so for long enough."""
     memory = agent.memory
-    found = ((memory.fits_since(eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
+    found = ((fits_since(memory, eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
     since, eid = min(found, default=(None, None))
     if since is None or eid is None:
         return {**_condition(agent, run, bound, scope), "lasting": seconds, "since": None, "until": None}
-    return {
-        "pattern": bound.text,
-        "met": since + seconds <= now,
-        "nearest": eid,
-        "failed": None,
-        "value": None,
-        "lasting": seconds,
-        "since": moment(since),
-        "until": moment(since + seconds),
-    }
+    until = since + seconds
+    lasting = {"met": until <= now, "lasting": seconds, "since": moment(since), "until": moment(until)}
+    return {**_met(bound, eid), **lasting}
 
 
 def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:

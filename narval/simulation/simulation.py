@@ -203,7 +203,7 @@ class _Simulation:
 
     def _moments(self) -> tuple[float | None, ...]:
         """The next moments: of the schedule, of answers, of runs."""
-        return self._schedule.next(), self._executor.next(), self.daemon.agent.next_moment()
+        return self._schedule.next(), self._executor.next(), self.daemon.agent.clockwork.next_moment()
 
     def _end(self) -> tuple[float, bool]:
         """The end of time, and True if the scenario says so; else a day after the last thing of it."""
@@ -292,6 +292,6 @@ def _add(elements: tuple[bytes, ...], turn: Turn) -> None:
 def _check(turn: Turn, elements: tuple[bytes, ...]) -> None:
     """Refuse all of them if a schema refuses one (N7)."""
     for xml in elements:
-        refusal = turn.schema_fault(xml)
+        refusal = turn.view.schema_fault(xml)
         if refusal is not None:
             raise ElementError("invalid", f"refused by its schema: {refusal}")

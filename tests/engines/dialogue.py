@@ -47,6 +47,7 @@ from narval.errors import ActionError
 from narval.memory.elements import changes as facts
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
+from narval.memory.lineage import fits_since
 from narval.memory.memory import Memory
 from narval.source.text import Source
 
@@ -393,7 +394,7 @@ class Dialogue:
         return bound.test(self.memory.tree(element))
 
     def fits_since(self, eid: int, bound: Any, scope: Any, known: float = inf) -> float:
-        return self.memory.fits_since(eid, bound, scope, known)
+        return fits_since(self.memory, eid, bound, scope, known)
 
     def context(self, run: int) -> Iterable[int]:
         return self.memory.contexts.of(run)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import narval
 from narval.definitions.library import Library
-from narval.engines.events import Failure, Signalled
+from narval.engines.events import Event, Failure, Signalled
 from narval.exploration.search import Words, explore
-from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from tests.engines.dialogue import Dialogue
 from tests.engines.recipe.test_property import ACTIONS, happens, plans
@@ -145,15 +144,16 @@ def test_N19_runs_of_a_real_home_that_call_each_other_never_do_either(
         home.load(cookbook)
         library = home.daemon.agent.library
         possible = {name: Possible(name, library) for name in library.of("recipe")}
-        record = Turn._record
+        tell = Turn.tell
 
-        def recorded(turn: Turn, run: Run, *rest: Any) -> None:
-            record(turn, run, *rest)
+        def checked(turn: Turn, eid: int, event: Event) -> bool:
+            counts, run = tell(turn, eid, event), turn.agent.runs[eid]
             parts = run.engine.parts(run.definition, run.state).items()
-            words = {(name, each["id"]): each["state"] for name, listed in parts for each in listed}
+            words = {(name, part["id"]): part["state"] for name, listed in parts for part in listed}
             possible[run.name].check(words, over=not run.active)
+            return counts
 
-        patch.setattr(Turn, "_record", recorded)
+        patch.setattr(Turn, "tell", checked)
         home.add("<counter value='0'/>")
         for number, text in enumerate(given):
             home.add(text.replace("/>", f" n='{number}'/>", 1))

@@ -133,21 +133,21 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
             run.eid: (run.name, run.status, run.phase, run.started, run.ended, run.attempt, run.error)
             for run in agent.runs.values()
         },
-        "callers": {run.eid: _caller(agent, run) for run in agent.active.values()},
-        "states": {run.eid: run.state for run in agent.active.values()},
-        "calls": {run.eid: dict(run.calls) for run in agent.active.values()},
-        "watches": {run.eid: _plain(run.watches) for run in agent.active.values()},
-        "wakes": {run.eid: dict(run.wakes) for run in agent.active.values()},
-        "abandoned": {run.eid: set(run.abandoned) for run in agent.active.values()},
-        "kept": {run.eid: set(run.reserved) for run in agent.active.values()},
-        "waiting": len(agent.index),
-        "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.timers.waiting()),
+        "callers": {run.eid: _caller(agent, run) for run in agent.runs.active.values()},
+        "states": {run.eid: run.state for run in agent.runs.active.values()},
+        "calls": {run.eid: dict(run.calls) for run in agent.runs.active.values()},
+        "watches": {run.eid: _plain(run.watches) for run in agent.runs.active.values()},
+        "wakes": {run.eid: dict(run.wakes) for run in agent.runs.active.values()},
+        "abandoned": {run.eid: set(run.abandoned) for run in agent.runs.active.values()},
+        "kept": {run.eid: set(run.reserved) for run in agent.runs.active.values()},
+        "waiting": len(agent.watches.index),
+        "moments": sorted((at, key, repr(deed)) for at, key, deed in agent.clockwork.timers.waiting()),
         "queue": [(run, event) for _, run, event in agent.queue],
-        "rendered": {eid: _of(memory.element(eid)) for eid in (agent.runs if over else agent.active)},
+        "rendered": {eid: _of(memory.element(eid)) for eid in (agent.runs if over else agent.runs.active)},
         "children": {
-            run: set(called) for run, called in agent.children.items() if called and run in agent.runs
+            run: set(called) for run, called in agent.runs.children.items() if called and run in agent.runs
         },
-        "by_call": dict(agent.by_call),
+        "by_call": dict(agent.runs.by_call),
     }
 
 
@@ -177,7 +177,7 @@ def outcome(agent: AgentState) -> dict[str, Counter[Any]]:
 def _caller(agent: AgentState, run: Run) -> Any:
     """Who called; what was nearest there, too, while somebody waits for the answer."""
     caller = run.caller
-    if caller is None or agent.awaited(run):
+    if caller is None or agent.runs.is_awaited(run):
         return caller
     return caller.run, caller.step, caller.call
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.agent import loop, run, turn
+from narval.runtime.agent import loop, run, turn, waves
 from narval.runtime.daemon import agent_host
 from narval.runtime.daemon import daemon as daemons
 from narval.runtime.store.batch import Batch
@@ -62,7 +62,7 @@ def taken_apart(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "commit", commit)
         patch.setattr(loop.Loop, "perform", performed)
-        patch.setattr(loop, "perf_counter", ticks)
+        patch.setattr(waves, "perf_counter", ticks)
         patch.setattr(run, "SNAPSHOT_AFTER", 3)
         patch.setattr(agent_host, "SLICE", 0.0)
         patch.setattr(daemons, "Executor", executor)
@@ -77,5 +77,5 @@ class Ticks:
 
     def __call__(self) -> float:
         if self._chance.random() < 0.05:
-            self._now += 2 * loop.SLICE
+            self._now += 2 * waves.SLICE
         return self._now

@@ -16,11 +16,11 @@ from narval.engines.events import Returned, TimerFired
 from narval.engines.recipe.changes import (
     CallMade,
     PlanResumed,
-    SourceWell,
     StepDone,
     StepErred,
     StepFailed,
     StepRunning,
+    TriesReset,
 )
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import SIGNAL, local_name
@@ -118,7 +118,7 @@ class Ledger:
                 assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} runs again"
             if isinstance(change, PlanResumed):
                 self.resumed[run] = change.of
-            if isinstance(change, SourceWell):  # its tries are counted from the beginning
+            if isinstance(change, TriesReset):  # its tries are counted from the beginning
                 self.tries[change.call] = 1
                 self.made_once = {(call, at) for call, at in self.made_once if call != change.call or at < 2}
             if isinstance(change, _ENDED):
@@ -210,10 +210,9 @@ def check_memory(ledger: Ledger, agent: AgentState) -> None:
 
 def check_recovered(agent: AgentState, store: Store, *, over: bool = True, moments: bool = True) -> None:
     """Who opened the store now would know what this agent knows, to the number."""
-    again = AgentState(agent.library)
-    restore(again, store)
+    again = restore(agent.library, store)
     restore_runs(again, store)
-    again.sequence = agent.sequence
+    again.numbers.resume(agent.numbers.last)
     found, expected = portrait(again, over=over), portrait(agent, over=over)
     # dates that are to be worked out anew are waited for no more, and their runs have still to be told
     moments = moments and not any(isinstance(event, TimerFired) for _, _, event in agent.queue)
@@ -232,19 +231,18 @@ def _differing(before: Any, after: Any) -> str:
 
 def check_replayed(agent: AgentState, store: Store) -> None:
     """The state of a run is what its whole journal says, whatever snapshots there are."""
-    whole = AgentState(agent.library)
-    restore(whole, store)
+    whole = restore(agent.library, store)
     restore_runs(whole, _WithoutSnapshots(store))  # type: ignore[arg-type]
-    for eid, run in agent.active.items():
-        assert whole.active[eid].state == run.state, f"run {eid} is not what its journal says"
-        assert whole.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"
+    for eid, run in agent.runs.active.items():
+        assert whole.runs.active[eid].state == run.state, f"run {eid} is not what its journal says"
+        assert whole.runs.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"
 
 
 def check_rebuilt(agent: AgentState, store: Store) -> None:
     """A run whose advance raises would be rebuilt from the store as it is (§1.4.3)."""
-    for eid, run in agent.active.items():
+    for eid, run in agent.runs.active.items():
         again = Run(eid, run.engine, run.name, run.digest, run.started, run.caller, run.attempt)
-        again.definition = run.definition
+        again.load(run.definition)
         assert state_of(agent, store, again) == run.state, f"run {eid} is not what its journal says"
 
 
@@ -268,27 +266,28 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
     """Every run is over, or waits for something that `why` can name and that is not there."""
     agent = daemon.agent
     under_way = set(held)
-    for run in agent.active.values():
+    for run in agent.runs.active.values():
         _check_calls(daemon, run, under_way)
         definition = definition_of(agent, daemon.store, run)
-        told = why.explain(agent, run, definition, state_of(agent, daemon.store, run), None)["waiting"]
-        assert told, f"run {run.eid} of {run.name} is {run.word}, and why names nothing that it waits for"
+        now, state = daemon.host.loop.clock.now(), state_of(agent, daemon.store, run)
+        told = why.explain(agent, now, run, definition, state, None)["waiting"]
+        assert told, f"run {run.eid} of {run.name} is {run.status}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
         for wait in waits:
             if wait.what == "condition" and wait.until is None:
                 _check_unmet(agent, run, wait)
-    owners = {call for run in agent.active.values() for call in run.calls}
-    assert agent.by_call.keys() <= owners, "a run answers a call that nobody waits for"
+    owners = {call for run in agent.runs.active.values() for call in run.calls}
+    assert agent.runs.by_call.keys() <= owners, "a run answers a call that nobody waits for"
 
 
 def check_dates(daemon: Daemon) -> None:
     """Each date that is waited for is the next that fits, on the clock on the wall (N25)."""
     agent, now = daemon.agent, daemon.host.loop.clock.now()
-    for run in agent.active.values():
+    for run in agent.runs.active.values():
         definition = definition_of(agent, daemon.store, run)
         for wait in run.engine.waiting_for(definition, run.state, run.watches):
             if wait.what == "time":
-                expected = schedule_of(definition.transitions[wait.id].times, agent.zone).next(now)
+                expected = schedule_of(definition.transitions[wait.id].times, agent.clockwork.zone).next(now)
                 assert wait.until == expected, (
                     f"run {run.eid}: {wait.id} waits for {wait.until}, not {expected}"
                 )
@@ -297,7 +296,7 @@ def check_dates(daemon: Daemon) -> None:
 def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
     """Each call of a run is being answered."""
     for call in run.calls:
-        answered = daemon.host.dispatcher.outside_id(call) in under_way or call in daemon.agent.by_call
+        answered = daemon.host.dispatcher.outside_id(call) in under_way or call in daemon.agent.runs.by_call
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
 
 

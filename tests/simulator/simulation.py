@@ -204,7 +204,7 @@ class Simulation:
             invariants.check_errors(daemon.agent)
 
     async def _elapse(self, daemon: Daemon) -> None:
-        due = daemon.agent.next_moment()
+        due = daemon.agent.clockwork.next_moment()
         seconds = self.chance.choice(self.lengths)
         if due is not None and self.chance.random() < 0.5:
             seconds = max(0.0, due - self.scene.clock.now())
@@ -231,14 +231,14 @@ class Simulation:
         self._was_set = True
 
     async def _cancel(self, daemon: Daemon) -> None:
-        active = sorted(daemon.agent.active)
+        active = sorted(daemon.agent.runs.active)
         if active:
             run = self.chance.choice(active)
             self._note(f"cancel {run}")
             daemon.host.post(Delivery(run, Cancelled(0, 0.0, "for no reason")))
 
     async def _signal(self, daemon: Daemon) -> None:
-        active = sorted(daemon.agent.active)
+        active = sorted(daemon.agent.runs.active)
         if active:
             run, name = self.chance.choice(active), self.chance.choice(("go", "go", "halt"))
             await self._ask(daemon, "signal", run=run, name=name, elements=[b"<gift/>"])
@@ -296,8 +296,8 @@ class Simulation:
         self.scene.kill_at = self._doom(True)
         quiet = await self.scene.open(record_only=True)
         for _ in range(self.chance.choice((1, 3))):
-            quiet.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
-        await quiet.until_idle()
+            quiet.host.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
+        await quiet.host.until_idle()
         await self._end()
 
     async def _come_to_rest(self, daemon: Daemon) -> bool:
@@ -310,7 +310,7 @@ class Simulation:
             if call in self.executor.held:
                 self.executor.answer(call)
         await daemon.host.until_idle()
-        due = daemon.agent.next_moment()
+        due = daemon.agent.clockwork.next_moment()
         if due is not None:
             await self._pass(daemon, max(0.0, due - self.scene.clock.now()))
         return busy or due is not None

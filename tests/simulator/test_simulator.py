@@ -88,13 +88,13 @@ def test_a_seed_is_one_run_and_always_the_same() -> None:
 @pytest.mark.parametrize("lost", ["element", "mark"])
 def test_a_simulation_sees_what_a_store_loses(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The invariants are no ornament: a store that forgets one kind of row is found out."""
-    take = Batch.take
+    record = Batch.record
 
     def forgetful(batch: Batch, change: object) -> None:
         if type(change).__name__ != {"element": "Added", "mark": "Used"}[lost]:
-            take(batch, change)  # type: ignore[arg-type]
+            record(batch, change)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Batch, "take", forgetful)
+    monkeypatch.setattr(Batch, "record", forgetful)
     with pytest.raises(BrokenError, match=r"again: python -m tests.simulator 2 --verbose"):
         run(2, often=1.0)
 

@@ -137,11 +137,11 @@ class Year:
             "daemons": sum(isinstance(each, Daemon) for each in gc.get_objects()),
             "elements": len(agent.memory),
             "runs": len(agent.runs),
-            "active": len(agent.active),
+            "active": len(agent.runs.active),
             "keys": len(agent.memory.unique_values),
             "marks": sum(map(len, agent.memory.marks.values())),
-            "waiting": len(agent.index),
-            "moments": len(agent.timers),
+            "waiting": len(agent.watches.index),
+            "moments": len(agent.clockwork.timers),
         }
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from narval.definitions.library import Reference
+from narval.definitions.library import RunDefinition
 from narval.definitions.schedule import Time
 from narval.memory.patterns.pattern import Condition
 
@@ -98,31 +98,16 @@ def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable
         state.awaits = tuple(awaits[name])
 
 
-class Automaton(msgspec.Struct, frozen=True, eq=False):
+class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
-    `xml` is the element that memory shows (N2); `digest` names the version; `max_parallel` is how many
-    programs run at once, None for as many as are ready.
+    `max_parallel` is the number of programs that run at once, None for as many as are ready.
     """
 
     kind: ClassVar[str] = "automaton"
 
-    group: str
-    name: str
     states: Mapping[str, State]
     max_parallel: int | None = None
-    decay: float | None = None
-    descriptions: Mapping[str, str] = {}
-    references: tuple[Reference, ...] = ()
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
-        return f"{self.group}.{self.name}"
 
     @property
     def times(self) -> tuple[Time, ...]:
@@ -133,6 +118,3 @@ class Automaton(msgspec.Struct, frozen=True, eq=False):
     def start(self) -> State:
         """The state with which every run begins."""
         return self.states[START]
-
-    def __repr__(self) -> str:
-        return f"<Automaton {self.full_name} {self.digest[:12]}>"

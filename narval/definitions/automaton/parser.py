@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePath
@@ -69,17 +68,12 @@ class _AutomatonBuilder:
         if START not in known or xml is None:
             return None
         return Automaton(
-            self.group,
-            self.name,
             known,
             max_parallel=entry.get("max-parallel"),
+            group=self.group,
+            name=self.name,
             decay=entry.get("decay"),
-            descriptions=found.descriptions(entry),
-            references=tuple(found.references),
-            digest=hashlib.sha256(xml).hexdigest(),
-            xml=xml,
-            path=found.source.path,
-            line=entry.node.line,
+            **found.version(entry, xml),
         )
 
     def _transitions(self, states: Mapping[str, State]) -> dict[str, dict[str, list[State]]]:

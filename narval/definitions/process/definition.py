@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from narval.definitions.kinds import KINDS
-from narval.definitions.library import Reference
+from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
 from narval.definitions.requirements import TransitionCondition
 from narval.memory.patterns.pattern import Condition
@@ -176,7 +176,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     within: Mapping[str, Process] = {}
 
 
-class Process(msgspec.Struct, frozen=True, eq=False):
+class Process(RunDefinition, frozen=True, eq=False):
     """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
@@ -186,27 +186,13 @@ class Process(msgspec.Struct, frozen=True, eq=False):
 
     kind: ClassVar[str] = "process"
 
-    group: str
-    name: str
     nodes: Mapping[str, Node]
     arcs: tuple[Arc, ...]
     externals: tuple[External, ...] = ()
     listeners: tuple[Listening, ...] = ()
     custom: tuple[tuple[str, str], ...] = ()
     custom_id: str = ""
-    decay: float | None = None
-    descriptions: Mapping[str, str] = {}
-    references: tuple[Reference, ...] = ()
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
     draft: Draft | None = None
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
-        return f"{self.group}.{self.name}"
 
     def pinned(self) -> Process:
         """The same process for good: it is not composed again when one of its externals changes."""
@@ -222,6 +208,3 @@ class Process(msgspec.Struct, frozen=True, eq=False):
         exact = self.nodes.get(name)
         found = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
         return tuple(node for node in found if external is None or node.external == external)
-
-    def __repr__(self) -> str:
-        return f"<Process {self.full_name} {self.digest[:12]}>"

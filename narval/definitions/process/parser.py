@@ -6,7 +6,6 @@ in graph order, not in that of the file (section 13).
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -93,22 +92,17 @@ class _ProcessBuilder:
         if xml is None or not name or not self._group or found.faults:
             return None
         process = Process(
-            self._group,
-            name,
             {},
             (),
             externals,
             self._listeners(),
             _pairs(_custom(found, entry)),
             custom_id=custom_id(entry),
-            decay=entry.get("decay"),
-            descriptions=found.descriptions(entry),
-            references=tuple(found.references[first_reference:]),
-            digest=hashlib.sha256(xml).hexdigest(),
-            xml=xml,
-            path=found.source.path,
-            line=entry.node.line,
             draft=draft,
+            group=self._group,
+            name=name,
+            decay=entry.get("decay"),
+            **found.version(entry, xml, first_reference),
         )
         return self._composed(process, draft)
 

@@ -7,6 +7,7 @@ reading: all the faults of a file are found at once.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -199,6 +200,17 @@ class Reading:
     def descriptions(self, entry: Entry) -> dict[str, str]:
         """The descriptions within an entry, by language (table 2.17)."""
         return {text.get("lang", "en"): " ".join(text.node.text.split()) for text in entry.of("description")}
+
+    def version(self, entry: Entry, xml: bytes, first_reference: int = 0) -> dict[str, Any]:
+        """The values that all definitions have, given the bytes of one and the first of its references."""
+        return {
+            "descriptions": self.descriptions(entry),
+            "references": tuple(self.references[first_reference:]),
+            "digest": hashlib.sha256(xml).hexdigest(),
+            "xml": xml,
+            "path": self.source.path,
+            "line": entry.node.line,
+        }
 
     def xml(
         self,

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from narval.definitions.library import Reference
+from narval.definitions.library import RunDefinition
 from narval.definitions.prototype import Narrowing, Prototype, narrow
 from narval.definitions.requirements import Context, TransitionCondition
 from narval.definitions.schedule import Time
@@ -123,39 +123,18 @@ def _sole(step: Step) -> Transition | None:
     return None if waits else only
 
 
-class Recipe(msgspec.Struct, frozen=True, eq=False):
-    """The definition that a plan follows (table 2.3). Steps and transitions are by id, in the file's order.
-
-    `xml` is the recipe alone, as memory shows it (N2) and as it can be read again; `digest` names the
-    version.
-    """
+class Recipe(RunDefinition, frozen=True, eq=False):
+    """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file."""
 
     kind: ClassVar[str] = "recipe"
 
-    group: str
-    name: str
     start: Step
     end: Step
     steps: Mapping[str, Step]
     transitions: Mapping[str, Transition]
     restart: bool = False
-    decay: float | None = None
-    descriptions: Mapping[str, str] = {}
-    references: tuple[Reference, ...] = ()
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
-        return f"{self.group}.{self.name}"
 
     @property
     def times(self) -> tuple[Time, ...]:
         """The dates of all transitions."""
         return tuple(time for transition in self.transitions.values() for time in transition.times)
-
-    def __repr__(self) -> str:
-        return f"<Recipe {self.full_name} {self.digest[:12]}>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -78,20 +77,15 @@ class _RecipeBuilder:
         if start is None or end is None or group is None or name is None or xml is None:
             return None
         return Recipe(
-            group,
-            name,
             start,
             end,
             steps,
             transitions,
             restart=entry.get("restart", False),
+            group=group,
+            name=name,
             decay=entry.get("decay"),
-            descriptions=found.descriptions(entry),
-            references=tuple(found.references[first_reference:]),
-            digest=hashlib.sha256(xml).hexdigest(),
-            xml=xml,
-            path=found.source.path,
-            line=entry.node.line,
+            **found.version(entry, xml, first_reference),
         )
 
     def _steps(self) -> dict[str, Step]:

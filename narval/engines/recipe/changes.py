@@ -1,4 +1,4 @@
-"""The facts that change a plan. Applying one decides nothing: `state.py` says what each does (N21)."""
+"""The facts that change a plan (N21); `state.py` applies them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from narval.engines.commands import Call
 from narval.engines.events import Caller, CarriedOver, Failure, Reusable
 
 
-class Each(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the calls of a `foreach` have in common (N19).
+class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The common part of the calls of a `foreach` (N19).
 
     `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
     `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
@@ -35,7 +35,7 @@ class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
 
 
 class PlanResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The plan goes on from `step` of the plan `of`: steps and transitions that are taken over as they were.
+    """The plan goes on from `step` of the plan `of`, with steps and transitions as they were there.
 
     `again` is what the others may take though that plan has used it.
     """
@@ -54,7 +54,7 @@ class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     via: str = ""
 
 
-class StepHeldBack(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StepBlocked(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The step waits: a call elsewhere has reserved the only elements it could take."""
 
     step: str
@@ -62,8 +62,8 @@ class StepHeldBack(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `later` are the
-    elements it will make one for.
+    """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
+    the elements that will have one.
     """
 
     step: str
@@ -71,8 +71,8 @@ class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     inputs: tuple[int, ...] = ()
     reserved: tuple[int, ...] = ()
     source: bool = False
-    each: Each | None = None
-    later: tuple[int, ...] = ()
+    foreach: ForeachCalls | None = None
+    selected: tuple[int, ...] = ()
 
 
 class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -93,16 +93,16 @@ class CallsDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
     elements: tuple[int, ...]
 
 
-class TryErred(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A try of a call failed, and the next will be made at `until` (N29): what was `asked` is asked again."""
+class TryFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A try of a call failed; the next, `next_try`, will be made at `until` (N29)."""
 
     call: str
     until: float
     problem: Failure
-    asked: Call
+    next_try: Call
 
 
-class TriedAgain(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NextTryMade(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The call was made once more."""
 
     call: str
@@ -114,13 +114,13 @@ class CallExpired(msgspec.Struct, frozen=True, tag=True, gc=False):
     call: str
 
 
-class SourceWell(msgspec.Struct, frozen=True, tag=True, gc=False):
+class TriesReset(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A source that had failed has produced something: its tries are counted from the beginning."""
 
     call: str
 
 
-class CallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class CallReturned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call came back, and the step is not done by that: with what it produced, the errors it left, or a
     fault of its outputs (N20).
     """
@@ -236,15 +236,15 @@ PlanChange = (
     PlanStarted
     | PlanResumed
     | StepReady
-    | StepHeldBack
+    | StepBlocked
     | StepRunning
     | CallMade
     | CallsDropped
-    | TryErred
-    | TriedAgain
+    | TryFailed
+    | NextTryMade
     | CallExpired
-    | SourceWell
-    | CallBack
+    | TriesReset
+    | CallReturned
     | StepDone
     | StepErred
     | StepFailed

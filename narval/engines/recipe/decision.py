@@ -1,4 +1,4 @@
-"""What the parts of the plan engine share while one event is decided."""
+"""One advance of one plan: the decision that the parts of the recipe engine share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAN = "plan"
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
-    """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
+    """The elements that variables stand for: of `$STEPID` its products, of `$plan` the plan element (N10)."""
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
         if name in recipe.steps:
@@ -31,25 +31,25 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
         else:
             eids = (state.eid,) if name == PLAN else ()
         found = (element(eid) for eid in eids)
-        bound[name] = tuple(each for each in found if each is not None)
+        bound[name] = tuple(present for present in found if present is not None)
     return bound
 
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
-    """What a transition wants, whether it may still fire or not."""
+    """The conditions of a transition, their variables resolved, in whatever state it is."""
     names = partial(bindings, recipe, state, element=element)
     return resolve(transition.conditions, recipe.full_name, transition.id, names)
 
 
 class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=False):
-    """One advance of one plan: what is known, what has been decided, and which steps are still to be run."""
+    """One advance of one plan, and the steps that are still to be run or followed."""
 
     RUN: ClassVar[str] = "plan"
 
     to_run: deque[Step] = msgspec.field(default_factory=deque)
-    to_judge: deque[Step] = msgspec.field(default_factory=deque)
-    let_go: list[str] = msgspec.field(default_factory=list)
-    """Sources that wait for another try, and will not be tried."""
+    to_follow: deque[Step] = msgspec.field(default_factory=deque)
+    sources_to_end: list[str] = msgspec.field(default_factory=list)
+    """Calls of sources that wait for another try, which will not be made."""
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -77,21 +77,23 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         )
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
-        """What variables stand for: `$STEPID` what that step produced, `$plan` the plan element (N10)."""
+        """The elements that variables stand for: of `$STEPID` its products, of `$plan` the plan element
+        (N10).
+        """
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def surroundings(
         self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()
     ) -> CandidateSearch:
-        """Where a step or transition looks for elements, nearest first."""
+        """The search for elements around a step or transition, nearest first (N15)."""
         bindings = None
         if context is not None:
-            names = frozenset[str]().union(*(each.variables for each in context.alternatives))
+            names = frozenset[str]().union(*(alternative.variables for alternative in context.alternatives))
             bindings = self.bindings(names)
         return CandidateSearch(self.view, self.state.eid, near, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
-        """What the in-steps of a transition produced, oldest first; errors too where the link takes them."""
+        """The products of the in-steps of a transition, oldest first; errors too if the link does."""
         eids: tuple[int, ...] = ()
         for link in transition.ins:
             run = self.state.step(link.step.id)
@@ -103,34 +105,34 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     # --- the end --------------------------------------------------------------------------------------
 
     def fail(self, error: int) -> None:
-        """The plan fails, once its running steps have ended (N27); `error` is the element that says why."""
+        """Let the plan fail once its running steps have ended (N27); `error` is the element that says why."""
         if self.state.status == "running":
             self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:
-        """The end step is done; side branches may still run (N27)."""
+        """Let the plan end once its running steps have (N27): the end step is done."""
         self._wind_up("end", None)
 
     def stop_waiting(self) -> None:
-        """Nothing further fires: watches and dates go, and steps that are ready do not run."""
+        """Drop watches, dates and durations, and steps that have not begun to run."""
         self.to_run.clear()
-        self.to_judge.clear()
+        self.to_follow.clear()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
-        for transition in self.state.dated:
+        for transition in self.state.awaiting_date:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for transition in self.state.lasting:
+        for transition in self.state.awaiting_duration:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for step in self.state.held_back:
+        for step in self.state.blocked:
             self.command(commands.Unwatch(self.state.step(step).watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
-        """Running steps end by themselves; sources would go on for ever, and are given up (N36)."""
+        """Let running steps end by themselves; give up sources, which would go on for ever (N36)."""
         self.stop_waiting()
         for identifier, step in self.state.calls.items():
             call = self.state.step(step).calls[identifier]
-            if call.source and call.asked is not None:
-                self.let_go.append(identifier)
+            if call.source and call.next_try is not None:
+                self.sources_to_end.append(identifier)
             elif call.source:
                 self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))

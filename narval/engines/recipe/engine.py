@@ -1,10 +1,10 @@
-"""The plan engine: follows a recipe (N21–N28).
+"""The recipe engine: its runs are plans (N21–N28).
 
-`state.py` has the tables of what may follow what, `changes.py` the facts; `steps.py` runs steps, `taking.py`
-finds their inputs, `returns.py` takes what their calls gave back, `tries.py` has them tried again,
-`transitions.py` evaluates transitions, `signals.py` hears what is said to a plan, `dates.py` knows the dates
-it waits for, `resuming.py` begins one from a step of an earlier one, `story.py` tells how far it has come,
-and `deciding.py` is what they share.
+`parts.py` and `state.py` have the tables of moves, `changes.py` the facts. A step is run in `steps.py`,
+with the elements that `inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
+again. A step that has ended goes to `transitions.py`, and what a transition waits for is in `triggers.py`.
+`signals.py` adds signals, `resume.py` begins a plan from a step of an earlier one; `explain.py`, `waits.py`
+and `render.py` show a plan. `decision.py` is what they share during one advance.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from narval.engines.recipe import resume, retries, returns, signals, steps, tran
 from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.explain import diagnose, explain, parts, render, waiting_for
+from narval.engines.recipe.explain import explain
 from narval.engines.recipe.graph import graph
+from narval.engines.recipe.render import parts, render
 from narval.engines.recipe.resume import plan_resume
 from narval.engines.recipe.state import APPLY, PHASES, PlanState
 from narval.engines.recipe.structure import structure
+from narval.engines.recipe.waits import diagnose, waiting_for
 from narval.engines.view import View
 
 __all__ = [
@@ -83,7 +85,7 @@ def resumed_from(state: PlanState) -> tuple[int, str] | None:
 def on_engine_error(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
-    """What ends a plan whose advance raised: it fails where it stands, and starts again if it is to (N28)."""
+    """The end of a plan whose advance raised: it fails, and starts again if it is to (N28)."""
     decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     if not state.over:
         decision.change(PlanMoved("failed", event.at, error))
@@ -94,7 +96,7 @@ def on_engine_error(
 def advance(
     definition: Recipe, state: PlanState, event: Event, view: View
 ) -> tuple[list[PlanChange], list[Command]]:
-    """What follows from one event."""
+    """The changes and commands that follow from one event."""
     decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and state.status not in PHASES:
@@ -116,7 +118,7 @@ def _started(decision: RecipeDecision, event: Started) -> None:
 
 
 def _matched(decision: RecipeDecision, event: Matched) -> None:
-    for step in decision.state.held_back:
+    for step in decision.state.blocked:
         if decision.state.step(step).watch == event.watch:
             decision.command(commands.Unwatch(event.watch))
             decision.to_run.append(decision.definition.steps[step])
@@ -124,26 +126,26 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
     transitions.matched(decision, event.watch)
 
 
-def _woken(decision: RecipeDecision, event: TimerFired) -> None:
-    if not retries.woken(decision, event.wake):
-        transitions.woken(decision, event.wake)
+def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
+    if not retries.timer_fired(decision, event.wake):
+        transitions.timer_fired(decision, event.wake)
 
 
 def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
-    """Calls under way are given up and what they reserved is free again; the plan is over at once."""
+    """End the plan at once: give up calls under way, and free what they reserved."""
     decision.stop_waiting()
     reserved = _reserved(decision.state)
     if reserved:
         decision.command(commands.Release(reserved))
-    retries.give_up(decision)
+    retries.cancel_calls(decision)
     decision.change(PlanMoved("cancelled", event.at))
     _finish(decision)
 
 
 def _reserved(state: PlanState) -> tuple[int, ...]:
-    """What running steps and their calls have reserved."""
+    """The elements that running steps and their calls have reserved."""
     running = [run for run in state.steps.values() if run.state == "running"]
-    shared = [eid for run in running if run.each is not None for eid in run.each.reserved]
+    shared = [eid for run in running if run.foreach is not None for eid in run.foreach.reserved]
     return (*shared, *(eid for run in running for call in run.calls.values() for eid in call.reserved))
 
 
@@ -153,20 +155,20 @@ _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
     Produced: returns.produced,
     Matched: _matched,
     Signalled: signals.signalled,
-    TimerFired: _woken,
+    TimerFired: _timer_fired,
     Cancelled: _cancelled,
 }
 
 
 def _settle(decision: RecipeDecision) -> None:
-    """Go on until nothing is left to decide, then see whether the plan is over."""
-    to_run, to_judge = decision.to_run, decision.to_judge
-    while to_run or to_judge:
+    """Run steps and follow transitions until none is left, then end the plan if it is over."""
+    to_run, to_follow = decision.to_run, decision.to_follow
+    while to_run or to_follow:
         if to_run:
             steps.run(decision, to_run.popleft())
         else:
-            transitions.judge(decision, to_judge.popleft())
-    if decision.let_go:
+            transitions.follow(decision, to_follow.popleft())
+    if decision.sources_to_end:
         retries.end_sources(decision)
     if not decision.state.calls:
         transitions.fail_if_stuck(decision)
@@ -178,7 +180,7 @@ def _settle(decision: RecipeDecision) -> None:
 
 
 def _finish(decision: RecipeDecision) -> None:
-    """The plan is over: tell its caller, start again (N28), be forgotten in time (N5)."""
+    """Tell the caller, start again (N28), be forgotten in time (N5)."""
     state, recipe = decision.state, decision.definition
     decision.report_end(_result(state))
     if recipe.restart and state.status == "done":
@@ -193,11 +195,14 @@ def _finish(decision: RecipeDecision) -> None:
 
 
 def _was_limited(decision: RecipeDecision) -> bool:
-    """Whether another plan cannot go on like this for ever: it waited, or used something up."""
+    """True if plans of this recipe cannot follow each other for ever: it waited, or used an element up."""
     if decision.state.waited:
         return True
     for transition in decision.definition.transitions.values():
-        if any(each.use for each in transition.conditions) and decision.state.transition(transition.id).took:
+        if (
+            any(condition.use for condition in transition.conditions)
+            and decision.state.transition(transition.id).took
+        ):
             return True
     ran = (
         step
@@ -208,7 +213,7 @@ def _was_limited(decision: RecipeDecision) -> bool:
 
 
 def _result(state: PlanState) -> tuple[int, ...]:
-    """What the caller gets: all that the steps produced (N3); of a failed plan, its error elements (N26)."""
+    """The elements for the caller: the steps' products (N3); of a failed plan, its error elements (N26)."""
     if state.status == "done":
         return tuple(eid for run in state.steps.values() for eid in run.produced)
     if state.status == "cancelled" or state.error is None:

@@ -1,4 +1,4 @@
-"""What a step takes: which elements go to its inputs, and what taking them does to memory (N15–N18)."""
+"""The inputs of a step: which elements they take, and what that does to memory (N15–N18)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from narval.memory.patterns.pattern import Bound, Condition
 
 
 def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
-    """Where what an input uses is marked: for all plans of the recipe, whatever its version (N18)."""
+    """The scope in which an input marks what it uses: all plans of the recipe, of any version (N18)."""
     return (decision.definition.full_name, step.id, slot) if use else None
 
 
 def around(decision: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
-    """Where the step looks for its inputs: the ranks of N15."""
+    """The search for the step's inputs, by the ranks of N15."""
     return decision.surroundings(step.context, _near(decision, step), arguments)
 
 
 def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
-    """What the transition that led to the step took, and what its in-steps produced."""
+    """The elements taken by the transition that led to the step, and the products of its in-steps."""
     via = decision.definition.transitions.get(decision.state.steps[step.id].via)
     if via is None:
         return ()
@@ -50,27 +50,27 @@ class InputSearch:
         """The input that takes what `foreach` selects, and what that must be."""
 
     def assign(self, without: Input | None = None) -> Assignment:
-        """Which element goes to which input (N16)."""
+        """The element or elements of each input (N16)."""
         if self.step.context is None and not self._arguments and not self.decision.state.again:
-            at_hand = self.at_hand(without)
+            at_hand = self.from_predecessors(without)
             if at_hand is not None:
                 return Assignment(at_hand)
-        return self.searched(without)
+        return self.by_rank(without)
 
-    def at_hand(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
-        """What is nearest to each input, where that is what the transition took or its in-steps produced.
+    def from_predecessors(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+        """The nearest element of each input, if the transition took it or its in-steps produced it.
 
         None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
         wants. Most steps take what the one before them made.
         """
         near, among = _near(self.decision, self.step), self.decision.view.among
         given: dict[str, tuple[int, ...]] = {}
-        for each in self.inputs:
-            if each is without:
+        for slot in self.inputs:
+            if slot is without:
                 continue
-            if each.list:
+            if slot.list:
                 return None
-            bound, scope = self._bound(each), self.scope(each) if each.use else None
+            bound, scope = self._bound(slot), self.scope(slot) if slot.use else None
             for eids in near:
                 if eids and (found := next(among(eids, bound, scope), None)) is not None:
                     break
@@ -78,30 +78,30 @@ class InputSearch:
                 return None
             if (found,) in given.values():
                 return None
-            given[each.id] = (found,)
+            given[slot.id] = (found,)
         return given
 
-    def searched(self, without: Input | None) -> Assignment:
-        """What each input gets of all there is, by rank."""
+    def by_rank(self, without: Input | None) -> Assignment:
+        """The elements of each input out of all there are, by rank."""
         ranks, slots = around(self.decision, self.step, self._arguments).ranks, []
-        for each in self.inputs:
-            if each is not without:
-                scope, again = (self.scope(each), self._again(each)) if each.use else (None, ())
-                slots.append(Slot(each.id, ranks(self._bound(each), scope, again), each.optional, each.list))
+        for slot in self.inputs:
+            if slot is not without:
+                scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
+                slots.append(Slot(slot.id, ranks(self._bound(slot), scope, again), slot.optional, slot.list))
         return assign(slots)
 
-    def settle(self, assigned: Assignment) -> Inputs:
-        """What was assigned is taken; arguments among it enter memory."""
+    def commit_inputs(self, assigned: Assignment) -> Inputs:
+        """Take the elements that were assigned; add the arguments among them to memory."""
         settled, given = [], assigned.given
-        for each in self.inputs:
-            eids = given.get(each.id)
+        for slot in self.inputs:
+            eids = given.get(slot.id)
             if not eids:
                 continue
             if self._arguments:
                 eids = tuple([eid if eid >= 0 else self._added(eid) for eid in eids])
-            settled.append((each.id, eids))
-            if each.use or each.outdates:
-                self.decision.take_input(self.scope(each), each.outdates, eids)
+            settled.append((slot.id, eids))
+            if slot.use or slot.outdates:
+                self.decision.take_input(self.scope(slot), slot.outdates, eids)
         return tuple(settled)
 
     def outdated_by(self, settled: Inputs) -> tuple[int, ...]:
@@ -111,16 +111,16 @@ class InputSearch:
         return tuple([eid for slot, eids in settled if slot in self._outdating for eid in eids])
 
     def fitting(self, element: Element) -> list[Input]:
-        """The inputs that an element fits, whoever may have taken it."""
-        return [each for each in self.inputs if self.decision.view.fits(element, self._bound(each))]
+        """The inputs that an element fits, used or not."""
+        return [slot for slot in self.inputs if self.decision.view.fits(element, self._bound(slot))]
 
     def restrict(self, slot: Input, selected: Condition) -> None:
-        """The input takes only what `foreach` selects (N19)."""
+        """Let an input take only elements that `foreach` selects (N19)."""
         condition = Condition((*selected.patterns, *slot.condition.patterns))
         self._selected = slot.id, condition.bind(self.decision.bindings(condition.variables))
 
     def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of `eids` that an input has not used and that nobody has reserved or replaced."""
+        """Those of `eids` that an input has not used and that are not reserved or replaced."""
         again = frozenset(self._again(slot))
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         return tuple(
@@ -130,27 +130,27 @@ class InputSearch:
         )
 
     def scope(self, slot: Input) -> MarkScope | None:
-        """Where what the input uses is marked."""
+        """The scope in which the input marks what it uses."""
         return scope_of(self.decision, self.step, slot.id, slot.use)
 
     # --- what is missing ------------------------------------------------------------------------------
 
     def only_reserved(self, slots: tuple[Input, ...]) -> bool:
-        """Whether each of these inputs would have an element if no call under way had reserved it (N18)."""
-        return all(self.decision.view.reserved(self._bound(each), self.scope(each)) for each in slots)
+        """True if each of these inputs would have an element, had no call under way reserved it (N18)."""
+        return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
 
     def watch(self, watch: str) -> commands.Watch:
-        """The watch of a step that is held back: any mandatory input may be what lets it go on."""
-        mandatory = [each for each in self.inputs if not each.optional]
+        """The watch of a blocked step: any mandatory input may be the one that lets it go on."""
+        mandatory = [slot for slot in self.inputs if not slot.optional]
         return commands.Watch(
             watch,
-            tuple(self._bound(each) for each in mandatory),
-            tuple(self.scope(each) for each in mandatory),
+            tuple(self._bound(slot) for slot in mandatory),
+            tuple(self.scope(slot) for slot in mandatory),
             or_outdated=True,
         )
 
-    def lack(self, slot: Input) -> str:
-        """Why an input has no element, for people (N17)."""
+    def explain_missing(self, slot: Input) -> str:
+        """The reason why an input has no element, for people (N17)."""
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         if any(True for _ in view.matching(bound, scope)):
             return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"
@@ -158,12 +158,12 @@ class InputSearch:
             return f"input {slot.id} has used every element that fits {bound.text}"
         return f"nothing in memory fits input {slot.id} ({bound.text})"
 
-    def _again(self, each: Input) -> tuple[int, ...]:
-        """What the input may take though it is marked: the run that this one was begun again from used it."""
-        return self.decision.state.taken_before(self.step.id, each.id)
+    def _again(self, slot: Input) -> tuple[int, ...]:
+        """The elements that the input may take though marked: an earlier run, begun again here, used them."""
+        return self.decision.state.taken_before(self.step.id, slot.id)
 
     def _bound(self, slot: Input) -> Bound:
-        """What an element must satisfy to be given to an input."""
+        """The condition of an input, its variables resolved."""
         if self._selected is not None and self._selected[0] == slot.id:
             return self._selected[1]
         if slot.bound is not None:

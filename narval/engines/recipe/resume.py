@@ -25,7 +25,7 @@ BROKEN = ("failed", "error")
 def plan_resume(
     recipe: Recipe, before: PlanState, chosen: str | None, given: Iterable[Reusable], element: Lookup
 ) -> Resume:
-    """What a plan of `recipe` takes over from an earlier one. Raises RequestError where it cannot.
+    """The parts that a plan of `recipe` takes over from an earlier one. Raises RequestError if none can.
 
     `chosen` is the step to begin again from: without one, that which failed. `given` is what the calls of the
     earlier plan were given: it may be taken again, though it is marked as used.
@@ -56,7 +56,7 @@ def plan_resume(
 
 
 def resumed(decision: RecipeDecision, resume: Resume) -> None:
-    """A plan begins with what it takes over; what leads on from there is judged anew."""
+    """Begin a plan with the parts that it takes over, and follow their transitions."""
     recipe = decision.definition
     if resume.context:
         decision.command(commands.AddToContext(resume.context))
@@ -64,8 +64,8 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
         PlanResumed(
             resume.of,
             resume.part,
-            steps=tuple(each for each in resume.kept if each.id in recipe.steps),
-            transitions=tuple(each for each in resume.kept if each.id in recipe.transitions),
+            steps=tuple(part for part in resume.kept if part.id in recipe.steps),
+            transitions=tuple(part for part in resume.kept if part.id in recipe.transitions),
             again=resume.again,
         )
     )
@@ -78,9 +78,9 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
                 _ready(decision, step, transition.id)
     for step in kept:
         if decision.state.step(step.id).state == "history":
-            transitions.spread(decision, step.outs)
+            transitions.spread_impossible(decision, step.outs)
         else:
-            decision.to_judge.append(step)
+            decision.to_follow.append(step)
 
 
 def _ready(decision: RecipeDecision, step: Step, via: str) -> None:
@@ -136,13 +136,13 @@ class _Past:
 
 
 def _is_done(before: PlanState, step: Step) -> bool:
-    """Whether a step did its work, or its error was taken up by a transition that is there still."""
+    """True if a step did its work, or its error was taken up by a transition that is there still."""
     run = before.step(step.id)
     if run.state not in ("done", "history"):
         return False
     return not run.errors or any(
-        before.transition(each.id).state == "fired" and any(link.on_error for link in each.ins)
-        for each in step.outs
+        before.transition(transition.id).state == "fired" and any(link.on_error for link in transition.ins)
+        for transition in step.outs
     )
 
 
@@ -151,11 +151,11 @@ def _what_came_of(recipe: Recipe, before: PlanState, step: Step) -> frozenset[st
     found: set[str] = set()
     pending = [step]
     while pending:
-        each = pending.pop()
-        if each.id not in found:
-            found.add(each.id)
-            fired = (one for one in each.outs if before.transition(one.id).state == "fired")
-            pending += [out for one in fired for out in one.outs]
+        reached = pending.pop()
+        if reached.id not in found:
+            found.add(reached.id)
+            fired = (after for after in reached.outs if before.transition(after.id).state == "fired")
+            pending += [out for transition in fired for out in transition.outs]
     return frozenset(found)
 
 
@@ -187,14 +187,14 @@ def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str
 
 
 def _again(before: PlanState, past: _Past, given: Iterable[Reusable], element: Lookup) -> Iterable[Reusable]:
-    """What parts that are done again had, but for arguments: those stand in the definition as it is now."""
+    """The elements given to parts that are done again; arguments excepted, which the definition has."""
     earlier = (
         Reusable(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
     )
-    for each in (*earlier, *given):
-        eids = tuple(eid for eid in _there(each.eids, element) if not _is_argument(element, eid, each.id))
-        if each.id not in past.kept and each.id not in past.fired and eids:
-            yield Reusable(each.id, each.slot, eids)
+    for used in (*earlier, *given):
+        eids = tuple(eid for eid in _there(used.eids, element) if not _is_argument(element, eid, used.id))
+        if used.id not in past.kept and used.id not in past.fired and eids:
+            yield Reusable(used.id, used.slot, eids)
     for transition, run in before.transitions.items():
         if transition not in past.fired:
             for at, eid in enumerate(run.took, 1):

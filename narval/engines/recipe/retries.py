@@ -14,14 +14,14 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.backoff import wait
 from narval.engines.events import Failure
-from narval.engines.recipe.changes import CallBack, CallExpired, SourceWell, TriedAgain, TryErred
+from narval.engines.recipe.changes import CallExpired, CallReturned, NextTryMade, TriesReset, TryFailed
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.state import CallRun
+from narval.engines.recipe.parts import CallRun
 from narval.engines.recipe.steps import ask, finish, limit_of
 
 
 def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Whether a call that failed is to be made again; if so, when is decided and recorded."""
+    """Record another try of a call that failed, if it has any left; False if not."""
     run = decision.state.step(step.id)
     call = run.calls[identifier]
     if call.tries > step.retries or problem.final or run.fault is not None:
@@ -33,20 +33,20 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
         return False
     until = decision.event.at + wait(step.backoff, call.tries, decision.event.id)
     # lines for people stand in the journal with the event; a state may hold thousands of such calls
-    decision.change(TryErred(identifier, until, replace(problem, detail=""), asked))
-    decision.command(commands.SetTimer(identifier, until, lent=call.inputs))
+    decision.change(TryFailed(identifier, until, replace(problem, detail=""), asked))
+    decision.command(commands.SetTimer(identifier, until, keeps=call.inputs))
     return True
 
 
-def woken(decision: RecipeDecision, identifier: str) -> bool:
-    """A moment came: if it is that of a call, the next try begins, or the run that answers is given up."""
+def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
+    """Make the next try of a call, or give up the run that answers it; False if the timer is of no call."""
     if identifier not in decision.state.calls:
         return False
     step = decision.definition.steps[decision.state.calls[identifier]]
     call = decision.state.step(step.id).calls[identifier]
-    if call.asked is not None:
-        asked = replace(call.asked, attempt=call.tries + 1)
-        decision.change(TriedAgain(identifier))
+    if call.next_try is not None:
+        asked = replace(call.next_try, attempt=call.tries + 1)
+        decision.change(NextTryMade(identifier))
         ask(decision, step, asked)
     else:
         decision.change(CallExpired(identifier))
@@ -55,28 +55,28 @@ def woken(decision: RecipeDecision, identifier: str) -> bool:
 
 
 def expired(step: Step) -> Failure:
-    """Why a run that outlived its time limit was given up, in the words of the executors."""
+    """The reason why a run that outlived its time limit was given up, in the words of the executors."""
     return Failure("timeout", f"{step.target} did not come back within {limit_of(step):g} s")
 
 
-def well(decision: RecipeDecision, step: Step, identifier: str) -> None:
-    """A source has produced something: what failed before counts no more."""
+def reset_tries(decision: RecipeDecision, step: Step, identifier: str) -> None:
+    """Count a source's tries anew: it has produced something."""
     if decision.state.step(step.id).calls[identifier].tries > 1:
-        decision.change(SourceWell(identifier))
+        decision.change(TriesReset(identifier))
 
 
 def back(decision: RecipeDecision, step: Step, identifier: str, call: CallRun) -> None:
-    """A call came back: its time limit, if the engine keeps it, is not needed any more."""
+    """Drop the time limit of a call that is back, if the engine keeps it."""
     if limit_of(step) is not None and not call.expired:
         decision.command(commands.CancelTimer(identifier))
 
 
-def give_up(decision: RecipeDecision) -> None:
-    """The run is cancelled: its calls under way are abandoned, and no other try is made."""
+def cancel_calls(decision: RecipeDecision) -> None:
+    """Give up the calls under way, and the tries still to be made."""
     for identifier, place in decision.state.calls.items():
         step = decision.definition.steps[place]
         call = decision.state.step(place).calls[identifier]
-        if call.asked is not None:
+        if call.next_try is not None:
             decision.command(commands.CancelTimer(identifier))
         else:
             back(decision, step, identifier, call)
@@ -85,11 +85,11 @@ def give_up(decision: RecipeDecision) -> None:
 
 
 def end_sources(decision: RecipeDecision) -> None:
-    """The plan winds up: a source that waits for its next try is not begun again (N36)."""
-    for identifier in decision.let_go:
+    """End sources that wait for their next try: the plan winds up (N36)."""
+    for identifier in decision.sources_to_end:
         step = decision.definition.steps[decision.state.calls[identifier]]
         decision.command(commands.CancelTimer(identifier))
-        decision.change(CallBack(identifier))
+        decision.change(CallReturned(identifier))
         if not decision.state.step(step.id).calls:
             finish(decision, step)
-    decision.let_go.clear()
+    decision.sources_to_end.clear()

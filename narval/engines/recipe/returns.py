@@ -1,4 +1,4 @@
-"""What came back from the calls of a step: outputs are checked and kept, errors too (N20, N26, N36)."""
+"""The returns of calls: outputs are checked and kept, errors too (N20, N26, N36)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from narval.engines import commands
 from narval.engines.events import Failure, OutputElement, Produced, Returned
 from narval.engines.outputs import NOTHING, Verdict, judge
 from narval.engines.recipe import retries
-from narval.engines.recipe.changes import CallBack, StepDone
+from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.state import CallRun, StepRun
+from narval.engines.recipe.parts import CallRun, StepRun
 from narval.engines.recipe.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 
 
 def produced(decision: RecipeDecision, event: Produced) -> None:
-    """A source has elements: they enter memory for everyone, and the step goes on (N36).
+    """Add the elements of a source to memory; its step goes on (N36).
 
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
@@ -27,18 +27,18 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
         return
     step, run = decision.definition.steps[place], decision.state.steps[place]
     call = run.calls[event.call]
-    retries.well(decision, step, event.call)
+    retries.reset_tries(decision, step, event.call)
     verdict = _judged(decision, step, event.elements, complete=False)
     if verdict.fault:
         decision.ask(commands.CancelCall(event.call))
         _end_call(decision, step, run, call, _bad_output(decision, step, event.call, call, verdict))
         return
-    for each in (*verdict.accepted, *verdict.errors):
-        decision.keep(each, step.id, event.call, call.inputs, held=False)
+    for output in (*verdict.accepted, *verdict.errors):
+        decision.keep(output, step.id, event.call, call.inputs, held=False)
 
 
 def returned(decision: RecipeDecision, event: Returned) -> None:
-    """A call came back: check its outputs, and end the step with the last of its calls; or try it again."""
+    """Check a call's outputs, and end its step with the last of its calls; or have it tried again."""
     place = decision.state.calls.get(event.call)
     if place is None:
         return
@@ -47,25 +47,25 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     if step.timeout is not None:
         retries.back(decision, step, event.call, call)
     if event.problem is not None or event.abandoned:
-        back = _unwell(decision, step, call, event)
+        back = _failed_call(decision, step, call, event)
     elif step.kind in WITH_PROTOTYPE:
         back = _with_outputs(decision, step, call, event)
     else:
-        back = CallBack(event.call, event.eids)
+        back = CallReturned(event.call, event.eids)
         if event.eids:
             decision.add_to_context(event.eids)
     if back is not None:
         _end_call(decision, step, run, call, back)
 
 
-def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallBack) -> None:
-    """What the call reserved is replaced, or free again (N18); the step goes on, or ends."""
+def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallReturned) -> None:
+    """Replace or free what the call reserved (N18), and go on with the step, or end it."""
     well = back.fault is None and not back.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
-    if well and run.each is None:
+    if well and run.foreach is None:
         decision.change(StepDone(step.id, back.call, back.produced))
-        decision.to_judge.append(step)
+        decision.to_follow.append(step)
         return
     decision.change(back)
     if run.waiting and run.fault is None:
@@ -74,18 +74,18 @@ def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun,
         finish(decision, step)
 
 
-def _unwell(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
-    """A call that did not do its work, or a source that was let go; None when it is tried again."""
+def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallReturned | None:
+    """The fact that a call failed, or that a source was given up; None if it is tried again."""
     problem = _problem_of(step, call, event)
     if problem is None:
-        return CallBack(event.call)
+        return CallReturned(event.call)
     if retries.try_again(decision, step, event.call, problem):
         return None
     return _in_error(decision, step, call, event, problem)
 
 
 def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
-    """Why the call did not do its work; None when it did, or is a source that was let go."""
+    """The failure of a call; None for a source that was given up."""
     if call.expired and event.abandoned:
         return retries.expired(step)
     if event.abandoned:
@@ -95,11 +95,11 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
 
 def _in_error(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
-) -> CallBack:
-    """The call failed: a run left its errors in memory, of anything else the problem becomes one (N26)."""
+) -> CallReturned:
+    """The errors of a call: those that a run left in memory, or an element made of the failure (N26)."""
     if event.eids and not event.abandoned:
         decision.add_to_context(event.eids)
-        return CallBack(event.call, errors=event.eids)
+        return CallReturned(event.call, errors=event.eids)
     error = decision.add_error(
         problem.kind,
         problem.message,
@@ -109,26 +109,28 @@ def _in_error(
         inputs=call.inputs,
         tries=call.tries,
     )
-    return CallBack(event.call, errors=(error,))
+    return CallReturned(event.call, errors=(error,))
 
 
-def _with_outputs(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallBack | None:
-    """The outputs are kept, or a fault of theirs; None when an action that gave errors is tried again."""
+def _with_outputs(
+    decision: RecipeDecision, step: Step, call: CallRun, event: Returned
+) -> CallReturned | None:
+    """The outputs kept, or their fault; None if an action that gave errors is tried again."""
     # What a source gave has entered memory as it came: when it ends, no output is missing.
     verdict = _judged(decision, step, event.elements, complete=not call.source)
     if verdict is NOTHING:
-        return CallBack(event.call)
+        return CallReturned(event.call)
     if verdict.fault:
         return _bad_output(decision, step, event.call, call, verdict)
-    if verdict.errors and retries.try_again(decision, step, event.call, _told(verdict.errors[0].xml)):
+    if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0].xml)):
         return None
-    kept = [decision.keep(each, step.id, event.call, call.inputs) for each in verdict.accepted]
-    errors = [decision.add(each.xml, step.id, event.call, call.inputs) for each in verdict.errors]
-    return CallBack(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
+    kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
+    errors = [decision.add(output.xml, step.id, event.call, call.inputs) for output in verdict.errors]
+    return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
-def _told(error: bytes) -> Failure:
-    """What an error element tells, which an action gave back: of a try that does not count it is not kept."""
+def _failure_in(error: bytes) -> Failure:
+    """The failure that an error element describes, as an action gave it back."""
     kind, message, _ = read_error(Element(0, error))
     return Failure(kind, message)
 
@@ -147,8 +149,8 @@ def _judged(
 
 def _bad_output(
     decision: RecipeDecision, step: Step, identifier: str, call: CallRun, verdict: Verdict
-) -> CallBack:
+) -> CallReturned:
     error = decision.add_error(
         "bad-output", verdict.fault, step, call=identifier, inputs=call.inputs, output=verdict.output
     )
-    return CallBack(identifier, fault=error)
+    return CallReturned(identifier, fault=error)

@@ -1,4 +1,4 @@
-"""What a plan makes of a signal: an element of its own, which a condition may wait for.
+"""Signals to a plan: each becomes an element, for which a condition may wait.
 
 `<signal name="approve" run="12">` holds what came with it. It is addressed: the plan, and the plans it calls,
 find it in their contexts; the search through all of memory passes it over, so that to approve one order does
@@ -18,7 +18,7 @@ LISTENING = frozenset({"ready", "running"})
 
 
 def signalled(decision: RecipeDecision, event: Signalled) -> None:
-    """Someone said something: it becomes an element, what waits for it goes on, and it is answered."""
+    """Add a signal to memory, let it trigger a transition, and answer it."""
     if decision.state.status not in LISTENING:
         why = f"plan {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
         decision.refuse(event, "not-listening", why)
@@ -49,7 +49,7 @@ def _offer(decision: RecipeDecision, eid: int) -> str | None:
 
 
 def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
-    """Whether some condition of a transition may take the signal."""
+    """True if some condition of a transition may take the signal."""
     transition = decision.definition.transitions[identifier]
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))

@@ -1,12 +1,5 @@
-"""The state of a plan, how facts change it, and the tables of what may follow what (N21).
+"""The state of a plan, and how facts alter it (N21). `parts.py` has its steps, calls and transitions.
 
-A step        todo → ready → running → end → done → history
-              todo → impossible      end → error → history      ready, end → failed
-A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
-              wait-step, wait-time, wait-condition → impossible
-              wait-step, wait-time → fail: an error link that does not hold, or no date comes any more
-              wait-time → wait-time: another date, the clock having been set
-              wait-condition → wait-condition: it waits for something else, a variable having got its elements
 A plan        ready → running → end → done      running → failed-end → failed
               any that is not over → cancelled, and failed when narval itself broke down
 """
@@ -16,131 +9,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import msgspec
-
-from narval.engines.commands import Call
-from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
-    CallBack,
     CallExpired,
     CallMade,
+    CallReturned,
     CallsDropped,
     DateCome,
     DateSet,
     DurationEnded,
     DurationStarted,
-    Each,
     MadeImpossible,
+    NextTryMade,
     PlanChange,
     PlanMoved,
     PlanResumed,
     PlanStarted,
-    Satisfied,
-    SourceWell,
+    StepBlocked,
     StepDone,
     StepErred,
     StepFailed,
-    StepHeldBack,
     StepReady,
     StepRunning,
     TransitionFailed,
     TransitionFired,
     TransitionWaiting,
-    TriedAgain,
-    TryErred,
+    TriesReset,
+    TryFailed,
 )
+from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES, CallRun, StepRun, TransitionRun
 from narval.engines.run_state import Moves, RunState, illegal_move
 
-STEP_MOVES: dict[str, frozenset[str]] = {
-    "todo": frozenset({"ready", "impossible"}),
-    "ready": frozenset({"running", "failed"}),
-    "running": frozenset({"end"}),
-    "end": frozenset({"done", "error", "failed"}),
-    "done": frozenset({"history"}),
-    "error": frozenset({"history"}),
-    "history": frozenset(),
-    "failed": frozenset(),
-    "impossible": frozenset(),
-}
-TRANSITION_MOVES: dict[str, frozenset[str]] = {
-    "wait-step": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
-    "wait-time": frozenset({"wait-time", "wait-condition", "fireable", "impossible", "fail"}),
-    "wait-condition": frozenset({"wait-condition", "fireable", "impossible"}),
-    "fireable": frozenset({"fired"}),
-    "fired": frozenset(),
-    "impossible": frozenset(),
-    "fail": frozenset(),
-}
 PLAN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
     "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
     "end": frozenset({"done", "cancelled", "failed"}),
     "failed-end": frozenset({"failed", "cancelled"}),
 }
-NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
-"""Steps in these states have still to end."""
 PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 """The phase of a plan that is over; any other state is active."""
-
-
-class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call that is not back: the elements given, those of them it reserved, whether it is a source's.
-
-    `tries` counts how often it was made. While it waits for the next try, `until` is when that will be made,
-    `asked` what will be asked, and `problem` why the last one failed. `expired`: it was given up for its time
-    limit, and will be back as soon as the run that answers it is over.
-    """
-
-    inputs: tuple[int, ...] = ()
-    reserved: tuple[int, ...] = ()
-    source: bool = False
-    tries: int = 1
-    until: float | None = None
-    asked: Call | None = None
-    problem: Failure | None = None
-    expired: bool = False
-
-
-class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A step as far as it has come; a step not in the state is `todo`.
-
-    `via` led to it; `each_of` are the elements of a `foreach`, `reached` how many of them have had their call
-    or are to have none; `watch` is set while the step is held back.
-    """
-
-    state: str = "todo"
-    via: str = ""
-    calls: dict[str, CallRun] = {}
-    each: Each | None = None
-    each_of: tuple[int, ...] = ()
-    reached: int = 0
-    produced: tuple[int, ...] = ()
-    errors: tuple[int, ...] = ()
-    fault: int | None = None
-    watch: str = ""
-
-    @property
-    def waiting(self) -> int:
-        """How many elements of a `foreach` are still to have their call."""
-        return len(self.each_of) - self.reached
-
-
-class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A transition as far as it has come; one not in the state is `wait-step`.
-
-    `date` is the one it waits for under `wake`, or waited for: it has `come`. In wait-condition `wake` is for
-    `until`, when the elements of `satisfied` will have fitted long enough (N38); these are known from then
-    on, for what they replaced may be forgotten.
-    """
-
-    state: str = "wait-step"
-    took: tuple[int, ...] = ()
-    watch: str = ""
-    date: float = 0.0
-    wake: str = ""
-    come: bool = False
-    satisfied: tuple[Satisfied, ...] = ()
-    until: float = 0.0
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -151,36 +57,36 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     PHASES: ClassVar[Mapping[str, str]] = PHASES
 
     waited: bool = False
-    """Whether it ever waited for a date, or for an element that was not there or not free."""
+    """True once it has waited for a date, or for an element that was not there or not free."""
     steps: dict[str, StepRun] = {}
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
     """Calls that are not back, those included that wait for another try (N29): id to step."""
     waiting: dict[str, None] = {}
     """Transitions in wait-condition."""
-    dated: dict[str, None] = {}
+    awaiting_date: dict[str, None] = {}
     """Transitions in wait-time whose date has not come."""
-    lasting: dict[str, None] = {}
+    awaiting_duration: dict[str, None] = {}
     """Transitions in wait-condition whose elements have not fitted long enough (N38)."""
-    held_back: dict[str, None] = {}
+    blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
     resumed: tuple[int, str] | None = None
     """The plan, and the step of it, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
-    """What that plan had used, by part and input or condition: this one may take it (N18)."""
+    """The elements that plan had used, by part and input or condition: this one may take them (N18)."""
 
     def step(self, step: str) -> StepRun:
-        """How far a step has come."""
+        """The progress of a step."""
         return self.steps.get(step, _TODO)
 
     def transition(self, transition: str) -> TransitionRun:
-        """How far a transition has come."""
+        """The progress of a transition."""
         return self.transitions.get(transition, _WAITING)
 
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
-        """What an input or condition may take, though it is marked there."""
+        """The elements that an input or condition may take, though they are marked there."""
         return self.again.get(part, {}).get(slot, ())
 
     def progress(self) -> Iterator[tuple[str, str]]:
@@ -197,7 +103,7 @@ _WAITING = TransitionRun()
 
 
 def apply(state: PlanState, change: PlanChange) -> None:
-    """Alter the state as the change says; a move that no table lists raises with the plan's story."""
+    """Alter the state as the change says. Raises InternalError for a move that no table lists."""
     APPLY[type(change)](state, change)
 
 
@@ -220,8 +126,8 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
     run.state = to
     if state.waiting:
         state.waiting.pop(transition, None)
-    if state.dated:
-        state.dated.pop(transition, None)
+    if state.awaiting_date:
+        state.awaiting_date.pop(transition, None)
     if run.satisfied:
         run.satisfied = ()
         _end_duration(state, transition)
@@ -235,35 +141,35 @@ def _plan_started(state: PlanState, change: PlanStarted) -> None:
 
 def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     state.resumed = (change.of, change.step)
-    for each in change.steps:  # taken over as they are: what led there has happened in the other plan
-        state.steps[each.id] = StepRun(each.state, produced=each.eids, errors=each.errors)
-    for each in change.transitions:
-        state.transitions[each.id] = TransitionRun(each.state, each.eids)
-    for one in change.again:
-        slots = state.again.setdefault(one.id, {})
-        slots[one.slot] = tuple(dict.fromkeys((*slots.get(one.slot, ()), *one.eids)))
+    for part in change.steps:  # taken over as they are: what led there has happened in the other plan
+        state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
+    for part in change.transitions:
+        state.transitions[part.id] = TransitionRun(part.state, part.eids)
+    for reusable in change.again:
+        slots = state.again.setdefault(reusable.id, {})
+        slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
 
 
 def _step_ready(state: PlanState, change: StepReady) -> None:
     _move_step(state, change.step, "ready").via = change.via
 
 
-def _step_held_back(state: PlanState, change: StepHeldBack) -> None:
+def _step_blocked(state: PlanState, change: StepBlocked) -> None:
     state.steps[change.step].watch = change.watch
-    state.held_back[change.step] = None
+    state.blocked[change.step] = None
     state.waited = True
 
 
 def _step_running(state: PlanState, change: StepRunning) -> None:
-    if state.held_back:
-        state.held_back.pop(change.step, None)
+    if state.blocked:
+        state.blocked.pop(change.step, None)
     run = _move_step(state, change.step, "running")
     run.watch = ""
     if change.call:
         run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
         state.calls[change.call] = change.step
     else:
-        run.each, run.each_of = change.each, change.later
+        run.foreach, run.selected = change.foreach, change.selected
 
 
 def _call_made(state: PlanState, change: CallMade) -> None:
@@ -271,23 +177,23 @@ def _call_made(state: PlanState, change: CallMade) -> None:
     run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
     state.calls[change.call] = change.step
     if change.given is not None:
-        run.reached = run.each_of.index(change.given, run.reached) + 1
+        run.reached = run.selected.index(change.given, run.reached) + 1
 
 
 def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
     run = state.steps[change.step]
-    run.reached = max(run.reached, run.each_of.index(change.elements[-1]) + 1)
+    run.reached = max(run.reached, run.selected.index(change.elements[-1]) + 1)
 
 
-def _try_erred(state: PlanState, change: TryErred) -> None:
+def _try_failed(state: PlanState, change: TryFailed) -> None:
     call = _call(state, change.call)
-    call.until, call.asked, call.problem = change.until, change.asked, change.problem
+    call.until, call.next_try, call.problem = change.until, change.next_try, change.problem
 
 
-def _tried_again(state: PlanState, change: TriedAgain) -> None:
+def _next_try_made(state: PlanState, change: NextTryMade) -> None:
     call = _call(state, change.call)
     call.tries += 1
-    call.until = call.asked = call.problem = None
+    call.until = call.next_try = call.problem = None
     call.expired = False
 
 
@@ -295,7 +201,7 @@ def _call_expired(state: PlanState, change: CallExpired) -> None:
     _call(state, change.call).expired = True
 
 
-def _source_well(state: PlanState, change: SourceWell) -> None:
+def _tries_reset(state: PlanState, change: TriesReset) -> None:
     _call(state, change.call).tries = 1
 
 
@@ -303,7 +209,7 @@ def _call(state: PlanState, call: str) -> CallRun:
     return state.steps[state.calls[call]].calls[call]
 
 
-def _call_back(state: PlanState, change: CallBack) -> None:
+def _call_returned(state: PlanState, change: CallReturned) -> None:
     run = state.steps[state.calls.pop(change.call)]
     del run.calls[change.call]
     run.produced += change.produced
@@ -313,7 +219,7 @@ def _call_back(state: PlanState, change: CallBack) -> None:
 
 
 def _end_step(state: PlanState, step: str, to: str) -> StepRun:
-    """From running through `end` to what the step came to, both in one change."""
+    """Move a step from running through `end` to its outcome, in one change."""
     run = state.steps[step]
     if run.state != "running":
         raise illegal_move(state, f"step {step}", run.state, to)
@@ -335,7 +241,7 @@ def _step_erred(state: PlanState, change: StepErred) -> None:
 
 
 def _step_failed(state: PlanState, change: StepFailed) -> None:
-    state.held_back.pop(change.step, None)
+    state.blocked.pop(change.step, None)
     if state.steps[change.step].state == "running":
         _move_step(state, change.step, "end")
     _move_step(state, change.step, "failed").fault = change.error
@@ -344,17 +250,17 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
     run.date, run.wake = change.date, change.wake
-    state.dated[change.transition] = None
+    state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
     run = state.transitions[change.transition]
     run.come, run.wake = True, ""
-    state.dated.pop(change.transition, None)
+    state.awaiting_date.pop(change.transition, None)
 
 
-def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
+def _transition_waiting(state: PlanState, change: TransitionWaiting) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
     state.waiting[change.transition] = None
     state.waited = True
@@ -363,7 +269,7 @@ def _transition_asleep(state: PlanState, change: TransitionWaiting) -> None:
 def _duration_started(state: PlanState, change: DurationStarted) -> None:
     run = state.transitions[change.transition]
     run.satisfied, run.until, run.wake = change.satisfied, change.until, change.wake
-    state.lasting[change.transition] = None
+    state.awaiting_duration[change.transition] = None
 
 
 def _duration_ended(state: PlanState, change: DurationEnded) -> None:
@@ -371,8 +277,8 @@ def _duration_ended(state: PlanState, change: DurationEnded) -> None:
 
 
 def _end_duration(state: PlanState, transition: str) -> None:
-    if transition in state.lasting:
-        del state.lasting[transition]
+    if transition in state.awaiting_duration:
+        del state.awaiting_duration[transition]
         run = state.transitions[transition]
         run.until, run.wake = 0.0, ""
 
@@ -409,31 +315,31 @@ def _transition_failed(state: PlanState, change: TransitionFailed) -> None:
 def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     state.move(change.to, change.at, change.error)
     state.waiting.clear()
-    state.dated.clear()
-    for transition in tuple(state.lasting):
+    state.awaiting_date.clear()
+    for transition in tuple(state.awaiting_duration):
         _end_duration(state, transition)
-    state.held_back.clear()
+    state.blocked.clear()
 
 
 APPLY: dict[type, Callable[[PlanState, Any], None]] = {
     PlanStarted: _plan_started,
     PlanResumed: _plan_resumed,
     StepReady: _step_ready,
-    StepHeldBack: _step_held_back,
+    StepBlocked: _step_blocked,
     StepRunning: _step_running,
     CallMade: _call_made,
     CallsDropped: _calls_dropped,
-    TryErred: _try_erred,
-    TriedAgain: _tried_again,
+    TryFailed: _try_failed,
+    NextTryMade: _next_try_made,
     CallExpired: _call_expired,
-    SourceWell: _source_well,
-    CallBack: _call_back,
+    TriesReset: _tries_reset,
+    CallReturned: _call_returned,
     StepDone: _step_done,
     StepErred: _step_erred,
     StepFailed: _step_failed,
     DateSet: _date_set,
     DateCome: _date_come,
-    TransitionWaiting: _transition_asleep,
+    TransitionWaiting: _transition_waiting,
     DurationStarted: _duration_started,
     DurationEnded: _duration_ended,
     TransitionFired: _transition_fired,

@@ -1,4 +1,4 @@
-"""Running a step: its calls are made, one or one for each element, until it has ended (N17–N19, N21)."""
+"""Running a step: its one call, or one for each element of a `foreach`, until it has ended (N17–N19, N21)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallMade,
     CallsDropped,
-    Each,
+    ForeachCalls,
+    StepBlocked,
     StepDone,
     StepErred,
     StepFailed,
-    StepHeldBack,
     StepReady,
     StepRunning,
 )
@@ -31,13 +31,13 @@ WITH_PROTOTYPE = frozenset({"action", "transform"})
 
 
 def make_ready(decision: RecipeDecision, step: Step) -> None:
-    """The first step of a plan is to run."""
+    """Let the first step of a plan run."""
     decision.change(StepReady(step.id))
     decision.to_run.append(step)
 
 
 def run(decision: RecipeDecision, step: Step) -> None:
-    """Find the step's target and inputs, and make its calls; or fail it (N17), or hold it back (N18)."""
+    """Find the step's target and inputs, and make its calls; or fail it (N17), or block it (N18)."""
     target = decision.view.definition(step.kind, step.target)
     prototype = prototype_of(step, target)
     if prototype is None:
@@ -51,7 +51,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
-    """What the target takes and gives as the step tightens it, None for a run; or why the step cannot run."""
+    """The target's prototype as the step tightens it, None for a run; or the failure to run it."""
     if target is None:
         return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
     if step.kind not in WITH_PROTOTYPE:
@@ -64,13 +64,13 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
 
 
 def uses(decision: RecipeDecision, step: Step) -> bool:
-    """Whether the step's calls use elements up: what they were given they are not given again (N18)."""
+    """True if the step's calls use elements up, which it is not given again (N18)."""
     prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-    return isinstance(prototype, Prototype) and any(each.use or each.outdates for each in prototype.inputs)
+    return isinstance(prototype, Prototype) and any(slot.use or slot.outdates for slot in prototype.inputs)
 
 
 def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
-    """The engine cannot run the step: the plan fails (N17, N26)."""
+    """Fail a step that cannot be run, and with it the plan (N17, N26)."""
     error = decision.add_error(kind, message, step, input=input)
     decision.change(StepFailed(step.id, error))
     decision.fail(error)
@@ -84,53 +84,53 @@ def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, targe
     if not prototype.inputs:
         _call(decision, step, source=source)
         return
-    taking = InputSearch(decision, step, prototype)
-    assigned = taking.assign()
+    search = InputSearch(decision, step, prototype)
+    assigned = search.assign()
     if assigned.missing:
-        _missing(decision, step, taking, assigned.missing)
+        _missing(decision, step, search, assigned.missing)
         return
-    inputs = taking.settle(assigned)
-    reserved = taking.outdated_by(inputs)
+    inputs = search.commit_inputs(assigned)
+    reserved = search.outdated_by(inputs)
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
 def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
-    """One call for each selected element, given to the one input it fits; the others are shared (N19)."""
-    taking = InputSearch(decision, step, prototype)
+    """Make a call for each selected element, given to the one input it fits; share the others (N19)."""
+    search = InputSearch(decision, step, prototype)
     found = _selected(decision, selected)
-    slot, fault = _one_input(decision, taking, found)
+    slot, fault = _one_input(decision, search, found)
     if fault:
         fail(decision, step, "foreach-misfit", fault)
         return
     if slot is None:
         slot = _likely_input(prototype, selected)
     if slot is not None:
-        taking.restrict(slot, selected)
-    eids = taking.may_take(slot, found) if slot is not None else ()
+        search.restrict(slot, selected)
+    eids = search.may_take(slot, found) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
         decision.change(StepRunning(step.id))
         finish(decision, step)
         return
-    assigned = taking.assign(without=slot)
+    assigned = search.assign(without=slot)
     missing = assigned.missing if eids else (slot.id, *assigned.missing)
     if missing:
-        _missing(decision, step, taking, missing)
+        _missing(decision, step, search, missing)
         return
-    shared = taking.settle(assigned)
-    each = Each(
+    shared = search.commit_inputs(assigned)
+    foreach = ForeachCalls(
         input=slot.id,
         use=slot.use,
         outdates=slot.outdates,
         shared=shared,
         listed=prototype.lists,
-        reserved=taking.outdated_by(shared),
+        reserved=search.outdated_by(shared),
     )
-    decision.change(StepRunning(step.id, each=each, later=eids))
+    decision.change(StepRunning(step.id, foreach=foreach, selected=eids))
     call_more(decision, step)
 
 
 def _call_run(decision: RecipeDecision, step: Step) -> None:
-    """A run of the target is nested in this plan, or one for each element; arguments are its context."""
+    """Nest a run of the target in this plan, or one for each element; arguments are its context."""
     found: tuple[int, ...] = ()
     if step.foreach is not None:
         found = _selected(decision, step.foreach)
@@ -142,7 +142,7 @@ def _call_run(decision: RecipeDecision, step: Step) -> None:
     if step.foreach is None:
         _call(decision, step, elements=arguments, nearby=_near_to_run(decision, step, arguments))
     else:
-        decision.change(StepRunning(step.id, each=Each(arguments=arguments), later=found))
+        decision.change(StepRunning(step.id, foreach=ForeachCalls(arguments=arguments), selected=found))
         call_more(decision, step)
 
 
@@ -152,16 +152,19 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
     """
     run = decision.state.step(step.id)
-    if run.each is None or step.foreach is None:
+    if run.foreach is None or step.foreach is None:
         return
-    each, room = run.each, run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
+    foreach, room = (
+        run.foreach,
+        run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls),
+    )
     bound = step.foreach.bind(decision.bindings(step.foreach.variables))
-    scope = scope_of(decision, step, each.input, each.use)
-    nearby = _near_to_run(decision, step, each.arguments) if not each.input else ()
-    again = decision.state.taken_before(step.id, each.input)
+    scope = scope_of(decision, step, foreach.input, foreach.use)
+    nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
+    again = decision.state.taken_before(step.id, foreach.input)
     source = _is_source(decision.view.definition(step.kind, step.target))
     dropped = []
-    for eid in islice(run.each_of, run.reached, None):
+    for eid in islice(run.selected, run.reached, None):
         if room <= 0:
             break
         marked = None if eid in again else scope
@@ -169,12 +172,12 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             dropped.append(eid)
             continue
         room -= 1
-        if each.input:
-            decision.take_input(scope, each.outdates, (eid,))
-            reserved, inputs = (eid,) if each.outdates else (), (*each.shared, (each.input, (eid,)))
-            _call(decision, step, inputs, reserved=reserved, given=eid, listed=each.listed, source=source)
+        if foreach.input:
+            decision.take_input(scope, foreach.outdates, (eid,))
+            reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, (foreach.input, (eid,)))
+            _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
         else:
-            _call(decision, step, elements=(*each.arguments, eid), nearby=nearby, given=eid)
+            _call(decision, step, elements=(*foreach.arguments, eid), nearby=nearby, given=eid)
     if dropped:
         decision.change(CallsDropped(step.id, tuple(dropped)))
 
@@ -191,7 +194,7 @@ def _call(
     listed: tuple[str, ...] = (),
     source: bool = False,
 ) -> None:
-    """A call goes out: the one of the step, or that for the element `given`, which has been taken."""
+    """Make the call of the step, or that for the element `given`, which has been taken."""
     call = decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     if given is None:
@@ -214,14 +217,14 @@ def _call(
 
 
 def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
-    """Make a call, for the first time or again; the time limit of a run is a moment to wake up at (N29)."""
+    """Make a call, for the first time or again; the time limit of a run is a timer (N29)."""
     decision.ask(asked)
     if step.timeout is not None and (limit := limit_of(step)) is not None:
         decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
 
 
 def _is_source(target: Any) -> bool:
-    """Whether what is called goes on, and yields elements meanwhile (N36)."""
+    """True if calls of the target go on and yield elements meanwhile (N36)."""
     return getattr(target, "where", "") == "source"
 
 
@@ -231,32 +234,32 @@ def limit_of(step: Step) -> float | None:
 
 
 def finish(decision: RecipeDecision, step: Step) -> None:
-    """All calls of the step are back: it is done, in error, or failed."""
+    """End a step whose calls are all back: it is done, in error, or failed."""
     run = decision.state.step(step.id)
     well = run.fault is None and not run.errors
-    if run.each is not None:
-        decision.free(run.each.reserved, well=well)
+    if run.foreach is not None:
+        decision.free(run.foreach.reserved, well=well)
     if run.fault is not None:
         decision.change(StepFailed(step.id, run.fault))
         decision.fail(run.fault)
     else:
         decision.change(StepDone(step.id) if well else StepErred(step.id))
-        decision.to_judge.append(step)
+        decision.to_follow.append(step)
 
 
 # --- what it is called with -----------------------------------------------------------------------------
 
 
-def _missing(decision: RecipeDecision, step: Step, taking: InputSearch, slots: tuple[str, ...]) -> None:
-    """Mandatory inputs are empty: wait where only a reservation is in the way (N18), else fail (N17)."""
-    lacking = tuple(each for each in taking.inputs if each.id in slots)
-    if taking.only_reserved(lacking):
+def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: tuple[str, ...]) -> None:
+    """Block the step if only reservations keep its mandatory inputs empty (N18), else fail it (N17)."""
+    lacking = tuple(slot for slot in search.inputs if slot.id in slots)
+    if search.only_reserved(lacking):
         watch = decision.identifier()
-        decision.change(StepHeldBack(step.id, watch))
-        decision.command(taking.watch(watch))
+        decision.change(StepBlocked(step.id, watch))
+        decision.command(search.watch(watch))
     else:
-        why = "; ".join(taking.lack(each) for each in lacking)
-        fail(decision, step, "input-missing", why, input=" ".join(each.id for each in lacking))
+        why = "; ".join(search.explain_missing(slot) for slot in lacking)
+        fail(decision, step, "input-missing", why, input=" ".join(slot.id for slot in lacking))
 
 
 def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
@@ -265,7 +268,7 @@ def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
 
 
 def _one_input(
-    decision: RecipeDecision, taking: InputSearch, found: tuple[int, ...]
+    decision: RecipeDecision, search: InputSearch, found: tuple[int, ...]
 ) -> tuple[Input | None, str]:
     """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
     chosen: Input | None = None
@@ -273,9 +276,9 @@ def _one_input(
         element = decision.view.element(eid)
         if element is None:
             continue
-        fitting = taking.fitting(element)
+        fitting = search.fitting(element)
         if len(fitting) != 1:
-            names = ", ".join(each.id for each in fitting) or "none"
+            names = ", ".join(slot.id for slot in fitting) or "none"
             what = f"element {eid} ({element.name}) of foreach"
             return None, f"{what} must fit exactly one input, it fits: {names}"
         if chosen is not None and chosen is not fitting[0]:
@@ -286,16 +289,16 @@ def _one_input(
 
 def _likely_input(prototype: Prototype, selected: Condition) -> Input | None:
     """The input that a `foreach` means which selects nothing: one that takes elements of such a name."""
-    for each in prototype.inputs:
-        if selected.names and each.condition.names and selected.names & each.condition.names:
-            return each
-    mandatory = (each for each in prototype.inputs if not each.optional)
+    for slot in prototype.inputs:
+        if selected.names and slot.condition.names and selected.names & slot.condition.names:
+            return slot
+    mandatory = (slot for slot in prototype.inputs if not slot.optional)
     return next(mandatory, prototype.inputs[0] if prototype.inputs else None)
 
 
 def _near_to_run(
     decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """What lies nearest to the step: the run it calls looks there after its own context (N15)."""
+    """The elements nearest to the step, where the run it calls looks after its own context (N15)."""
     surroundings = around(decision, step)
     return (arguments + surroundings.promoted(), *surroundings.nearby)

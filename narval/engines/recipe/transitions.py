@@ -23,14 +23,14 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
-from narval.engines.recipe.state import NOT_ENDED
+from narval.engines.recipe.parts import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 _OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
 
 
-def judge(decision: RecipeDecision, step: Step) -> None:
-    """A step has ended: fire the best of its transitions, or let them wait (N22)."""
+def follow(decision: RecipeDecision, step: Step) -> None:
+    """Fire the best transition of a step that has ended, or let its transitions wait (N22)."""
     state = decision.state
     if state.status != "running":
         return
@@ -48,15 +48,15 @@ def judge(decision: RecipeDecision, step: Step) -> None:
         _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
     waiting = _waiting_for(decision, step)
-    _choose(decision, _rivals(each for each in step.outs if _is_potential(decision, each)))
-    spread(decision, step.outs)
+    _choose(decision, _rivals(transition for transition in step.outs if _is_potential(decision, transition)))
+    spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
     _fail_if_unhandled(decision)
 
 
 def matched(decision: RecipeDecision, watch: str) -> None:
-    """An element came that a sleeping transition may take: try it, and its rivals."""
+    """Try a waiting transition and its rivals: an element came that it may take, or one was replaced."""
     for identifier in decision.state.waiting:
         if decision.state.transition(identifier).watch == watch:
             _choose(decision, decision.definition.transitions[identifier].rivals, look_up=_as_watched)
@@ -64,18 +64,18 @@ def matched(decision: RecipeDecision, watch: str) -> None:
             return
 
 
-def woken(decision: RecipeDecision, wake: str) -> None:
-    """The moment of a date is there: try its transition and the rivals, or wait for the right date.
+def timer_fired(decision: RecipeDecision, wake: str) -> None:
+    """Try a transition whose date or duration is over, and its rivals; or wait for the right date.
 
     The same for the moment when elements may have fitted long enough (N38).
     """
-    for identifier in decision.state.lasting:
+    for identifier in decision.state.awaiting_duration:
         if decision.state.transition(identifier).wake == wake:
             decision.change(DurationEnded(identifier))
             _choose(decision, decision.definition.transitions[identifier].rivals, look_up=_as_watched)
             _fail_if_unhandled(decision)
             return
-    for identifier in decision.state.dated:
+    for identifier in decision.state.awaiting_date:
         if decision.state.transition(identifier).wake == wake:
             transition = decision.definition.transitions[identifier]
             if triggers.has_come(decision, transition):
@@ -84,15 +84,15 @@ def woken(decision: RecipeDecision, wake: str) -> None:
             elif not triggers.set_date(decision, transition):
                 decision.change(TransitionFailed(identifier))
             if decision.state.transition(identifier).state == "fail":
-                spread(decision, [transition])
+                spread_impossible(decision, [transition])
             _fail_if_unhandled(decision)
             return
 
 
 def fail_if_stuck(decision: RecipeDecision) -> None:
-    """Nothing is left to decide: a plan of which nothing can ever fire again fails (N27)."""
+    """Fail a plan of which nothing can ever fire again (N27)."""
     state = decision.state
-    waits = state.calls or state.waiting or state.dated or state.held_back
+    waits = state.calls or state.waiting or state.awaiting_date or state.blocked
     if state.status == "running" and not waits:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
@@ -102,7 +102,7 @@ def fail_if_stuck(decision: RecipeDecision) -> None:
 
 
 def classify(decision: RecipeDecision, transition: Transition) -> str:
-    """Whether a transition is impossible, undetermined or potential (§2.4)."""
+    """The class of a transition: impossible, undetermined or potential (§2.4)."""
     undetermined = False
     for link in transition.ins:
         state = decision.state.step(link.step.id).state
@@ -114,7 +114,7 @@ def classify(decision: RecipeDecision, transition: Transition) -> str:
 
 
 def handles_errors(transition: Transition) -> bool:
-    """Whether one of its links takes up a step in error."""
+    """True if one of its links takes up a step in error."""
     return any(link.on_error for link in transition.ins)
 
 
@@ -123,7 +123,7 @@ def handles_errors(transition: Transition) -> bool:
 
 def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
     """These transitions and those that share an in-step with one: by priority, then as in the file (N22)."""
-    return in_order({each.id: each for one in transitions for each in one.rivals}.values())
+    return in_order({rival.id: rival for transition in transitions for rival in transition.rivals}.values())
 
 
 def _choose(
@@ -131,9 +131,9 @@ def _choose(
     transitions: Iterable[Transition],
     look_up: Callable[[RecipeDecision, Transition], Wanted] | None = None,
 ) -> None:
-    """Fire the first that can, and what is no rival of it; the others sleep, or fail if for errors (N26).
+    """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors (N26).
 
-    `look_up` says what a transition wants, if that is known.
+    `look_up` gives the conditions of a transition; without one they are resolved anew.
     """
     look_up = look_up or wanted
     early: list[Transition] = []
@@ -151,7 +151,7 @@ def _choose(
         else:
             _fire(decision, transition, conditions, took)
     for transition in early:
-        if not _is_potential(decision, transition) or transition.id in decision.state.dated:
+        if not _is_potential(decision, transition) or transition.id in decision.state.awaiting_date:
             continue
         if not triggers.set_date(decision, transition):
             decision.change(TransitionFailed(transition.id))
@@ -162,7 +162,7 @@ def _choose(
             decision.change(TransitionFailed(transition.id))
             continue
         if transition.id not in decision.state.waiting:
-            _sleep(decision, transition, conditions)
+            _wait(decision, transition, conditions)
         if triggers.has_durations(transition):
             triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
 
@@ -181,22 +181,22 @@ def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took
     _go(decision, transition, took)
     for link in transition.ins:
         if len(link.step.outs) > 1:
-            spread(decision, link.step.outs)
+            spread_impossible(decision, link.step.outs)
 
 
 def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
-    """From the in-steps to the out-steps that nothing else has led to."""
+    """Go from the in-steps to those out-steps that no other transition has led to."""
     known = decision.state.steps
     starts, reached = transition.outs, transition.targets
     if not known.keys().isdisjoint(reached):
-        starts = tuple([each for each in starts if each.id not in known])
-        reached = tuple([each.id for each in starts])
+        starts = tuple([step for step in starts if step.id not in known])
+        reached = tuple([step.id for step in starts])
     decision.change(TransitionFired(transition.id, took, transition.sources, reached))
     decision.to_run.extend(starts)
 
 
-def _sleep(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
-    """Watch for the elements that are missing: waiting costs nothing (N24)."""
+def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
+    """Watch for the elements that are missing (N24)."""
     _stop_waiting(decision, transition)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
@@ -204,18 +204,18 @@ def _sleep(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> 
 
 
 def _waiting_for(decision: RecipeDecision, step: Step) -> list[Transition]:
-    """The sleeping transitions that say `$step`, which stands for something once that has ended (N10)."""
-    asleep = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
-    return [each for each in asleep if step.id in _variables(each)]
+    """The waiting transitions that use `$step`, which has elements once that step has ended (N10)."""
+    waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
+    return [transition for transition in waiting if step.id in _variables(transition)]
 
 
 def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
-    """A variable has got its elements: what waits may go on at once, or waits for what it stands for now."""
+    """Try a waiting transition, or set its watch anew: one of its variables has got elements."""
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
         conditions = wanted(decision, transition)
-        _sleep(decision, transition, conditions)
+        _wait(decision, transition, conditions)
         if triggers.has_durations(transition):
             triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
 
@@ -223,17 +223,17 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
 def _stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         decision.command(commands.Unwatch(decision.state.transition(transition.id).watch))
-        if transition.id in decision.state.lasting:
+        if transition.id in decision.state.awaiting_duration:
             decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
-    elif transition.id in decision.state.dated:
+    elif transition.id in decision.state.awaiting_date:
         decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
 
 
 # --- what cannot be any more ----------------------------------------------------------------------------
 
 
-def spread(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
-    """What cannot fire is impossible, and so are the steps that nothing else leads to, and so on (N22)."""
+def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
+    """Mark transitions that cannot fire, steps that nothing else leads to, and so on (N22)."""
     pending = list(transitions)
     dead: dict[str, None] = {}
     lost: dict[str, None] = {}
@@ -265,22 +265,22 @@ def _is_lost(decision: RecipeDecision, step: Step, dead: dict[str, None]) -> boo
     if decision.state.step(step.id).state != "todo":
         return False
     return all(
-        each.id in dead or decision.state.transition(each.id).state in ("impossible", "fail")
-        for each in step.ins
+        transition.id in dead or decision.state.transition(transition.id).state in ("impossible", "fail")
+        for transition in step.ins
     )
 
 
 def _fail_if_unhandled(decision: RecipeDecision) -> None:
-    """A plan fails when a step is in error and no transition can take that up any more (N26)."""
+    """Fail a plan with a step in error that no transition can take up any more (N26)."""
     for identifier in decision.state.in_error:
         step = decision.definition.steps[identifier]
-        if not any(_may_handle(decision, each, step) for each in step.outs):
+        if not any(_may_handle(decision, transition, step) for transition in step.outs):
             decision.fail(decision.state.step(identifier).errors[0])
             return
 
 
 def _may_handle(decision: RecipeDecision, transition: Transition, step: Step) -> bool:
-    """Whether a transition may still take up an error of that step."""
+    """True if a transition may still take up an error of that step."""
     if decision.state.transition(transition.id).state not in ("wait-step", "wait-time"):
         return False
     return any(link.on_error and link.step is step for link in transition.ins)
@@ -295,7 +295,7 @@ def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
 
 
 def _as_watched(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """What a transition wants, where no step has ended: what it sleeps for, which is resolved already.
+    """The conditions of a transition as its watch has them, if no step has ended since.
 
     What `$plan` stands for is another element at any time.
     """
@@ -307,7 +307,7 @@ def _as_watched(decision: RecipeDecision, transition: Transition) -> Wanted:
 
 
 def _variables(transition: Transition) -> frozenset[str]:
-    return frozenset[str]().union(*(each.condition.variables for each in transition.conditions))
+    return frozenset[str]().union(*(required.condition.variables for required in transition.conditions))
 
 
 def _found(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:

@@ -71,7 +71,10 @@ def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slo
     """
     found = _candidates(decision, transition, wanted, slots)
     return [
-        Slot(slot.id, _one_rank([each.eid for each in found[at] if each.until <= decision.event.at]))
+        Slot(
+            slot.id,
+            _one_rank([candidate.eid for candidate in found[at] if candidate.until <= decision.event.at]),
+        )
         if at in found
         else slot
         for at, slot in enumerate(slots)
@@ -86,8 +89,12 @@ def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wante
     run = decision.state.transition(transition.id)
     found = _candidates(decision, transition, wanted, slots)
     until = None if assign(slots).missing else _next_moment(found, decision.event.at)
-    satisfied = tuple(Satisfied(at + 1, each[0].eid, each[0].since) for at, each in found.items() if each)
-    if transition.id in decision.state.lasting:
+    satisfied = tuple(
+        Satisfied(at + 1, candidates[0].eid, candidates[0].since)
+        for at, candidates in found.items()
+        if candidates
+    )
+    if transition.id in decision.state.awaiting_duration:
         if (until, satisfied) == (run.until, run.satisfied):
             return
         decision.command(commands.CancelTimer(run.wake))
@@ -99,15 +106,16 @@ def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wante
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
-    """The moment from which each condition has an element that has lasted; None if time alone changes
-    nothing.
+    """The moment from which each condition has an element that has lasted; None if no time will do.
 
     Where each has one already, two of them want the same element: then the next that will have lasted.
     """
     moment = max(candidates[0].until for candidates in found.values())
     if moment > now:
         return moment
-    later = [each.until for candidates in found.values() for each in candidates if each.until > now]
+    later = [
+        candidate.until for candidates in found.values() for candidate in candidates if candidate.until > now
+    ]
     return min(later, default=None)
 
 
@@ -116,7 +124,8 @@ def _candidates(
 ) -> dict[int, list[_Candidate]]:
     """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
     known = {
-        (each.condition, each.eid): each.since for each in decision.state.transition(transition.id).satisfied
+        (satisfied.condition, satisfied.eid): satisfied.since
+        for satisfied in decision.state.transition(transition.id).satisfied
     }
     found: dict[int, list[_Candidate]] = {}
     for at, (bound, scope) in enumerate(wanted):

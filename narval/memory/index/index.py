@@ -74,7 +74,7 @@ class Index(Generic[Watcher]):
         met = self._met(tree)
         if not met:
             return []
-        woken, alternatives = _told_apart(met)
+        woken, alternatives = _divided(met)
         if alternatives:
             sure, unsure = _entries(alternatives)
             for entry in unsure - sure:
@@ -86,7 +86,7 @@ class Index(Generic[Watcher]):
 
     def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
         """The watchers that an element surely wakes, and those whose conditions have to be evaluated."""
-        woken, alternatives = _told_apart(self._met(tree))
+        woken, alternatives = _divided(self._met(tree))
         sure, unsure = _entries(alternatives)
         _join(woken, sure)
         possible: dict[int, Watcher] = {}
@@ -242,7 +242,7 @@ class _Several:
         return self.rank
 
 
-def _told_apart(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
+def _divided(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
     """The watchers among the leaves met, by rank, and the alternatives of conditions that have an entry."""
     woken: dict[int, Any] = {}
     alternatives: list[_Alternative] = []

@@ -112,7 +112,7 @@ class PatternParts:
 
 
 class Explainer:
-    """Explains why one pattern does not match."""
+    """The search for the part of a pattern by which it does not match."""
 
     def __init__(self, parts: PatternParts) -> None:
         self.parts, self.text = parts, parts.text

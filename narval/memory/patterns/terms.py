@@ -40,7 +40,7 @@ def term_of(source: ShapeSource, node: Expression) -> Term | None:
 
 
 def _is_closed(node: Expression, xpath3: bool, *, inside: bool) -> bool:
-    """True if an expression does not depend on the element, nor does its context node if `inside`."""
+    """True if an expression does not depend on the element; `inside` a closed path no relative path does."""
     match node:
         case Literal() | LiteralSlot() | Variable():
             return True

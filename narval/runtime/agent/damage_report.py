@@ -1,4 +1,4 @@
-"""What the store could not give back, told once (N35)."""
+"""Damage of the store is reported once, by error elements (N35)."""
 
 from __future__ import annotations
 
@@ -12,54 +12,55 @@ from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
 
 log = logging.getLogger("narval.recovery")
 
-
 TOLD = ("error", "an origin that cannot be read")
-"""The key under which it is noted whose origin was told of: the element stays, and so does the damage."""
+"""The key that notes of which elements it was reported: the element stays, and so does the damage."""
 
 
 def report_damage(turn: Turn) -> None:
-    """Tell what was lost, and be done with it."""
-    losses, turn.agent.damage = turn.agent.damage, []
-    if any(isinstance(loss, LostEvent) and loss.run == 0 for loss in losses):
+    """Tell of all damage by error elements, and be done with it."""
+    damage = list(turn.agent.damage)
+    turn.agent.damage.clear()
+    if any(isinstance(lost, LostEvent) and lost.run == 0 for lost in damage):
         _offer_again(turn)
-    for loss in losses:
-        if isinstance(loss, LostOrigin):
-            _origin(turn, loss)
-        elif isinstance(loss, LostEvent):
-            _event(turn, loss)
+    for lost in damage:
+        if isinstance(lost, LostOrigin):
+            _report_origin(turn, lost)
+        elif isinstance(lost, LostEvent):
+            _report_event(turn, lost)
         else:
-            _deed(turn, loss)
+            _report_job(turn, lost)
 
 
-def _origin(turn: Turn, loss: LostOrigin) -> None:
-    key = (*TOLD, str(loss.eid))
-    if not turn.unique_seen(*key):
-        turn.change(Keyed(*key))
-        message = f"where element {loss.eid} comes from is not known any more: {loss.why}"
-        _tell(turn, message, element=str(loss.eid))
+def _report_origin(turn: Turn, lost: LostOrigin) -> None:
+    key = (*TOLD, str(lost.eid))
+    if key not in turn.agent.memory.unique_values:
+        turn.transaction.change(Keyed(*key))
+        message = f"where element {lost.eid} comes from is not known any more: {lost.why}"
+        _report(turn, message, element=str(lost.eid))
 
 
-def _event(turn: Turn, loss: LostEvent) -> None:
-    turn.batch.dequeued.append(loss.row)
-    if loss.run == 0:
-        _tell(turn, f"an offer of an element is lost, and all elements were offered again: {loss.why}")
+def _report_event(turn: Turn, lost: LostEvent) -> None:
+    turn.transaction.batch.dequeued.append(lost.row)
+    if lost.run == 0:
+        _report(turn, f"an offer of an element is lost, and all elements were offered again: {lost.why}")
 
 
-def _deed(turn: Turn, loss: LostJob) -> None:
-    turn.batch.moments_done.append(loss.identifier)
-    due = datetime.fromtimestamp(loss.at, UTC).isoformat(timespec="seconds")
+def _report_job(turn: Turn, lost: LostJob) -> None:
+    turn.transaction.batch.moments_done.append(lost.identifier)
+    due = datetime.fromtimestamp(lost.at, UTC).isoformat(timespec="seconds")
     what = f"what was to be done at {due} is not done: to forget a run that is over, or to start one again"
-    _tell(turn, f"{what}: {loss.why}", due=due)
+    _report(turn, f"{what}: {lost.why}", due=due)
 
 
-def _tell(turn: Turn, message: str, **where: str) -> None:
+def _report(turn: Turn, message: str, **where: str) -> None:
     log.error("%s", message)
     turn.add(make_error("unreadable", message, **where))
 
 
 def _offer_again(turn: Turn) -> None:
-    """Whoever waits is told of whatever satisfies him; who was told before waits no more."""
-    for eid in list(turn.memory):
-        element = turn.memory.element(eid)
+    """Offer every element: watches that it satisfied before are set no more, so none is told twice."""
+    memory = turn.agent.memory
+    for eid in list(memory):
+        element = memory.element(eid)
         if element is not None:
-            turn.offer(element)
+            turn.transaction.offer(element)

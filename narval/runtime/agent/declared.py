@@ -1,4 +1,4 @@
-"""What declares elements: the library (N2) and `data/memory.xml` (N4).
+"""Elements that are declared: by the library (N2), by `data/memory.xml` (N4).
 
 Each is compared with memory when it is read; what it declares is never forgotten, what it dropped loses its
 protection. A dropped `start-plan` with at="start" is outdated besides: it would go on to act.
@@ -28,15 +28,15 @@ LIBRARY, MEMORY = "library", "memory.xml"
 def declare_library(
     turn: Turn, library: Library, sources: Mapping[str, bytes], faults: Iterable[Fault] = ()
 ) -> None:
-    """The definitions of a library become elements, and so do the faults of what did not load (N2).
+    """Declare the definitions of a library, and the faults of what did not load (N2).
 
     Versions that are gone are outdated, and so are the errors of what has been set right.
     """
-    wanted = {f"{each.kind}:{each.full_name}:{each.digest}": each.xml for each in library}
+    wanted = {f"{found.kind}:{found.full_name}:{found.digest}": found.xml for found in library}
     wanted |= {f"fault:{hashlib.sha256(xml).hexdigest()}": xml for xml in _errors(faults)}
     gone = _compare(turn, LIBRARY, wanted)
     if gone:
-        turn.change(changes.Outdated(gone))
+        turn.transaction.change(changes.Outdated(gone))
     _keep_versions(turn, library, sources)
 
 
@@ -55,11 +55,11 @@ def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
-    """The store keeps each version that a run may need, and what to fall back on for a bad file (N13)."""
+    """Keep each version that a run may need, and what to fall back on for a bad file (N13)."""
     wanted = {
-        (each.kind, each.full_name, each.digest): (each.path, each.xml)
-        for each in library
-        if each.kind not in IN_MODULES
+        (found.kind, found.full_name, found.digest): (found.path, found.xml)
+        for found in library
+        if found.kind not in IN_MODULES
     }
     for path, data in sources.items():
         wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
@@ -67,14 +67,14 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
     for key, (path, data) in wanted.items():
         if key not in known:
             kind, name, digest = key
-            turn.batch.definitions.append(DefinitionRow(digest, kind, name, path, data, turn.at))
+            turn.transaction.batch.definitions.append(DefinitionRow(digest, kind, name, path, data, turn.at))
     for key, row in known.items():
         if key not in wanted:
-            turn.batch.definitions.append(row._replace(current=False))
+            turn.transaction.batch.definitions.append(row._replace(current=False))
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:
-    """What `data/memory.xml` declares is in memory, once each (N4)."""
+    """Declare what `data/memory.xml` holds (N4)."""
     wanted: dict[str, bytes] = {}
     for xml in elements:
         key = hashlib.sha256(xml).hexdigest()
@@ -84,26 +84,26 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
     gone = _compare(turn, MEMORY, wanted)
     starts = tuple(eid for eid in gone if _acts_at_start(turn, eid))
     if starts:
-        turn.change(changes.Outdated(starts))
+        turn.transaction.change(changes.Outdated(starts))
 
 
 def _acts_at_start(turn: Turn, eid: int) -> bool:
-    """Whether an element would go on to start plans, though it is declared no more."""
-    element = turn.memory.element(eid)
+    """True if an element would go on to start runs, though it is declared no more."""
+    element = turn.agent.memory.element(eid)
     if element is None or element.name not in START_PLANS:
         return False
     return parse(element.xml).get("at") == "start"
 
 
 def start_declared(turn: Turn, again: Container[int]) -> None:
-    """Act on `start-plan` elements that could not be obeyed yet (N4).
+    """Execute `start-plan` elements whose target was not loaded yet (N4).
 
-    Those of `again` that say at="start" act once more.
+    Those of `again` that say at="start" are executed once more.
     """
-    acted: Container[int] = turn.memory.marks.get(ACTED, ())
-    for eid in list(turn.memory.named(START_PLANS)):
-        element = turn.memory.element(eid)
-        if element is None or eid in turn.memory.outdated:
+    acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
+    for eid in list(turn.agent.memory.named(START_PLANS)):
+        element = turn.agent.memory.element(eid)
+        if element is None or eid in turn.agent.memory.outdated:
             continue
         root = parse(element.xml)
         if eid not in acted:
@@ -114,17 +114,17 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
             turn.execute_control(element)
 
 
-def _compare(turn: Turn, who: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:
+def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:
     """Add what is declared and not there yet; give back the eids of what is declared no more."""
     there = {
         key.partition(":")[2]: eid
-        for eid, key in turn.memory.declared.items()
-        if key.partition(":")[0] == who
+        for eid, key in turn.agent.memory.declared.items()
+        if key.partition(":")[0] == declarer
     }
     gone = tuple(eid for key, eid in there.items() if key not in wanted)
     if gone:
-        turn.change(changes.Undeclared(gone))
+        turn.transaction.change(changes.Undeclared(gone))
     for key, xml in wanted.items():
         if key not in there:
-            turn.add(xml, declared=f"{who}:{key}")
+            turn.add(xml, declared=f"{declarer}:{key}")
     return gone

@@ -1,253 +1,293 @@
-"""What each inner command does to an agent (§ "One turn").
+"""What each command does to a transaction, and to a run that is replayed (§ "One turn").
 
-`AT_ONCE` are those that a later decision of the same advance may see: their effect is undone when the advance
-raises. `AFTERWARDS` are those that none can see: they wait until the advance stands.
+`EFFECTS` has a row for each command there is:
+
+- `at_once`: its effect when it is given, for later decisions of the same advance may read it; undone when the
+  advance raises.
+- `deferred`: its effect once `advance` has returned, which no later decision of the same advance reads.
+- `replayed`: its effect on the commands in force, as the journal of a run is read back.
+- `restored`: its effect on an agent, where it is still in force at the end of the journal.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from narval.engines import commands
-from narval.engines.events import Failure, Matched, Returned
+from narval.engines.events import Matched
 from narval.memory.elements import changes
-from narval.memory.elements.error_element import read_error
-from narval.memory.retention import next_chunk
-from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
-
-if TYPE_CHECKING:
-    from narval.runtime.agent.turn import Turn
+from narval.runtime.agent.runs import end_run, start_run
+from narval.runtime.agent.transaction import Transaction
+from narval.runtime.store.codec import Tracked
 
 log = logging.getLogger("narval.turn")
 
-IN_USE = 60.0
-"""Seconds until what was to be forgotten, but for a call that still uses it, is looked at again."""
-
-FORGOTTEN_AT_ONCE = 250
-"""So many elements and runs are forgotten before the loop looks at its time again."""
-
-Effect = Callable[["Turn", Run, Any], None]
+InForce = dict[tuple[type, str], Tracked]
+"""The commands of a run whose effect goes on, by type and what they name."""
 
 
-# --- at once --------------------------------------------------------------------------------------------
+class Effect(NamedTuple):
+    """A row of the table: the effects of one command, None where it has none."""
+
+    at_once: Callable[[Transaction, Run, Any], None] | None = None
+    deferred: Callable[[Transaction, Run, Any], None] | None = None
+    replayed: Callable[[InForce, Any], None] | None = None
+    restored: Callable[[AgentState, Run, Any], None] | None = None
 
 
-def _add(turn: Turn, run: Run, command: commands.Add) -> None:
-    turn.enter(command.element, held=run if command.held else None)
+# --- memory ---------------------------------------------------------------------------------------------
 
 
-def _hold(turn: Turn, run: Run, command: commands.AddToContext) -> None:
-    holds = turn.memory.contexts.holds
-    new = tuple(eid for eid in command.eids if eid in turn.memory and not holds(run.eid, eid))
+def _add(transaction: Transaction, run: Run, command: commands.Add) -> None:
+    transaction.enter(command.element, held=run if command.held else None)
+
+
+def _add_to_context(transaction: Transaction, run: Run, command: commands.AddToContext) -> None:
+    memory = transaction.agent.memory
+    holds = memory.contexts.holds
+    new = tuple(eid for eid in command.eids if eid in memory and not holds(run.eid, eid))
     if new:
-        turn.fact(changes.Held(run.eid, new))
+        transaction.fact(changes.Held(run.eid, new))
 
 
-def _mark(turn: Turn, run: Run, command: commands.MarkUsed) -> None:
-    marked = turn.memory.marks.get(command.scope, ())
+def _mark_used(transaction: Transaction, run: Run, command: commands.MarkUsed) -> None:
+    marked = transaction.agent.memory.marks.get(command.scope, ())
     new = tuple(eid for eid in command.eids if eid not in marked)
     if new:
-        turn.fact(changes.Used(command.scope, new))
+        transaction.fact(changes.Used(command.scope, new))
 
 
-def _reserve(turn: Turn, run: Run, command: commands.Reserve) -> None:
-    turn.fact(changes.Reserved(tuple(eid for eid in command.eids if eid not in turn.memory.reserved)))
+def _record_unique(transaction: Transaction, run: Run, command: commands.RecordUnique) -> None:
+    key = (command.name, command.expression, command.value)
+    if key not in transaction.agent.memory.unique_values:
+        transaction.fact(changes.Keyed(*key))
+
+
+# --- reservations ---------------------------------------------------------------------------------------
+
+
+def _reserve(transaction: Transaction, run: Run, command: commands.Reserve) -> None:
+    reserved = transaction.agent.memory.reserved
+    transaction.fact(changes.Reserved(tuple(eid for eid in command.eids if eid not in reserved)))
     run.reserved.update(dict.fromkeys(command.eids))
 
 
-def _release(turn: Turn, run: Run, command: commands.Release) -> None:
-    _let_go(turn, run, command.eids)
+def _release(transaction: Transaction, run: Run, command: commands.Release) -> None:
+    _let_go(transaction, run, command.eids)
     for eid in command.eids:
-        element = turn.memory.element(eid)
+        element = transaction.agent.memory.element(eid)
         if element is not None:
-            turn.offer(element)
+            transaction.offer(element)
 
 
-def _outdate(turn: Turn, run: Run, command: commands.Outdate) -> None:
-    _let_go(turn, run, command.eids)
-    turn.fact(changes.Outdated(tuple(eid for eid in command.eids if eid not in turn.memory.outdated)))
+def _outdate(transaction: Transaction, run: Run, command: commands.Outdate) -> None:
+    _let_go(transaction, run, command.eids)
+    outdated = transaction.agent.memory.outdated
+    transaction.fact(changes.Outdated(tuple(eid for eid in command.eids if eid not in outdated)))
 
 
-def _let_go(turn: Turn, run: Run, eids: tuple[int, ...]) -> None:
-    turn.fact(changes.Released(tuple(eid for eid in eids if eid in turn.memory.reserved)))
+def _let_go(transaction: Transaction, run: Run, eids: tuple[int, ...]) -> None:
+    reserved = transaction.agent.memory.reserved
+    transaction.fact(changes.Released(tuple(eid for eid in eids if eid in reserved)))
     for eid in eids:
         run.reserved.pop(eid, None)
 
 
-def _key(turn: Turn, run: Run, command: commands.RecordUnique) -> None:
-    key = (command.name, command.expression, command.value)
-    if key not in turn.memory.unique_values:
-        turn.fact(changes.Keyed(*key))
+def _outdated(transaction: Transaction, run: Run, command: commands.Outdate) -> None:
+    """Declare what replaces a declared element; tell runs that wait for a reserved one of it (N18)."""
+    agent = transaction.agent
+    for eid in command.eids:
+        if eid in agent.memory.declared:
+            _transfer_declaration(transaction, run, eid)
+    for eid in command.eids if agent.watches.any_of_outdated else ():
+        element = agent.memory.element(eid)
+        if element is not None:
+            for waiting, watch in agent.watches.of_outdated(agent.memory.tree(element), agent.runs):
+                agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 
-def _watch(turn: Turn, run: Run, command: commands.Watch) -> None:
-    turn.agent.watch(run, command)
+def _transfer_declaration(transaction: Transaction, run: Run, eid: int) -> None:
+    """Declare in place of an element the one of its name that a run has just made of it, so that what
+    memory.xml says is always there is not forgotten (N4, N5).
+    """
+    memory, added = transaction.agent.memory, transaction.batch.elements
+    old = memory.element(eid)
+    made = [
+        place
+        for place, (new, origin) in enumerate((row.element, row.element.origin) for row in added)
+        if origin is not None and origin.run == run.eid and eid in origin.inputs
+        if old is not None and new.name == old.name
+    ]
+    if len(made) == 1:
+        new, key = added[made[0]].element, memory.declared[eid]
+        added[made[0]] = changes.Added(new, key)
+        memory.declared[new.eid] = key
+        transaction.change(changes.Undeclared((eid,)))
 
 
-def _unwatch(turn: Turn, run: Run, command: commands.Unwatch) -> None:
-    turn.agent.unwatch(run, command.watch)
+def _keep_reserved(force: InForce, command: commands.Reserve) -> None:
+    _reserve_in(force, {**_reserved_in(force), **dict.fromkeys(command.eids)})
 
 
-# --- afterwards -----------------------------------------------------------------------------------------
+def _keep_released(force: InForce, command: commands.Release) -> None:
+    _reserve_in(force, {eid: None for eid in _reserved_in(force) if eid not in command.eids})
 
 
-def _wake(turn: Turn, run: Run, command: commands.SetTimer) -> None:
+def _reserved_in(force: InForce) -> dict[int, None]:
+    held = force.get((commands.Reserve, ""))
+    return dict.fromkeys(held.eids if isinstance(held, commands.Reserve) else ())
+
+
+def _reserve_in(force: InForce, eids: dict[int, None]) -> None:
+    force[commands.Reserve, ""] = commands.Reserve(tuple(eids))
+
+
+def _restore_reserved(agent: AgentState, run: Run, command: commands.Reserve) -> None:
+    memory = agent.memory
+    run.reserved.update((eid, None) for eid in command.eids if eid in memory and eid not in memory.outdated)
+    memory.reserved.update(run.reserved)
+
+
+# --- watches and timers ---------------------------------------------------------------------------------
+
+
+def _watch(transaction: Transaction, run: Run, command: commands.Watch) -> None:
+    transaction.agent.watches.add(run, command)
+
+
+def _unwatch(transaction: Transaction, run: Run, command: commands.Unwatch) -> None:
+    transaction.agent.watches.remove(run, command.watch)
+
+
+def _keep_watch(force: InForce, command: commands.Watch) -> None:
+    force[commands.Watch, command.watch] = command
+
+
+def _drop_watch(force: InForce, command: commands.Unwatch) -> None:
+    force.pop((commands.Watch, command.watch), None)
+
+
+def _restore_watch(agent: AgentState, run: Run, command: commands.Watch) -> None:
+    agent.watches.add(run, command)
+
+
+def _set_timer(transaction: Transaction, run: Run, command: commands.SetTimer) -> None:
     run.wakes[command.wake] = command
-    turn.agent.timers.push(command.at, (run.eid, command.wake), None)
+    transaction.agent.clockwork.timers.push(command.at, (run.eid, command.wake), None)
 
 
-def _unwake(turn: Turn, run: Run, command: commands.CancelTimer) -> None:
+def _cancel_timer(transaction: Transaction, run: Run, command: commands.CancelTimer) -> None:
     if run.wakes.pop(command.wake, None) is not None:
-        turn.agent.timers.discard((run.eid, command.wake))
+        transaction.agent.clockwork.timers.discard((run.eid, command.wake))
 
 
-def _replaced(turn: Turn, run: Run, command: commands.Outdate) -> None:
-    """What replaces a declared element is declared in its place; who waited for that one hears of it."""
-    for eid in command.eids:
-        if eid in turn.memory.declared:
-            turn.transfer_declaration(eid, run)
-    _tell_of_gone(turn, run, command)
+def _keep_timer(force: InForce, command: commands.SetTimer) -> None:
+    force[commands.SetTimer, command.wake] = command
 
 
-def _tell_of_gone(turn: Turn, run: Run, command: commands.Outdate) -> None:
-    """Steps that wait for a reserved element to come free hear that it was replaced (N18)."""
-    for eid in command.eids:
-        element = turn.memory.element(eid)
-        if element is not None and turn.agent.outdated_watchers:
-            tree = turn.memory.tree(element)
-            for waiting, watch in turn.agent.outdated_watchers:
-                bounds = turn.agent.runs[waiting].watches[watch].conditions
-                if any(bound.test(tree) for bound in bounds):
-                    turn.agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+def _drop_timer(force: InForce, command: commands.CancelTimer) -> None:
+    force.pop((commands.SetTimer, command.wake), None)
 
 
-def _forget(turn: Turn, run: Run, command: commands.ScheduleForget) -> None:
-    run.decays = True
-    turn.later(command.at, ForgetRun(run.eid))
+def _restore_timer(agent: AgentState, run: Run, command: commands.SetTimer) -> None:
+    run.wakes[command.wake] = command
+    agent.clockwork.timers.push(command.at, (run.eid, command.wake), None)
 
 
-def _start(turn: Turn, run: Run, command: commands.Start) -> None:
-    deed = StartRun(command.name, command.elements, command.attempt)
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+def _schedule_forget(transaction: Transaction, run: Run, command: commands.ScheduleForget) -> None:
+    run.schedule_forget()
+    transaction.later(command.at, ForgetRun(run.eid))
+
+
+def _start(transaction: Transaction, run: Run, command: commands.Start) -> None:
+    job = StartRun(command.name, command.elements, command.attempt)
     if command.at is None:
-        _start_run(turn, deed)
+        start_again(transaction, job)
     else:
-        turn.later(command.at, deed)
+        transaction.later(command.at, job)
 
 
-def _finish(turn: Turn, run: Run, command: commands.Finish) -> None:
-    run.phase, run.ended, run.error = command.phase, turn.at, command.error
+def start_again(transaction: Transaction, job: StartRun) -> None:
+    """Begin a top-level run with those of its elements that are still there."""
+    there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
+    if start_run(transaction, job.name, there, attempt=job.attempt) is None:
+        log.warning("%s was to start again, but no such definition is loaded", job.name)
+
+
+def _finish(transaction: Transaction, run: Run, command: commands.Finish) -> None:
     if run.reserved:  # a run that is over keeps nothing from others
-        _release(turn, run, commands.Release(tuple(run.reserved)))
-    turn.agent.end_run(run)
-    turn.ended.append(run)
-    if run.caller is not None:
-        caller = turn.agent.active.get(run.caller.run)
-        given_up = caller is not None and run.caller.call in caller.abandoned
-        problem = None if command.phase == "done" else _problem_of(turn, run)
-        back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem, abandoned=given_up)
-        turn.agent.queue.append((0, run.caller.run, back))
-    if turn.agent.idle is not None:
-        turn.agent.idle.added(run.eid, turn.at)
+        _release(transaction, run, commands.Release(tuple(run.reserved)))
+    end_run(transaction, run, command)
 
 
-def _problem_of(turn: Turn, run: Run) -> Failure:
-    element = turn.memory.element(run.error) if run.error is not None else None
-    if element is None:
-        why = f"run {run.eid} of {run.name} was {run.phase}"
-        return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")
-    kind, message, _ = read_error(element)
-    return Failure(kind, message)
+# --- calls ----------------------------------------------------------------------------------------------
 
 
-def _call(turn: Turn, run: Run, command: commands.Call) -> None:
+def _call(transaction: Transaction, run: Run, command: commands.Call) -> None:
     run.calls[command.call] = command
-    if turn.agent.idle is not None:
-        for _, eids in command.inputs:
-            turn.agent.idle.used(eids, turn.at)
     if command.inputs:
-        turn.lend(command)
-    turn.outer.append((run, command))
+        idle = transaction.agent.clockwork.idle
+        if idle is not None:
+            for _, eids in command.inputs:
+                idle.used(eids, transaction.at)
+        transaction.in_use.add(command)
+    transaction.outer.append((run, command))
 
 
-def _abandon(turn: Turn, run: Run, command: commands.CancelCall) -> None:
+def _cancel_call(transaction: Transaction, run: Run, command: commands.CancelCall) -> None:
     run.abandoned[command.call] = None
-    turn.outer.append((run, command))
+    transaction.outer.append((run, command))
 
 
-def _answer(turn: Turn, run: Run, command: commands.Answer) -> None:
-    turn.outer.append((run, command))
+def _answer(transaction: Transaction, run: Run, command: commands.Answer) -> None:
+    transaction.outer.append((run, command))
 
 
-# --- at a moment ----------------------------------------------------------------------------------------
+def _keep_call(force: InForce, command: commands.Call | commands.CancelCall) -> None:
+    force[type(command), command.call] = command
 
 
-def do(turn: Turn, deed: Job) -> None:
-    """Do what was to be done at a moment that has come."""
-    _DEEDS[type(deed)](turn, deed)
+def _restore_call(agent: AgentState, run: Run, command: commands.Call) -> None:
+    run.calls[command.call] = command
 
 
-def _forget_run(turn: Turn, deed: ForgetRun) -> None:
-    """Forget a run and those it called, innermost first, part by part; what is left is for later turns."""
-    agent = turn.agent
-    top = agent.runs.get(deed.run)
-    if top is None or top.active:
-        return
-    room, goes_too = FORGOTTEN_AT_ONCE, partial(agent.is_over_within, deed.run)
-    while room > 0:
-        run = agent.innermost(deed.run)
-        going, staying, last = next_chunk(agent.memory, run, goes_too, room)
-        if not turn.lent().isdisjoint(going):
-            turn.later(turn.at + IN_USE, deed)
-            return
-        if staying and not last:  # else they leave with the run
-            turn.change(changes.Unheld(run, staying))
-            agent.runs[run].shown = None
-        turn.forget(changes.Forgotten(going, (run,) if last else ()))
-        if last and run == deed.run:
-            return
-        room -= len(going) + len(staying) + 1
-    turn.later(turn.at, deed)
+def _restore_cancelled(agent: AgentState, run: Run, command: commands.CancelCall) -> None:
+    run.abandoned[command.call] = None
 
 
-def _start_run(turn: Turn, deed: StartRun) -> None:
-    there = tuple(eid for eid in deed.elements if eid in turn.memory)
-    if turn.start(deed.name, there, attempt=deed.attempt) is None:
-        log.warning("%s was to start again, but no such definition is loaded", deed.name)
+# --- the table ------------------------------------------------------------------------------------------
 
-
-# --- the tables -----------------------------------------------------------------------------------------
-
-AT_ONCE: Mapping[type, Effect] = MappingProxyType(
+EFFECTS: Mapping[type, Effect] = MappingProxyType(
     {
-        commands.Add: _add,
-        commands.AddToContext: _hold,
-        commands.MarkUsed: _mark,
-        commands.Reserve: _reserve,
-        commands.Release: _release,
-        commands.Outdate: _outdate,
-        commands.RecordUnique: _key,
-        commands.Watch: _watch,
-        commands.Unwatch: _unwatch,
+        commands.Add: Effect(_add),
+        commands.AddToContext: Effect(_add_to_context),
+        commands.MarkUsed: Effect(_mark_used),
+        commands.RecordUnique: Effect(_record_unique),
+        commands.Reserve: Effect(_reserve, None, _keep_reserved, _restore_reserved),
+        commands.Release: Effect(_release, None, _keep_released),
+        commands.Outdate: Effect(_outdate, _outdated),
+        commands.Watch: Effect(_watch, None, _keep_watch, _restore_watch),
+        commands.Unwatch: Effect(_unwatch, None, _drop_watch),
+        commands.SetTimer: Effect(None, _set_timer, _keep_timer, _restore_timer),
+        commands.CancelTimer: Effect(None, _cancel_timer, _drop_timer),
+        commands.ScheduleForget: Effect(None, _schedule_forget),
+        commands.Start: Effect(None, _start),
+        commands.Finish: Effect(None, _finish),
+        commands.Call: Effect(None, _call, _keep_call, _restore_call),
+        commands.CancelCall: Effect(None, _cancel_call, _keep_call, _restore_cancelled),
+        commands.Answer: Effect(None, _answer),
     }
 )
-AFTERWARDS: Mapping[type, Effect] = MappingProxyType(
-    {
-        commands.Outdate: _replaced,
-        commands.SetTimer: _wake,
-        commands.CancelTimer: _unwake,
-        commands.ScheduleForget: _forget,
-        commands.Start: _start,
-        commands.Finish: _finish,
-        commands.Call: _call,
-        commands.CancelCall: _abandon,
-        commands.Answer: _answer,
-    }
-)
-_DEEDS: Mapping[type, Callable[[Turn, Any], None]] = MappingProxyType(
-    {ForgetRun: _forget_run, StartRun: _start_run}
-)
+AT_ONCE = {command: row.at_once for command, row in EFFECTS.items() if row.at_once is not None}
+DEFERRED = {command: row.deferred for command, row in EFFECTS.items() if row.deferred is not None}
+REPLAYED = {command: row.replayed for command, row in EFFECTS.items() if row.replayed is not None}
+RESTORED = {command: row.restored for command, row in EFFECTS.items() if row.restored is not None}

@@ -1,4 +1,4 @@
-"""What is to be done at a moment by whoever runs then: no run is alive to be woken for it."""
+"""Jobs: what is to be done at a moment, when no run is alive to be told of it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from narval.runtime.store.codec import read
 
 
 class ForgetRun(msgspec.Struct, frozen=True, tag=True):
-    """A run that has ended is to be forgotten, with what it alone holds (N5)."""
+    """Forget a run that has ended, with what it alone holds (N5)."""
 
     run: int
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A top-level run is to begin, after its back-off (N28)."""
+    """Begin a top-level run, after its back-off (N28)."""
 
     name: str
     elements: tuple[int, ...] = ()
@@ -26,12 +26,12 @@ Job = ForgetRun | StartRun
 _decode = msgspec.msgpack.Decoder(Job).decode
 
 
-def encode_deed(deed: Job) -> bytes:
-    """A deed for the store."""
-    return msgspec.msgpack.encode(deed)
+def encode_job(job: Job) -> bytes:
+    """A job for the store."""
+    return msgspec.msgpack.encode(job)
 
 
-def decode_deed(data: bytes) -> Job:
-    """A deed from the store. Raises UnreadableError."""
-    deed: Job = read("what is to be done at a moment", _decode, data)
-    return deed
+def decode_job(data: bytes) -> Job:
+    """A job from the store. Raises UnreadableError."""
+    job: Job = read("what is to be done at a moment", _decode, data)
+    return job

@@ -1,8 +1,7 @@
-"""The loop: take, tell, record, perform (§ "One turn"). It knows no kind and does no I/O but the commit.
+"""The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O but the commit.
 
 `decide` makes a turn of all that waits; its batch is committed; `perform` hands out what was asked for and
-answers who waited. Over a store that is gone with the program, what was asked for is handed out within the
-turn. `agent_host` says when.
+answers those who waited. `agent_host.py` says when.
 """
 
 from __future__ import annotations
@@ -10,22 +9,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from narval.engines.commands import Outer
-from narval.engines.events import Event, TimerFired
+from narval.engines.events import Event
 from narval.errors import InternalError, NarvalError, StoreError
-from narval.memory.elements.changes import Forgotten
-from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE, do
+from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
-from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
-from narval.runtime.home.schemas import Schemas
+from narval.runtime.agent.view import Surroundings
+from narval.runtime.agent.waves import WAVE, Perform, Room, perform_in_waves
 from narval.runtime.store import codec
 from narval.runtime.store.batch import QueuedRow
 from narval.runtime.store.store import Store
@@ -33,18 +28,8 @@ from narval.runtime.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.loop")
 
-SEQUENCE_BLOCK = 4096
-"""How many journal numbers are set aside at once; after a crash numbering goes on behind them."""
-
-SLICE = 0.005
-"""Seconds that a turn takes events for, once it has begun: those who ask something are not kept waiting."""
-
 DUE_SLICE = 0.02
-"""The same for moments that have come: they were promised for now, what follows from them was not."""
-
-WAVE = 100
-"""So many calls are made before their runs go on, where nothing has to be recorded in between: their states
-are still in the processor's cache then.
+"""Seconds that a turn takes timers and jobs for: they were promised for now, what follows from them was not.
 """
 
 UNNOTICED = 0.25
@@ -69,253 +54,237 @@ class Request(msgspec.Struct, frozen=True):
     settle: Callable[[Any, BaseException | None], None]
 
 
+class Intake:
+    """What has come for the next turn, and the answers that are due once the present one is recorded.
+
+    `gone` says why there will be no more turns.
+    """
+
+    def __init__(self) -> None:
+        self.gone: NarvalError | None = None
+        self._waiting: deque[Delivery | Request] = deque()
+        self._answers: list[Answer] = []
+
+    def post(self, item: Delivery | Request) -> None:
+        """Leave something for the next turn."""
+        if self.gone is not None:
+            _refuse(item, self.gone)
+        else:
+            self._waiting.append(item)
+
+    def is_empty(self) -> bool:
+        """True if nothing has come."""
+        return not self._waiting
+
+    def handle(self, turn: Turn, room: Room) -> None:
+        """Do what has come within a turn, while there is room."""
+        waiting = self._waiting
+        while waiting and room.spend():
+            item = waiting[0]  # until it is done, so that it is told if the turn breaks down
+            if type(item) is Delivery:
+                turn.tell(item.run, item.event)
+                if item.recorded is not None:
+                    self._answers.append(item.recorded)
+            elif type(item) is Request:
+                self._answers.append(_done(item, turn))
+            waiting.popleft()
+
+    def post_returns(self, turn: Turn, perform: Perform) -> None:
+        """Have performed what a turn asked for, and leave what comes of it at once for the next."""
+        for run, command in turn.transaction.outer:
+            event = perform(run, command)
+            if event is not None:
+                self._waiting.append(Delivery(run.eid, event))
+
+    def answer(self, failure: NarvalError | None) -> None:
+        """Tell those who wait for the turn that it is recorded, or why it was not."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer(failure)
+
+    def close(self, error: NarvalError) -> None:
+        """Refuse all that waits, and all that will come."""
+        if self.gone is None:
+            self.gone = error
+            self.answer(error)
+            while self._waiting:
+                _refuse(self._waiting.popleft(), error)
+
+
+class ClockWatch:
+    """Notices that the clock was set, or that the machine slept."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._looked = float("-inf")
+        self._jumps: list[Jump] = []
+
+    def has_jumped(self, now: float) -> bool:
+        """True if there are jumps that were not reckoned with yet."""
+        if not 0.0 <= now - self._looked < UNNOTICED:
+            self._looked = now
+            jump = self._clock.jump()
+            if jump is not None:
+                self._jumps.append(jump)
+        return bool(self._jumps)
+
+    def reckon(self, agent: AgentState, now: float) -> None:
+        """Adjust the moments that an agent waits for: what was due meanwhile is missed (N25)."""
+        by = sum(jump.by for jump in self._jumps)
+        slept = sum(jump.slept for jump in self._jumps)
+        self._jumps.clear()
+        agent.clockwork.interrupted(now)
+        log.warning("the clock was set by %+.0f seconds, or the machine slept (%.0f)", by, slept)
+        if by:
+            agent.clock_was_set(by)
+
+
 class Loop:
-    """Makes the turns of one agent."""
+    """Makes the turns of one agent: at most `limit` events each.
+
+    With `record_only` it records what it is asked and advances nothing: that is left to the next daemon.
+    """
 
     def __init__(
         self,
         agent: AgentState,
         store: Store,
-        schemas: Schemas,
+        surroundings: Surroundings,
         clock: Clock,
-        perform: Callable[[Run, Outer], Event | None],
+        perform: Perform,
         *,
         limit: int = 1000,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.schemas, self.clock = agent, store, schemas, clock
-        self.limit = limit
-        self.record_only = record_only
-        """Asleep, a loop records what it is asked and tells no run: that is left to the next daemon."""
+        self.agent, self.store, self.surroundings, self.clock = agent, store, surroundings, clock
+        self.limit, self.record_only = limit, record_only
         self.turns = 0
-        self._looked = float("-inf")
-        self.gone: NarvalError | None = None
-        """Why there will be no more turns."""
         self._perform = perform
-        self._at_once = store.is_volatile and not record_only
-        """Nothing is recorded that could be there after a crash: what is asked for need not wait for it."""
-        self._inbox: deque[Delivery | Request] = deque()
-        self._answers: list[Answer] = []
-        self._set_aside = agent.sequence
-        self._jumps: list[Jump] = []
+        self._intake = Intake()
+        self._clock_watch = ClockWatch(clock)
 
-    def set_limit(self, events: int) -> None:
-        """Let a turn take so many events at most."""
-        self.limit = events
+    @property
+    def gone(self) -> NarvalError | None:
+        """The reason why there will be no more turns."""
+        return self._intake.gone
 
-    def use_schemas(self, schemas: Schemas) -> None:
-        """Let elements fit these schemas from the next turn on."""
-        self.schemas = schemas
+    def set_limit(self, limit: int) -> None:
+        """Let a turn tell so many events from now on."""
+        self.limit = limit
 
     def post(self, item: Delivery | Request) -> None:
-        """Something for the next turn."""
-        if self.gone is not None:
-            _refuse(item, self.gone)
-        else:
-            self._inbox.append(item)
+        """Leave something for the next turn."""
+        self._intake.post(item)
 
     def has_work(self) -> bool:
-        """Whether a turn would do anything now."""
-        if self._inbox:
+        """True if a turn would do anything now."""
+        if not self._intake.is_empty():
             return True
         if self.record_only:
             return False
         if self.agent.queue:
             return True
-        due = self.agent.next_moment()
+        due = self.agent.clockwork.next_moment()
         if due is None:
             return False
         now = self.clock.now()
-        return due <= now or self._has_jumped(now)
+        return due <= now or self._clock_watch.has_jumped(now)
 
     def decide(self) -> Turn:
         """Tell the runs what waits, up to the limit. Raises StoreError.
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
-        now = self.clock.now()
-        jumped = not self.record_only and self._has_jumped(now)
-        turn = Turn(self.agent, self.store, self.schemas, now, record_only=self.record_only)
+        agent, now = self.agent, self.clock.now()
+        jumped = not self.record_only and self._clock_watch.has_jumped(now)
+        turn = Turn(agent, self.store, self.surroundings, now, record_only=self.record_only)
         if jumped:
-            self._reckon(turn)
+            self._clock_watch.reckon(agent, now)
+        room = Room(self.limit)
         if self.record_only:
-            self._take_in(turn, _Room(self.limit))
-        else:
-            if self.agent.queue:
-                self._drain(turn, _Room(self.limit))
-            if len(self.agent.timers) or self.agent.idle is not None:
-                self._take_due(turn, _Room(self.limit, DUE_SLICE))
-            room = _Room(self.limit)
             self._take_in(turn, room)
-            if self.agent.queue:
+        else:
+            if agent.queue:
+                self._drain(turn, Room(self.limit))
+            if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
+                self._do_what_is_due(turn, Room(self.limit, DUE_SLICE))
+            self._take_in(turn, room)
+            if agent.queue:
                 self._drain(turn, room)
-        if self.agent.queue:
-            self._keep_waiting(turn)
-        self._number(turn)
-        turn.close()
+        batch = turn.transaction.rows()
+        if agent.queue:
+            self._keep_queue(turn)
+        end = agent.numbers.set_aside()
+        if end is not None:  # so that a turn need not record how far numbering has come
+            batch.meta.append(("sequence", str(end)))
         self.turns += 1
         return turn
 
     def commit(self, turn: Turn) -> None:
         """Record the turn, whole or not at all. Raises StoreError: then nothing of it may be performed."""
-        if turn.batch:
-            self.store.commit(turn.batch)
+        if turn.transaction.batch:
+            self.store.commit(turn.transaction.batch)
 
     def perform(self, turn: Turn) -> None:
-        """Hand out what the turn asked for, and answer who waited for it."""
+        """Hand out what the turn asked for, and answer those who waited for it."""
         if not self.record_only:
-            for run, command in turn.outer:
-                event = self._perform(run, command)
-                if event is not None:
-                    self._inbox.append(Delivery(run.eid, event))
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            answer(None)
+            self._intake.post_returns(turn, self._perform)
+        self._intake.answer(None)
 
     def give_up(self, error: NarvalError) -> None:
-        """There will be no more turns: all who wait for one are told why."""
-        if self.gone is not None:
-            return
-        self.gone = error
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            answer(error)
-        while self._inbox:
-            _refuse(self._inbox.popleft(), error)
+        """Make no more turns: all who wait for one are told why."""
+        self._intake.close(error)
 
-    # --- inside ---------------------------------------------------------------------------------------
+    # --- inside -----------------------------------------------------------------------------------------
 
-    def _take_in(self, turn: Turn, room: _Room) -> None:
+    @property
+    def _waves(self) -> bool:
+        """True if what is asked for is performed at once: nothing is recorded that a crash would leave."""
+        return self.store.is_volatile and not self.record_only
+
+    def _take_in(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
-        while self._inbox and room.take():
-            item = self._inbox[0]  # until it is done, so that it is told if the turn breaks down
-            if isinstance(item, Request):
-                self._answers.append(_done(item, turn))
-            else:
-                turn.tell(item.run, item.event)
-                if item.recorded is not None:
-                    self._answers.append(item.recorded)
-            self._inbox.popleft()
-        if self._at_once:
-            self._go_on(turn, room)
+        self._intake.handle(turn, room)
+        if self._waves:
+            perform_in_waves(turn, room, self._perform)
 
-    def _drain(self, turn: Turn, room: _Room) -> None:
-        """Tell what is queued: what the last turn left, what this one has woken."""
-        while self.agent.queue and room.take():
+    def _drain(self, turn: Turn, room: Room) -> None:
+        """Tell what is queued: what the last turn left, what this one has caused."""
+        queue, waves = self.agent.queue, self._waves
+        while queue and room.spend():
             turn.tell_next()
-            if self._at_once and len(turn.outer) >= WAVE:
-                self._go_on(turn, room)
-        if self._at_once:
-            self._go_on(turn, room)
+            if waves and len(turn.transaction.outer) >= WAVE:
+                perform_in_waves(turn, room, self._perform)
+        if waves:
+            perform_in_waves(turn, room, self._perform)
 
-    def _go_on(self, turn: Turn, room: _Room) -> None:
-        """Let be performed what runs ask for, and tell them what comes of it at once, while there is room.
-
-        They go on side by side, a wave of calls and a wave of their returns: to do the same for many in a row
-        is a quarter quicker than to take each run to its end, for the processor has at hand what it needs.
-        """
-        asked = turn.outer
-        while asked:
-            came, turn.outer = [], deque()
-            while asked and room.take():
-                run, command = asked.popleft()
-                event = self._perform(run, command)
-                if event is not None:
-                    came.append((run.eid, event))
-            for eid, event in came:
-                turn.tell(eid, event)
-            if asked:  # there is no more room
-                asked.extend(turn.outer)
-                turn.outer = asked
-                return
-            asked = turn.outer
-
-    def _keep_waiting(self, turn: Turn) -> None:
-        """What is still queued is recorded with the turn, and taken first next time, after a crash too."""
+    def _keep_queue(self, turn: Turn) -> None:
+        """Record what is still queued: it comes first in the next turn, after a crash too."""
         queue = self.agent.queue
-        at = len(queue)
-        while at and not queue[at - 1][0]:  # what was recorded before stands in front
-            at -= 1
-        for place in range(at, len(queue)):
-            _, run, event = queue[place]
-            self.agent.sequence += 1
-            queue[place] = (self.agent.sequence, run, event)
-            turn.batch.queued.append(QueuedRow(self.agent.sequence, run, codec.encode_event(event)))
+        place = len(queue)
+        while place and not queue[place - 1][0]:  # what was recorded before stands in front
+            place -= 1
+        for at in range(place, len(queue)):
+            _, run, event = queue[at]
+            row = self.agent.numbers.draw()
+            queue[at] = (row, run, event)
+            turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
 
-    def _number(self, turn: Turn) -> None:
-        """Set numbers aside in blocks, so that a turn need not record how far numbering has come."""
-        if self.agent.sequence > self._set_aside:
-            self._set_aside = self.agent.sequence + SEQUENCE_BLOCK
-            turn.batch.meta.append(("sequence", str(self._set_aside)))
-
-    def _has_jumped(self, now: float) -> bool:
-        """Whether the clock was set, or the machine slept, and nobody has reckoned with it yet."""
-        if not 0.0 <= now - self._looked < UNNOTICED:
-            self._looked = now
-            jump = self.clock.jump()
-            if jump is not None:
-                self._jumps.append(jump)
-        return bool(self._jumps)
-
-    def _reckon(self, turn: Turn) -> None:
-        """The clock was set, or the machine slept: what was due meanwhile is missed (N25)."""
-        by = sum(jump.by for jump in self._jumps)
-        slept = sum(jump.slept for jump in self._jumps)
-        self._jumps.clear()
-        self.agent.since = turn.at
-        log.warning("the clock was set by %+.0f seconds, or the machine slept (%.0f)", by, slept)
-        if by:
-            self.agent.clock_was_set(by)
-
-    def _take_due(self, turn: Turn, room: _Room) -> None:
-        """Do what its moment has come for; forgetting has less room, for nobody waits for it."""
-        moments, forgetting = self.agent.timers, _Room(self.limit)
-        while len(moments) and room.take() and (due := moments.take(turn.at)) is not None:
-            _, (run, identifier), deed = due
-            if deed is None:
-                turn.wake(run, TimerFired(0, 0.0, identifier))
+    def _do_what_is_due(self, turn: Turn, room: Room) -> None:
+        """Fire timers and do jobs; forgetting has less room, for nobody waits for it."""
+        clockwork, forgetting = self.agent.clockwork, Room(self.limit)
+        timers, idle = clockwork.timers, clockwork.idle
+        while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:
+            _, (run, identifier), job = due
+            if job is None:
+                turn.fire(run, identifier)
             else:
-                turn.batch.moments_done.append(identifier)
-                do(turn, deed)
-                if isinstance(deed, ForgetRun) and not forgetting.take():
+                turn.transaction.batch.moments_done.append(identifier)
+                turn.do(job)
+                if isinstance(job, ForgetRun) and not forgetting.spend():
                     return
-        idle = self.agent.idle
-        while idle is not None and idle.is_due(turn.at) and forgetting.take():
-            self._forget_idle(turn, idle)
-
-    def _forget_idle(self, turn: Turn, idle: IdleTracker) -> None:
-        """Forget some of what nobody used for long enough, but for what a call still uses (N5)."""
-        agent, gone = self.agent, []
-        for eid in list(idle.due(agent.memory, turn.at, agent.active.__contains__, FORGOTTEN_AT_ONCE)):
-            run = agent.runs.get(eid)
-            if run is not None:
-                if run.caller is not None and run.caller.run in agent.active:
-                    idle.put_off(eid, turn.at)
-                elif not run.decays:
-                    do(turn, ForgetRun(eid))
-            elif eid in turn.lent():
-                idle.put_off(eid, turn.at)
-            else:
-                gone.append(eid)
-        if gone:
-            turn.forget(Forgotten(eids=tuple(gone)))
-
-
-class _Room:
-    """How much a turn still takes: so many events, and none once its time is over; but always one."""
-
-    def __init__(self, events: int, seconds: float = SLICE) -> None:
-        self._left, self._seconds, self._until = events, seconds, 0.0
-
-    def take(self) -> bool:
-        """Whether there is room for one more."""
-        now = perf_counter()
-        if not self._until:
-            self._until = now + self._seconds
-        elif now > self._until:
-            return False
-        self._left -= 1
-        return self._left >= 0
+        while idle is not None and idle.is_due(turn.at) and forgetting.spend():
+            forget_idle(turn.transaction, idle)
 
 
 def _done(request: Request, turn: Turn) -> Answer:

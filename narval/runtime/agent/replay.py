@@ -1,4 +1,4 @@
-"""The state of a run, from snapshot and journal."""
+"""The state of a run, from snapshot and journal: what was recorded is applied, nothing is decided again."""
 
 from __future__ import annotations
 
@@ -8,48 +8,34 @@ from typing import Any
 import msgspec
 
 from narval.definitions.kinds import read_definition
-from narval.engines.commands import Call, CancelCall, CancelTimer, Release, Reserve, SetTimer, Unwatch, Watch
+from narval.engines.commands import Call, CancelCall, Reserve, SetTimer
 from narval.errors import NarvalError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.effects import REPLAYED, RESTORED, InForce
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance
 from narval.runtime.store.store import Store
 
 
-def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance]) -> None:
-    """The state of a run, and what it waits for, from snapshot, journal, and entries not committed yet.
+def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance]) -> float:
+    """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet; the
+    moment of the last entry in the journal.
 
     Raises UnreadableError, and then the run has no state.
     """
-    run.state = None
-    run.definition = definition_of(agent, store, run)
+    run.load(definition_of(agent, store, run))
     replay = _Replay(agent, store, run)
     if replay.fault is not None:
         raise replay.fault
-    for each in pending:
-        event = msgspec.structs.asdict(each.event)
-        replay.follow(type(each.event).__name__, event, each.changes, each.commands)
-    run.state, run.entries = replay.state, replay.entries
-    run.status = run.state.status
-    run.reserved.clear()
-    run.version += 1
+    for advance in pending:
+        event = msgspec.structs.asdict(advance.event)
+        replay.follow(type(advance.event).__name__, event, advance.changes, advance.commands)
+    run.rebuilt(replay.state, replay.entries)
     for command in replay.force.values():
-        if isinstance(command, Call):
-            run.calls[command.call] = command
-        elif isinstance(command, Watch):
-            agent.watch(run, command)
-        elif isinstance(command, SetTimer):
-            run.wakes[command.wake] = command
-            agent.timers.push(command.at, (run.eid, command.wake), None)
-        elif isinstance(command, CancelCall):
-            run.abandoned[command.call] = None
-        elif isinstance(command, Reserve):
-            memory = agent.memory
-            kept = (eid for eid in command.eids if eid in memory and eid not in memory.outdated)
-            run.reserved.update(dict.fromkeys(kept))
-            agent.memory.reserved.update(run.reserved)
+        RESTORED[type(command)](agent, run, command)
+    return replay.latest
 
 
 def state_of(agent: AgentState, store: Store, run: Run) -> Any:
@@ -108,8 +94,9 @@ class _Replay:
         self.agent, self.run, self.engine = agent, run, run.engine
         self.definition = definition_of(agent, store, run)
         self.state = run.engine.begin(run.eid, self.definition)
-        self.force: dict[tuple[type, str], codec.Tracked] = {}
+        self.force: InForce = {}
         self.entries = 0
+        self.latest = 0.0
         self.fault: UnreadableError | None = None
         try:
             self._read(store, run)
@@ -125,10 +112,10 @@ class _Replay:
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)
             for command in commands:
-                _track(self.force, command)
+                self._track(command)
         for row in store.journal(run.eid, snapshot.seq if snapshot is not None else 0):
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)
-            self.agent.latest = max(self.agent.latest, row.at)
+            self.latest = row.at
             self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
 
     def _element(self, eid: int) -> Element | None:
@@ -153,29 +140,10 @@ class _Replay:
         for change in changes:
             self.engine.apply(self.state, change)
         for command in commands:
-            _track(self.force, command)
+            self._track(command)
 
-
-def _track(force: dict[tuple[type, str], codec.Tracked], command: codec.Tracked) -> None:
-    """Add a command to those in force, or end the one it takes back."""
-    if isinstance(command, Call):
-        force[Call, command.call] = command
-    elif isinstance(command, Watch):
-        force[Watch, command.watch] = command
-    elif isinstance(command, Unwatch):
-        force.pop((Watch, command.watch), None)
-    elif isinstance(command, SetTimer):
-        force[SetTimer, command.wake] = command
-    elif isinstance(command, CancelTimer):
-        force.pop((SetTimer, command.wake), None)
-    elif isinstance(command, CancelCall):
-        force[CancelCall, command.call] = command
-    elif isinstance(command, Reserve | Release):
-        held = force.get((Reserve, ""))
-        eids = dict.fromkeys(held.eids if isinstance(held, Reserve) else ())
-        if isinstance(command, Reserve):
-            eids.update(dict.fromkeys(command.eids))
-        else:
-            for eid in command.eids:
-                eids.pop(eid, None)
-        force[Reserve, ""] = Reserve(tuple(eids))
+    def _track(self, command: codec.Tracked) -> None:
+        """Add a command to those in force, or end the one that it takes back."""
+        replayed = REPLAYED.get(type(command))
+        if replayed is not None:
+            replayed(self.force, command)

@@ -1,16 +1,21 @@
-"""A run: one execution of a definition, as the runtime keeps it."""
+"""A run: one execution of a definition, as the runtime keeps it; and the table of an agent's runs."""
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.definitions.library import Library
 from narval.engines.commands import Call, SetTimer, Watch
 from narval.engines.engine import Engine
-from narval.engines.events import Caller
+from narval.engines.events import Caller, CallStarting, Event, Returned
 from narval.memory.elements.element import Element, Origin
+from narval.memory.memory import Memory
 
 SNAPSHOT_AFTER = 1024
 """A run's state is saved whole after so many entries, or more when it is large."""
@@ -18,14 +23,21 @@ SNAPSHOT_AFTER = 1024
 BYTES_AN_ENTRY = 200
 """About the size of a journal entry: saving states shall not write more than the journal does."""
 
+MOST_FAILURES = 100
+"""So many of the runs that failed are known by when they did."""
+
+MOST_RENDERED = 1000
+"""Elements of runs that are over which are kept rendered."""
+
 
 class Run(msgspec.Struct, eq=False):
     """One execution of a definition: what the runtime keeps beside the engine's own state.
 
-    `kind` is the engine's: plan, process, …. `state` is None until somebody needs it: a run that is over is
-    read from the journal on demand. `library` is what was loaded when the outermost caller began: the calls
-    of the run are of these versions (N31). `decays` says whether a moment is set at which it is forgotten.
-    `entries` lie behind its last snapshot or start, and with `save_at` of them the next is taken.
+    `kind` is the engine's kind of runs. `state` is None until it is needed: a run that is over is read from
+    the journal on demand. `library` is what was loaded when the outermost caller began: the calls of the run
+    are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
+    could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
+    next is made. `shown` is its element, with the version of the state that it shows.
     """
 
     eid: int
@@ -41,6 +53,7 @@ class Run(msgspec.Struct, eq=False):
     status: str = "ready"
     error: int | None = None
     decays: bool = False
+    unreadable: str = ""
     definition: Any = None
     library: Library | None = None
     state: Any = None
@@ -57,20 +70,96 @@ class Run(msgspec.Struct, eq=False):
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
 
-    def snapshot_taken(self, size: int) -> None:
-        """Its state was saved whole, in so many bytes: the next time is when as much journal has been
-        written.
-        """
-        self.entries, self.save_at = 0, max(SNAPSHOT_AFTER, size // BYTES_AN_ENTRY)
-
-    def release_state(self) -> None:
-        """Drop the state and definition of a run that is over: from now on the journal has them."""
-        self.state = self.definition = None
-
     @property
     def active(self) -> bool:
-        """Whether it is not over."""
+        """True while it is not over."""
         return self.phase == "active"
+
+    def begin(self, definition: Any, library: Library) -> None:
+        """Follow a definition from a blank state; its calls are of the versions in `library`."""
+        self.definition, self.library = definition, library
+        self.state = self.engine.begin(self.eid, definition)
+
+    # --- what happens to it -----------------------------------------------------------------------------
+
+    def told(self, event: Event) -> None:
+        """Count an event that the journal has, and settle the call that it is about."""
+        self.entries += 1
+        if type(event) is Returned:
+            self.calls.pop(event.call, None)
+            if self.abandoned:
+                self.abandoned.pop(event.call, None)
+        elif type(event) is CallStarting:
+            self.calls[event.call] = replace(self.calls[event.call], begun=True)
+
+    def restate(self) -> bool:
+        """Look different from now on; True if the row of the run is another too."""
+        self.version += 1
+        status = self.state.status if self.state is not None else self.status
+        if status == self.status and self.phase == "active":
+            return False
+        self.status = status
+        return True
+
+    def end(self, phase: str, at: float, error: int | None) -> None:
+        """Be over: `error` is the eid of the element that says why it failed."""
+        self.phase, self.ended, self.error, self.library = phase, at, error, None
+
+    def wait_for_nothing(self) -> None:
+        """Drop calls and timers; the watches are dropped where they are indexed."""
+        self.wakes.clear()
+        self.calls.clear()
+        self.abandoned.clear()
+
+    def nest(self, nearby: tuple[tuple[int, ...], ...]) -> None:
+        """Know the elements nearest to the calling step."""
+        if self.caller is not None:
+            self.caller = replace(self.caller, nearby=nearby)
+
+    def schedule_forget(self) -> None:
+        """A job is set to forget it."""
+        self.decays = True
+
+    # --- its state --------------------------------------------------------------------------------------
+
+    def load(self, definition: Any, state: Any = None) -> None:
+        """Follow a definition from a state, or from one that has still to be read."""
+        self.definition, self.state = definition, state
+
+    def release_state(self) -> None:
+        """Drop state and definition: from now on the journal has them."""
+        self.definition = self.state = None
+
+    def rebuilt(self, state: Any, entries: int) -> None:
+        """Go on from the state that the store gave back, `entries` behind its last snapshot."""
+        self.state, self.entries = state, entries
+        self.status = state.status
+        self.reserved.clear()
+        self.version += 1
+
+    def snapshot_taken(self, size: int) -> None:
+        """Its state was saved whole, in `size` bytes: the next time is when as much journal is written."""
+        self.entries, self.save_at = 0, max(SNAPSHOT_AFTER, size // BYTES_AN_ENTRY)
+
+    def lose(self, why: str) -> None:
+        """Note why the store could not give it back; the first reason stays."""
+        self.unreadable = self.unreadable or why
+
+    def fail_at_once(self) -> None:
+        """Have failed, where there is no state to ask."""
+        self.status = "failed"
+
+    # --- its element ------------------------------------------------------------------------------------
+
+    def element(self, render: Callable[[Run], bytes]) -> Element:
+        """The element of the run, rendered once for each version of its state (N2)."""
+        if self.shown is None or self.shown[0] != self.version:
+            self.shown = (self.version, Element(self.eid, render(self), self.started, origin_of(self)))
+        return self.shown[1]
+
+    def render_anew(self) -> None:
+        """Drop the rendered element: something it shows is gone."""
+        self.shown = None
 
 
 def origin_of(run: Run) -> Origin | None:
@@ -78,3 +167,124 @@ def origin_of(run: Run) -> Origin | None:
     if run.caller is None:
         return None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
+
+
+class RunTable(dict[int, Run]):
+    """The runs of an agent by eid; those under way, those that answer calls, those that others called."""
+
+    def __init__(self, memory: Memory, render: Callable[[Run], bytes]) -> None:
+        super().__init__()
+        self._memory, self._render = memory, render
+        self._show = self.show
+        """One bound method for all: memory keeps it for each run."""
+        self.active: dict[int, Run] = {}
+        self.by_call: dict[str, int] = {}
+        """The run that answers a call: call id to eid, while it is active."""
+        self.children: dict[int, dict[int, None]] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """The number of runs by kind and phase."""
+        self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
+        self._rendered: OrderedDict[int, None] = OrderedDict()
+        """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
+
+    def add(self, run: Run) -> None:
+        """Know a run from now on, and show it in memory (N2)."""
+        self[run.eid] = run
+        self.counts[run.kind, run.phase] += 1
+        if run.phase == "failed":
+            self._failures.append(run.eid)
+        if run.active:
+            self.active[run.eid] = run
+        if run.caller is not None:
+            self.children.setdefault(run.caller.run, {})[run.eid] = None
+            if run.active:
+                self.by_call[run.caller.call] = run.eid
+        self._memory.show_run(run.eid, run.kind, self._show)
+
+    def end(self, run: Run) -> None:
+        """Count a run among those that are over."""
+        if self.active.pop(run.eid, None) is not None:
+            self.counts[run.kind, "active"] -= 1
+            self.counts[run.kind, run.phase] += 1
+            if run.phase == "failed":
+                self._failures.append(run.eid)
+        if run.caller is not None:
+            self.by_call.pop(run.caller.call, None)
+
+    def remove(self, eid: int) -> None:
+        """Forget a run."""
+        run = self.pop(eid, None)
+        if run is None:
+            return
+        self._memory.hide_run(eid, run.kind)
+        self.counts[run.kind, run.phase] -= 1
+        self.children.pop(eid, None)
+        if run.caller is not None:
+            siblings = self.children.get(run.caller.run, {})
+            siblings.pop(eid, None)
+            if not siblings:
+                self.children.pop(run.caller.run, None)
+
+    def show(self, eid: int) -> Element:
+        """The element of a run; of those that are over, so many looked at last are kept rendered."""
+        run = self[eid]
+        element = run.element(self._render)
+        if not run.active:
+            self._rendered[eid] = None
+            self._rendered.move_to_end(eid)
+            if len(self._rendered) > MOST_RENDERED:
+                oldest = self.get(self._rendered.popitem(last=False)[0])
+                if oldest is not None:
+                    oldest.render_anew()
+        return element
+
+    # --- who called whom --------------------------------------------------------------------------------
+
+    def innermost(self, eid: int) -> int:
+        """Of those a run called, directly or not, one that is over and called none that is; or itself."""
+        while True:
+            called = (child for child in self.children.get(eid, ()) if not self[child].active)
+            child = next(called, None)
+            if child is None:
+                return eid
+            eid = child
+
+    def is_over_within(self, top: int, eid: int) -> bool:
+        """True if a run is over, and is `top` or was called by it, directly or not."""
+        run = self.get(eid)
+        if run is None or run.active:
+            return False
+        while run is not None and run.eid != top:
+            run = self.get(run.caller.run) if run.caller is not None else None
+        return run is not None
+
+    def top(self, run: Run) -> int:
+        """The top-level run that a run belongs to, or the farthest caller that is still known."""
+        while run.caller is not None and (caller := self.get(run.caller.run)) is not None:
+            run = caller
+        return run.eid
+
+    def is_awaited(self, run: Run) -> bool:
+        """True if its caller waits for the run; a top-level run belongs to itself."""
+        if run.caller is None:
+            return True
+        caller = self.active.get(run.caller.run)
+        return caller is not None and run.caller.call in caller.calls
+
+    # --- of all of them ---------------------------------------------------------------------------------
+
+    def latest_failures(self, most: int) -> list[Run]:
+        """Runs that failed and are not forgotten, the latest first."""
+        found = (self[eid] for eid in reversed(self._failures) if eid in self)
+        return list(islice(found, most))
+
+    def in_use(self) -> set[int]:
+        """The elements that calls not back were given: a call that is tried again needs them (N5)."""
+        given = {
+            eid
+            for run in self.active.values()
+            for call in run.calls.values()
+            for _, eids in call.inputs
+            for eid in eids
+        }
+        return given.union(*(timer.keeps for run in self.active.values() for timer in run.wakes.values()))

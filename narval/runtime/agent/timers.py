@@ -1,4 +1,4 @@
-"""The moments that are waited for, however many wait for each."""
+"""The moments that are waited for, however many timers each has."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable, Hashable
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
+from narval.memory.retention import IdleTracker
+from narval.runtime.agent.jobs import Job
+
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
 class TimerQueue(Generic[Key, Value]):
-    """Moments waited for, each under a key: the nearest is known at once, any can be given up.
+    """Timers, each under a key: the nearest moment is known at once, any timer can be given up.
 
-    The heap has each moment once, with all who wait for it: ten thousand plans that wait for seven o'clock
-    are one entry. A moment for which nobody waits any more stays in the heap until it comes to the top, or
-    until such leftovers are the larger part. So every operation costs microseconds, whatever is waiting.
+    The heap has each moment once, with all its keys: ten thousand runs that wait for seven o'clock are one
+    entry. A moment without keys stays in the heap until it comes to the top, or until such leftovers are the
+    larger part. So every operation costs microseconds, however many timers there are.
     """
 
     __slots__ = ("_come", "_groups", "_heap", "_live")
@@ -27,13 +30,13 @@ class TimerQueue(Generic[Key, Value]):
         self._groups: dict[float, dict[Key, None]] = {}
         self._live: dict[Key, tuple[float, Value]] = {}
         self._come: deque[tuple[float, Key]] = deque()
-        """Those of the moment that is being taken, who have left their group and not been handed out."""
+        """The keys of the moment that has come, which have left their group and not been handed out."""
 
     def __len__(self) -> int:
         return len(self._live)
 
     def push(self, at: float, key: Key, value: Value) -> None:
-        """Wait for a moment; an earlier one under this key is replaced."""
+        """Set a timer; an earlier one under this key is replaced."""
         if key in self._live:
             self.discard(key)
         self._live[key] = (at, value)
@@ -45,7 +48,7 @@ class TimerQueue(Generic[Key, Value]):
             group[key] = None
 
     def discard(self, key: Key) -> None:
-        """Wait no longer, if anyone does."""
+        """Give up a timer, if there is one under this key."""
         live = self._live.pop(key, None)
         group = self._groups.get(live[0]) if live is not None else None
         if live is not None and group is not None:
@@ -57,7 +60,7 @@ class TimerQueue(Generic[Key, Value]):
     def next(self) -> float | None:
         """The nearest moment, or None."""
         come, heap = self._come, self._heap
-        while come and not self._waits(come[0]):
+        while come and not self._is_live(come[0]):
             come.popleft()
         if come:
             return come[0][0]
@@ -65,8 +68,8 @@ class TimerQueue(Generic[Key, Value]):
             heapq.heappop(heap)
         return heap[0] if heap else None
 
-    def take(self, now: float) -> tuple[float, Key, Value] | None:
-        """The next that has come by now, in order of time and then of arrival: it is waited for no longer."""
+    def pop_due(self, now: float) -> tuple[float, Key, Value] | None:
+        """Remove the next timer due by `now`, by time and then arrival; None while there is none."""
         at = self.next()
         if at is None or at > now:
             return None
@@ -77,24 +80,24 @@ class TimerQueue(Generic[Key, Value]):
         return at, key, self._live.pop(key)[1]
 
     def waiting(self) -> list[tuple[float, Key, Value]]:
-        """All moments waited for, each (at, key, value), in no order."""
+        """All timers, each (at, key, value), in no order."""
         return [(at, key, value) for key, (at, value) in self._live.items()]
 
     def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
-        """The nearest of them, in order, at most so many."""
+        """The nearest timers in order, at most so many."""
         near = (key for at in heapq.nsmallest(most, self._groups) for key in self._groups[at])
         keys = islice((key for _, key in self._come), most), near
         return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
 
     def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
-        """Move some of the moments, all by as much."""
+        """Move the timers of which `moves` is true, all by as much."""
         entries = self.waiting()
         self._heap, self._groups, self._live = [], {}, {}
         self._come.clear()
         for at, key, value in entries:
             self.push(at + by if moves(key, value) else at, key, value)
 
-    def _waits(self, come: tuple[float, Key]) -> bool:
+    def _is_live(self, come: tuple[float, Key]) -> bool:
         live = self._live.get(come[1])
         return live is not None and live[0] == come[0]
 
@@ -102,3 +105,32 @@ class TimerQueue(Generic[Key, Value]):
         if len(self._heap) > 2 * len(self._groups) + 64:
             self._heap = list(self._groups)
             heapq.heapify(self._heap)
+
+
+class Clockwork:
+    """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
+
+    The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
+    nothing is forgotten for being idle.
+    """
+
+    def __init__(self, zone: str, since: float, forget_after: float | None) -> None:
+        self.zone, self.since = zone, since
+        self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
+        self.idle = IdleTracker(forget_after) if forget_after is not None else None
+
+    def next_moment(self) -> float | None:
+        """The moment at which something is due, or None."""
+        idle = self.idle.next() if self.idle is not None else None
+        due = self.timers.next()
+        return due if idle is None else idle if due is None else min(due, idle)
+
+    def interrupted(self, at: float) -> None:
+        """Count as at work since `at`: what was due before is missed (N25)."""
+        self.since = at
+
+    def shift(self, by: float, lasts: Callable[[tuple[int, str], Job | None], bool]) -> None:
+        """Move by so many seconds what ends a length of time: the clock was set."""
+        self.timers.shift(by, lasts)
+        if self.idle is not None:
+            self.idle.shift(by)

@@ -97,15 +97,15 @@ class Dispatcher:
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29)."""
         answered = {event.call for _, _, event in self._agent.queue if isinstance(event, Returned)}
-        for run in list(self._agent.active.values()):
-            if not self._agent.awaited(run):
+        for run in list(self._agent.runs.active.values()):
+            if not self._agent.runs.is_awaited(run):
                 self._cancel(run.eid, "its caller is over")
             for call in list(run.calls.values()):
                 if call.call not in answered:
                     self._resume_call(run, call)
 
     def _resume_call(self, run: Run, call: Call) -> None:
-        child = self._agent.by_call.get(call.call)
+        child = self._agent.runs.by_call.get(call.call)
         if call.call in run.abandoned:
             if child is not None:
                 self._cancel(child, f"run {run.eid} gave it up")
@@ -187,7 +187,7 @@ class Dispatcher:
             target=target,
             inputs=inputs,
             timeout=timeout,
-            family=run.eid if run.caller is None else self._agent.top(run),
+            family=run.eid if run.caller is None else self._agent.runs.top(run),
             program=call.program,
             payload=payload,
         )
@@ -195,7 +195,7 @@ class Dispatcher:
     # --- cancelling -----------------------------------------------------------------------------------
 
     def _abandon(self, run: Run, command: CancelCall) -> None:
-        child = self._agent.by_call.get(command.call)
+        child = self._agent.runs.by_call.get(command.call)
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
         else:

@@ -12,7 +12,7 @@ from narval.runtime.agent.turn import Turn
 
 def begin_run(run: Run, call: Call, turn: Turn) -> None:
     """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more."""
-    if call.call in turn.agent.by_call or call.call not in run.calls:
+    if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
     if call.call in run.abandoned:
         turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))

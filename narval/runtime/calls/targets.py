@@ -81,7 +81,7 @@ class CallTargets:
         if found is None:
             if call.kind == "program":
                 return Target(action=call.name, where="program")
-            definition = self._agent.definition(run, call.kind, call.name)
+            definition = self._agent.lookup.definition(run, call.kind, call.name)
             if not isinstance(definition, Action | Transform):
                 return None
             found = self._target(run, definition)

@@ -143,7 +143,9 @@ class AgentHost:
             return self.is_stopped() or _is_past(deadline) or (until_idle and self.is_idle())
 
         await self.work_until(is_over, deadline=deadline)
-        waiting = (moment for moment in self.agent.timers.waiting() if not isinstance(moment[2], ForgetRun))
+        waiting = (
+            moment for moment in self.agent.clockwork.timers.waiting() if not isinstance(moment[2], ForgetRun)
+        )
         later = sorted(waiting, key=lambda moment: moment[:2])
         is_idle = self.is_idle()
         timed_out = _is_past(deadline) and not self.is_stopped() and not (until_idle and is_idle)
@@ -189,7 +191,7 @@ class AgentHost:
                     for _ in range(ROUNDS):
                         await asyncio.sleep(0)
                 else:
-                    await self._bell.wait(self.agent.next_moment(), deadline)
+                    await self._bell.wait(self.agent.clockwork.next_moment(), deadline)
                 since = time.monotonic()
         finally:
             self._is_at_work = False
@@ -216,14 +218,14 @@ class AgentHost:
         except BaseException:
             self._break_down(DaemonGoneError("the daemon was stopped at once"))
             raise
-        for run in turn.ended:
+        for run in turn.transaction.ended:
             run.release_state()
             if run.phase == "failed":
                 self._failed.append(run)
                 self._log_failure(run)
             self._waiters.over(run.eid)
         self._waiters.turned()
-        if turn.quit:
+        if turn.transaction.quit:
             self.stop.request()
 
     def _log_failure(self, run: Run) -> None:
@@ -239,7 +241,7 @@ class AgentHost:
 
     def _next_moment(self) -> float | None:
         """The next moment at which something is due: to a run, or to a call asleep on a simulated clock."""
-        due = (self.agent.next_moment(), self.executor.next())
+        due = (self.agent.clockwork.next_moment(), self.executor.next())
         return min((moment for moment in due if moment is not None), default=None)
 
 

@@ -60,5 +60,5 @@ class Committer:
     def _timed_commit(self, turn: Turn) -> None:
         began = time.perf_counter()
         self._loop.commit(turn)
-        if turn.batch:
+        if turn.transaction.batch:
             self._seconds += (time.perf_counter() - began - self._seconds) / COMMITS_REMEMBERED

@@ -10,12 +10,11 @@ from typing import Any
 
 from narval.errors import DaemonGoneError, RequestError
 from narval.memory.elements.control_elements import ACTED
-from narval.memory.retention import IdleTracker
-from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import restore, restore_runs
 from narval.runtime.agent.turn import Turn
+from narval.runtime.agent.view import Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
@@ -92,7 +91,7 @@ class Daemon:
         """
         self._collect_output()
         self.files.use(self.files.loaded)
-        await self.host.submit(lambda turn: self.files.declare(turn, declared))
+        await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
 
     def follow_files(self) -> None:
         """Let what changes in the home take effect by itself from now on (N31)."""
@@ -141,14 +140,14 @@ class Daemon:
         host, agent, store = self.host, self.agent, self.store
         clock = host.loop.clock
         self._collect_output()
-        restore_runs(agent, store)
-        has_moved = store.meta.get("zone", agent.zone) != agent.zone
-        if not self.record_only and (has_moved or clock.now() < agent.latest):
+        latest = restore_runs(agent, store)
+        has_moved = store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
+        if not self.record_only and (has_moved or clock.now() < latest):
             agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         if self.record_only:
-            await host.submit(lambda turn: self.files.declare(turn, declared))
+            await host.submit(lambda turn: self.files.sync_declared(turn, declared))
             return
         store.make_room()
         await host.executor.end_former()
@@ -164,17 +163,17 @@ class Daemon:
 
     def _begin(self, declared: list[bytes] | None, turn: Turn) -> None:
         """Report what the store could not give back, and start what is to be started at each start."""
-        again = frozenset(turn.memory.marks.get(ACTED, ()))
-        if self.store.meta.get("zone") != self.agent.zone:
-            turn.batch.meta.append(("zone", self.agent.zone))
-        for run in list(self.agent.unreadable):
-            turn.fail_unreadable(self.agent.runs[run])
+        again = frozenset(turn.agent.memory.marks.get(ACTED, ()))
+        if self.store.meta.get("zone") != self.agent.clockwork.zone:
+            turn.transaction.batch.meta.append(("zone", self.agent.clockwork.zone))
+        for run in [run for run in self.agent.runs.active.values() if run.unreadable]:
+            turn.fail_unreadable(run)
         report_damage(turn)
-        self.files.declare(turn, declared, again)
+        self.files.sync_declared(turn, declared, again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
-        log.info("started on %s, with %d runs under way", where, len(self.agent.active))
+        log.info("started on %s, with %d runs under way", where, len(self.agent.runs.active))
         for line in differences(Loaded(), self.files.loaded):
             log.info("%s", line)
         for fault in self.files.faults:
@@ -215,12 +214,20 @@ def assemble(
     """
     files, bell = home or model, Bell()
     loaded = loader.load() if loaded is None else loaded
-    agent = AgentState(loaded.library)
-    agent.zone, agent.since = settings.timezone or machine_zone(), clock.now()
+    agent = restore(
+        loaded.library,
+        store,
+        zone=settings.timezone or machine_zone(),
+        since=clock.now(),
+        forget_after=settings.forget_after,
+        history_entries=settings.history_entries,
+    )
+    schemas = Schemas(files.schemas if files is not None else None)
+    is_up_to_date = None
     if executor is None:
         programs = programs_of(files, record_only=record_only, is_known=agent.runs.__contains__)
         executor = Executor(settings.limits, clock=clock, programs=programs)
-        agent.is_up_to_date = executor.is_up_to_date
+        is_up_to_date = executor.is_up_to_date
     executor.notify(lambda call: bell.ring())
     folder = files.path if files is not None else None
     targets = CallTargets(agent, folder)
@@ -235,17 +242,12 @@ def assemble(
         preparers={"node": NodeCalls(agent, targets).prepare},
     )
     questions = QuestionAnswerer(targets.function_of)
-    agent.asking = partial(questions.ask, agent)
+    surroundings = Surroundings(schemas, ask=partial(questions.ask, agent), is_up_to_date=is_up_to_date)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
-    schemas = Schemas(files.schemas if files is not None else None)
-    agent.history_entries = settings.history_entries
-    if settings.forget_after is not None:
-        agent.idle = IdleTracker(settings.forget_after)
-    restore(agent, store)
     loop = Loop(
         agent,
         store,
-        schemas,
+        surroundings,
         clock,
         dispatcher.dispatch,
         limit=settings.turn_limit,

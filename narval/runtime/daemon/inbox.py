@@ -106,7 +106,7 @@ class Inbox:
         origin = Origin(0, claim.shown)
 
         def work(turn: Turn) -> list[int]:
-            turn.batch.meta.append((RECORDED, str(claim.number)))
+            turn.transaction.batch.meta.append((RECORDED, str(claim.number)))
             return [turn.add(xml, origin) for xml in elements]
 
         eids = await self._submit(work)

@@ -79,7 +79,7 @@ class FilesInForce:
         declared, self._memory_faults = read_memory(self._home.memory, self.schemas)
         return declared
 
-    def declare(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
+    def sync_declared(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
         """Bring memory in line with the library, its faults, and what `data/memory.xml` declares.
 
         With `declared` None the latter stays as it is. The `start-plan` elements of `again` act once more.
@@ -94,12 +94,12 @@ class FilesInForce:
         loaded = self.loaded.with_definitions(text)
         self._added.append(text)
         self.use(loaded)
-        await self._host.submit(lambda turn: self.declare(turn, None))
+        await self._host.submit(lambda turn: self.sync_declared(turn, None))
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
         """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
         self.use(self.loaded.with_parsed(source, parsed))
-        await self._host.submit(lambda turn: self.declare(turn, None))
+        await self._host.submit(lambda turn: self.sync_declared(turn, None))
         return parsed.definitions
 
     async def reload(self, is_settled: Callable[[], bool] = lambda: True) -> bool:
@@ -126,8 +126,7 @@ class FilesInForce:
         self.use(loaded)
         if files.loaded.sources != before.loaded.sources:
             self._host.executor.renew()
-        self._host.loop.use_schemas(files.schemas)
-        turn.use_schemas(files.schemas)
+        turn.surroundings.use_schemas(files.schemas)
         if files.settings is not None and files.settings != before.settings:
             self._set(files.settings)
         for line in differences(known, loaded):
@@ -136,7 +135,7 @@ class FilesInForce:
             log.warning("did not load: %s", fault)
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
-        self.declare(turn, None)
+        self.sync_declared(turn, None)
 
     def _set(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible now."""

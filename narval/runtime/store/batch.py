@@ -79,11 +79,17 @@ class SnapshotRow(NamedTuple):
 
 
 class QueuedRow(NamedTuple):
-    """An event that still waited at the end of a turn."""
+    """An event that still waited at the end of a turn; of run 0, an offer."""
 
     id: int
     run: int
     data: bytes
+
+
+class Offer(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An element that has come, to be offered to the runs that watch for such by the time it is told."""
+
+    eid: int
 
 
 class MomentRow(NamedTuple):
@@ -146,7 +152,7 @@ class Batch(msgspec.Struct, eq=False):
     def __bool__(self) -> bool:
         return bool(self.journal) or any(slots_of(self))
 
-    def take(self, change: Change) -> None:
+    def record(self, change: Change) -> None:
         """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""
         put = _PUT.get(type(change))
         if put is not None:

@@ -31,6 +31,7 @@ from narval.engines.events import Event, Produced, Returned, Signalled
 from narval.errors import PatternError, UnreadableError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.patterns.pattern import Bound
+from narval.runtime.store.batch import Offer
 
 Tracked = Call | CancelCall | Watch | Unwatch | SetTimer | CancelTimer | Reserve | Release
 """The commands whose effect outlives the turn and stands in no table: recovery needs them back."""
@@ -85,7 +86,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_any = msgspec.msgpack.Decoder().decode
 _decode_entry = msgspec.msgpack.Decoder(_StoredEntry).decode
 _decode_snapshot = msgspec.msgpack.Decoder(_StoredSnapshot).decode
-_decode_event = msgspec.msgpack.Decoder(Event).decode
+_decode_queued = msgspec.msgpack.Decoder(Event | Offer).decode
 _decode_origin = msgspec.msgpack.Decoder(Origin).decode
 
 _Read = TypeVar("_Read")
@@ -96,7 +97,11 @@ _Read = TypeVar("_Read")
 
 def encode_entry(event: Event, changes: Sequence[Any], commands: Sequence[Command]) -> bytes:
     """An event and all that followed from it, for the journal."""
-    return _encode((_slim(event), changes, [_slim(command) for command in commands]))
+    slim = _SLIM.get(type(event))  # for each step that is recorded: no call that can be saved
+    slimmed = [
+        command if (shorten := _SLIM.get(type(command))) is None else shorten(command) for command in commands
+    ]
+    return _encode((event if slim is None else slim(event), changes, slimmed))
 
 
 def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> JournalEntry:
@@ -149,14 +154,14 @@ def _shown(value: Any) -> Any:
 # --- queue, snapshots, origins --------------------------------------------------------------------------
 
 
-def encode_event(event: Event) -> bytes:
+def encode_queued(event: Event | Offer) -> bytes:
     """An event that still waits, whole: it will be decided upon."""
     return _encode(event)
 
 
-def decode_event(data: bytes) -> Event:
+def decode_queued(data: bytes) -> Event | Offer:
     """An event that waited. Raises UnreadableError."""
-    event: Event = read("a waiting event", _decode_event, data)
+    event: Event | Offer = read("a waiting event", _decode_queued, data)
     return event
 
 

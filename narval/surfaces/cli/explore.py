@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from narval.definitions.reading.durations import duration
 from narval.engines.structure import Finding
@@ -73,16 +74,7 @@ def _summary(faults: str, cannot: int, reports: list[ExplorationReport]) -> str:
 def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
     return {
         "findings": [
-            {
-                "definition": report.name,
-                "path": finding.path,
-                "line": finding.line,
-                "column": finding.column,
-                "severity": finding.severity,
-                "part": finding.part or None,
-                "message": finding.message,
-                "story": list(finding.story),
-            }
+            {"definition": report.name, **msgspec.to_builtins(finding), "part": finding.part or None}
             for report in reports
             for finding in report.findings
         ],

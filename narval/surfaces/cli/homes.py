@@ -95,19 +95,14 @@ def check(
     the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
     be; warnings and notes are none.
     """
+    from narval.operations import json_forms
     from narval.runtime.home.check import check_home
     from narval.simulation.files import faults_of_scenarios
 
     scenarios, others = _parted(session.home, paths)
     faults = check_home(session.home, others) if others or not paths else []
     faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
-    form = [
-        {
-            "path": fault.path, "line": fault.line, "column": fault.column,
-            "message": fault.message, "warning": fault.warning,
-        }
-        for fault in faults
-    ]  # fmt: skip
+    form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
     if explore:
         from narval.surfaces.cli.explore import explore as explore_all
 

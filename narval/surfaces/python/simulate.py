@@ -42,7 +42,7 @@ def simulate(
         daemon.files.settings,
         daemon.files.loaded,
         daemon.files.schemas,
-        ZoneInfo(daemon.agent.zone),
+        ZoneInfo(daemon.agent.clockwork.zone),
         lambda: _remembered(daemon),
     )
     given = {

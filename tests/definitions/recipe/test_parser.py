@@ -79,7 +79,7 @@ def test_N12_a_step_has_all_it_may_have(mail: Recipe) -> None:
     assert [pattern.text for pattern in ask.foreach.patterns] == ["address[@active='yes']"]
     assert ask.arguments == (b'<text lang="en">Hello</text>', b"<signature/>")
     assert ask.context is not None
-    assert (ask.context.origin, len(ask.context.alternatives)) == ("memory", 1)
+    assert (ask.context.of_run, len(ask.context.alternatives)) == (False, 1)
     assert [(each.id, each.match, dict(each.stated)) for each in ask.inputs] == [
         ("to", ("address[@mail]",), {"use": True})
     ]
@@ -116,7 +116,7 @@ def test_N12_a_transition_has_all_it_may_have(mail: Recipe) -> None:
         "email[not(@auto)]",
     ]
     assert answered.context is not None
-    assert answered.context.origin == "plan"
+    assert answered.context.of_run
     assert [each.patterns[0].text for each in answered.context.alternatives] == ["email", "note"]
 
 

@@ -27,16 +27,16 @@ def inputs(draw: st.DrawFn) -> list[Input]:
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[Counter[bool]]:
-    """How often something was at hand: then it is what the whole search gives."""
-    straight, counted = InputSearch.at_hand, Counter[bool]()
+    """How often predecessors alone gave all inputs: then it is what the whole search gives."""
+    straight, counted = InputSearch.from_predecessors, Counter[bool]()
 
-    def checked(taking: InputSearch, without: Input | None) -> dict[str, tuple[int, ...]] | None:
-        given = straight(taking, without)
-        assert given is None or given == taking.searched(without).given
+    def checked(search: InputSearch, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+        given = straight(search, without)
+        assert given is None or given == search.by_rank(without).given
         counted[given is not None] += 1
         return given
 
-    with patch.object(InputSearch, "at_hand", checked):
+    with patch.object(InputSearch, "from_predecessors", checked):
         yield counted
     assert counted[True] > 50
     assert counted[False] > 50
@@ -44,7 +44,7 @@ def found() -> Iterator[Counter[bool]]:
 
 @settings(max_examples=400, deadline=None)
 @given(inputs(), ELEMENTS, ELEMENTS, st.lists(st.sampled_from(NAMES), max_size=2), st.booleans())
-def test_N15_what_is_at_hand_is_what_the_whole_search_gives(
+def test_N15_what_predecessors_give_is_what_the_whole_search_gives(
     found: Counter[bool],
     inputs: list[Input],
     before: list[str],

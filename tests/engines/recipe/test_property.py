@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from narval.definitions.action.definition import Input, Output
 from narval.engines.recipe.changes import CallMade, StepRunning, TransitionFired
-from narval.engines.recipe.state import NOT_ENDED
+from narval.engines.recipe.parts import NOT_ENDED
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 NAMES = ("red", "green", "blue")

@@ -9,7 +9,7 @@ from narval.engines.backoff import LONGEST_BACKOFF, wait
 from narval.engines.commands import Call, CancelCall, CancelTimer, Finish, Release, Reserve, SetTimer
 from narval.engines.engine import Wait
 from narval.engines.events import Failure
-from narval.engines.recipe.changes import SourceWell, TriedAgain, TryErred
+from narval.engines.recipe.changes import NextTryMade, TriesReset, TryFailed
 from narval.engines.registry import engine_of
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
@@ -93,7 +93,7 @@ def test_N29_an_action_that_returns_an_error_element_is_tried_again_and_what_els
 ):
     said, run = once(retries="1")
     said.returned("a", "<thing n='1'/>", "<error type='busy'><message>later</message></error>")
-    (erred,) = [each for each in said.decided if isinstance(each, TryErred)]
+    (erred,) = [each for each in said.decided if isinstance(each, TryFailed)]
     assert (erred.problem.kind, erred.problem.message) == ("busy", "later")
     assert not said.named("thing")
     assert not said.errors()
@@ -151,7 +151,7 @@ def test_N18_a_retry_keeps_its_assignment_its_marks_and_its_reservations() -> No
     given = said.call_of("a").inputs
     said.erred("a")
     (wake,) = said.wishes(SetTimer)
-    assert set(wake.lent) == {mail, count}
+    assert set(wake.keeps) == {mail, count}
     assert not said.wishes(Release)
     said.arrives("<email nearer='no'/>")
     assert count in said.memory.reserved
@@ -341,7 +341,7 @@ def test_N36_a_source_that_breaks_is_begun_again_and_its_tries_count_from_what_i
         said.until_woken()
     assert said.call_of("a").attempt == 3
     said.produced("a", "<thing/>")
-    assert [type(each) for each in said.decided] == [SourceWell]
+    assert [type(each) for each in said.decided] == [TriesReset]
     said.produced("a", "<thing/>")
     assert not said.decided
     said.erred("a", "the line went dead")
@@ -454,7 +454,7 @@ def test_N29_of_many_calls_that_wait_why_tells_the_first_and_how_many() -> None:
 def test_N29_the_journal_has_each_try() -> None:
     said, _ = once(retries="1")
     said.erred("a", "no line")
-    assert [type(each) for each in said.decided] == [TryErred]
+    assert [type(each) for each in said.decided] == [TryFailed]
     said.until_woken()
-    assert [type(each) for each in said.decided] == [TriedAgain]
+    assert [type(each) for each in said.decided] == [NextTryMade]
     assert [each.attempt for each in said.wishes(Call)] == [2]

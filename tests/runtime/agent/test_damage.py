@@ -107,7 +107,7 @@ async def test_N35_what_cannot_be_read_fails_its_run_alone(scene: Scene, damage:
     await scene.end()
     again = await scene.open()
     assert again.agent.runs[eids["bad"]].phase == "failed"
-    assert not again.agent.unreadable
+    assert not again.agent.runs[eids["bad"]].unreadable
     assert error_of(again, again.agent.runs[eids["bad"]])[0] == "unreadable"
     await scene.end()
 

@@ -69,7 +69,7 @@ class At:
 
     def waited_for(self, agent: Embedded) -> list[str]:
         """The dates that runs wait for."""
-        active = agent.daemon.agent.active.values()
+        active = agent.daemon.agent.runs.active.values()
         return [self.shown(wake.at) for run in active for wake in run.wakes.values()]
 
     def shown(self, at: float) -> str:

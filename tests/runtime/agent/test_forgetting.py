@@ -17,8 +17,8 @@ from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.operations.operations import invoke
 from narval.operations.runs import cancel, start
-from narval.runtime.agent import loop
-from narval.runtime.agent.effects import FORGOTTEN_AT_ONCE
+from narval.runtime.agent import waves
+from narval.runtime.agent.forgetting import FORGOTTEN_AT_ONCE
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
@@ -62,7 +62,7 @@ def filled(turn: Turn, count: int, run: int | None = None, text: bytes = b"<mail
     """So many elements, held by a run."""
     eids = [turn.add(text, Origin(run) if run is not None else None) for _ in range(count)]
     if run is not None:
-        turn.change(changes.Held(run, tuple(eids)))
+        turn.transaction.change(changes.Held(run, tuple(eids)))
     return eids
 
 
@@ -96,7 +96,7 @@ async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(tmp_p
         run = await ended(daemon, "w.calls")
         eids = await daemon.host.submit(lambda turn: filled(turn, 20 * FORGOTTEN_AT_ONCE, run))
         scope = ("w", "s", "i")
-        await daemon.host.submit(lambda turn: turn.change(changes.Used(scope, tuple(eids[::2]))))
+        await daemon.host.submit(lambda turn: turn.transaction.change(changes.Used(scope, tuple(eids[::2]))))
         scene.clock.advance(61.0)
         await daemon.host.until_idle()
         assert sum(slices) == len(eids)
@@ -119,15 +119,15 @@ def just_one(room: Any) -> bool:
 async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop._Room, "take", just_one)
+    monkeypatch.setattr(waves.Room, "spend", just_one)
     scene = scene_in(tmp_path)
     with watched_commits(scene):
         daemon = await scene.open()
         run, other = await ended(daemon, "w.calls"), await ended(daemon, "w.ends")
         eids = await daemon.host.submit(lambda turn: filled(turn, 5 * FORGOTTEN_AT_ONCE, run))
         shared = tuple(eids[1 :: FORGOTTEN_AT_ONCE // 2])
-        await daemon.host.submit(lambda turn: turn.change(changes.Held(other, shared)))
-        await daemon.host.submit(lambda turn: turn.later(turn.at, ForgetRun(run)))
+        await daemon.host.submit(lambda turn: turn.transaction.change(changes.Held(other, shared)))
+        await daemon.host.submit(lambda turn: turn.transaction.later(turn.at, ForgetRun(run)))
         while len(list(daemon.agent.memory.named(["mail"]))) == len(eids):
             daemon.host.loop.commit(daemon.host.loop.decide())
         assert run in daemon.agent.runs

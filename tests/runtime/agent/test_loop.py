@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from narval.engines.events import Cancelled
+from narval.engines.commands import Outer
+from narval.engines.events import Cancelled, Event
 from narval.errors import InternalError, RequestError, StoreError
-from narval.runtime.agent import loop as loops
+from narval.runtime.agent import agent as agents
+from narval.runtime.agent import waves
 from narval.runtime.agent.loop import Delivery, Request
+from narval.runtime.agent.run import Run
+from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.store.batch import Batch
 from tests.runtime.at_work import Killed, Scene, watched_commits
 
@@ -46,18 +50,25 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(loops, "perf_counter", lambda: 1.0)  # all in one turn, however slow the machine
+    monkeypatch.setattr(waves, "perf_counter", lambda: 1.0)  # all in one turn, however slow the machine
+
+    dispatch = Dispatcher.dispatch
+
+    def noted_dispatch(dispatcher: Dispatcher, run: Run, command: Outer) -> Event | None:
+        order.append("perform")
+        return dispatch(dispatcher, run, command)
+
+    monkeypatch.setattr(Dispatcher, "dispatch", noted_dispatch)
 
     async def story() -> None:
         daemon = await scene.open()
-        commit, perform = daemon.store.commit, daemon.host.loop._perform
+        commit = daemon.store.commit
 
         def noted_commit(*batches: Batch) -> None:
             commit(*batches)
             order.append("commit")
 
         daemon.store.commit = noted_commit  # type: ignore[method-assign]
-        daemon.host.loop._perform = lambda run, command: (order.append("perform"), perform(run, command))[1]
         daemon.host.post(
             Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer"))
         )
@@ -135,7 +146,7 @@ def test_a_quiet_opening_records_what_is_asked_and_tells_no_run(scene: Scene) ->
 def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_is_killed(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loops, "SEQUENCE_BLOCK", 3)
+    monkeypatch.setattr(agents, "SEQUENCE_BLOCK", 3)
 
     async def story() -> None:
         seen: set[int] = set()
@@ -162,8 +173,9 @@ def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_
 
 def _forget(turn: Any, eid: int, run: int) -> None:
     from narval.memory.elements.changes import Forgotten
+    from narval.runtime.agent.forgetting import forget
 
-    turn.forget(Forgotten(eids=(eid,), runs=(run,)))
+    forget(turn.transaction, Forgotten(eids=(eid,), runs=(run,)))
 
 
 def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scene) -> None:

@@ -254,8 +254,8 @@ def test_N35_a_call_is_tried_as_often_as_its_step_says_whenever_the_daemon_is_ki
 async def _check(scene: Scene, daemon: Daemon, run: int, name: str) -> None:
     """Four tries were recorded, whatever happened in between."""
     history = [str(change) for row in daemon.store.journal(run) for change in [row.data]]
-    assert sum("TryErred" in each for each in history) == 3
-    assert sum("TriedAgain" in each for each in history) == 3
+    assert sum("TryFailed" in each for each in history) == 3
+    assert sum("NextTryMade" in each for each in history) == 3
     if name == "w.nested":
         children = [each for each in daemon.agent.runs.values() if each.caller and each.caller.run == run]
         assert len(children) == 4
@@ -298,7 +298,7 @@ def test_N29_a_run_that_is_cancelled_while_a_call_waits_tries_nothing_again(scen
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.host.until_idle()
         assert run.status == "cancelled"
-        assert daemon.agent.timers.next() is None
+        assert daemon.agent.clockwork.timers.next() is None
         await daemon.host.elapse(1000)
         assert len(made(daemon)) == 1
         await scene.end()

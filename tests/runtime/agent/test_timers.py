@@ -12,7 +12,7 @@ from narval.runtime.agent.timers import TimerQueue
 def due(moments: TimerQueue[Any, Any], now: float) -> list[tuple[float, Hashable, Any]]:
     """All that have come."""
     come = []
-    while (found := moments.take(now)) is not None:
+    while (found := moments.pop_due(now)) is not None:
         come.append(found)
     return come
 
@@ -97,7 +97,7 @@ def test_what_is_given_up_or_replaced_while_a_moment_is_being_taken_does_not_com
     timers: TimerQueue[str, int] = TimerQueue()
     for key in "abcd":
         timers.push(1.0, key, 0)
-    assert timers.take(1.0) == (1.0, "a", 0)
+    assert timers.pop_due(1.0) == (1.0, "a", 0)
     timers.discard("b")
     timers.push(2.0, "c", 1)
     timers.push(0.5, "e", 0)

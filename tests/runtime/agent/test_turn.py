@@ -113,7 +113,7 @@ def test_an_advance_that_raises_ends_its_run_alone_and_leaves_no_other_trace(
         run = await daemon.host.submit(lambda turn: turn.start("w.caller"))
         other = await daemon.host.submit(lambda turn: turn.start("w.small"))
         await daemon.host.until_idle()
-        (child,) = daemon.agent.children[run.eid]
+        (child,) = daemon.agent.runs.children[run.eid]
         failed = daemon.agent.runs[child]
         assert (failed.status, failed.phase) == ("failed", "failed")
         assert run.status == "done"  # its caller was told, and handled it
@@ -122,7 +122,7 @@ def test_an_advance_that_raises_ends_its_run_alone_and_leaves_no_other_trace(
         assert counter not in memory.outdated
         assert (mail in memory.marks.get(("w.take", "s", "mail"), ())) == (event_type is Returned)
         assert not list(memory.named(["ack"]))
-        assert not len(daemon.agent.index)
+        assert not len(daemon.agent.watches.index)
         (error,) = [memory.element(eid) for eid in memory.named(["error"])]
         assert error is not None
         assert b"internal-error" in error.xml

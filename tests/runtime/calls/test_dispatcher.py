@@ -157,7 +157,7 @@ def test_a_run_that_ends_in_the_turn_in_which_its_caller_is_cancelled_harms_nobo
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-sleeps"))
         await works(daemon, lambda: daemon.host.executor.counts.running)
-        (child,) = daemon.agent.children[run.eid]
+        (child,) = daemon.agent.runs.children[run.eid]
         daemon.host.post(Delivery(child, Cancelled(0, 0.0)))  # its return is queued behind …
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))  # … the end of its caller
         await daemon.host.until_idle()
@@ -187,7 +187,7 @@ def test_runs_nest_200_deep_and_the_family_is_forgotten_whole(tmp_path: Path) ->
         last = daemon.agent.memory.next_eid
         await daemon.host.elapse(6.0)
         assert not daemon.agent.runs
-        assert not daemon.agent.children
+        assert not daemon.agent.runs.children
         assert not list(daemon.agent.memory.named(["note"]))
         scene.kill(daemon)
         await scene.end()

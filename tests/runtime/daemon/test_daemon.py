@@ -15,6 +15,7 @@ import narval
 from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError, StoreError
 from narval.memory.elements.changes import Forgotten
+from narval.runtime.agent.forgetting import forget
 from narval.runtime.agent.loop import Delivery
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -241,7 +242,7 @@ def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(sce
         moments = []
         for _ in range(5):
             await daemon.host.until_idle()
-            due = daemon.agent.next_moment()
+            due = daemon.agent.clockwork.next_moment()
             assert due is not None
             moments.append(due - scene.clock.now())
             known = portrait(daemon.agent)
@@ -295,7 +296,7 @@ def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_pat
         await daemon.host.until_idle()
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() in shown.xml
-        await daemon.host.submit(lambda turn: turn.forget(Forgotten((gift,))))
+        await daemon.host.submit(lambda turn: forget(turn.transaction, Forgotten((gift,))))
         assert gift not in daemon.agent.memory
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() not in shown.xml
@@ -350,7 +351,7 @@ def test_N5_what_a_call_under_way_was_given_is_not_forgotten(tmp_path: Path) -> 
         await scene.end()
         daemon = await scene.open()
         await asyncio.wait_for(daemon.host.work_until(lambda: daemon.host.executor.counts.running), 20.0)
-        (run,) = daemon.agent.active.values()
+        (run,) = daemon.agent.runs.active.values()
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.host.elapse(8000.0)
         assert held not in daemon.agent.memory
@@ -463,7 +464,7 @@ def test_nothing_holds_a_daemon_that_has_ended(tmp_path: Path, is_killed: bool) 
         for name in ("drops", "sleeps", "thread", "worker"):
             await daemon.host.submit(lambda turn, name=name: turn.start(f"busy.{name}").eid)
         await daemon.host.until_idle()
-        assert {run.name for run in daemon.agent.active.values()} == {"busy.drops"}
+        assert {run.name for run in daemon.agent.runs.active.values()} == {"busy.drops"}
         if is_killed:
             scene.kill(daemon)
         await scene.end()

@@ -171,7 +171,7 @@ def test_N35_an_entry_comes_back_with_all_that_recovery_needs(
 
 @given(event=events)
 def test_N35_a_waiting_event_comes_back_whole(event: Event) -> None:
-    assert codec.decode_event(codec.encode_event(event)) == event
+    assert codec.decode_queued(codec.encode_queued(event)) == event
 
 
 @given(
@@ -389,7 +389,7 @@ def test_rubbish_is_refused_and_never_more(data: bytes) -> None:
     for read in (
         decode,
         codec.describe_entry,
-        codec.decode_event,
+        codec.decode_queued,
         codec.decode_origin,
         lambda data: codec.decode_snapshot(data, State, lookup),
     ):

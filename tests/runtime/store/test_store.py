@@ -254,7 +254,7 @@ def test_each_change_of_memory_has_its_slot() -> None:
         changes.Undeclared((2,)),
         changes.Forgotten((1,), (8,)),
     ):
-        filled.take(change)
+        filled.record(change)
     assert filled.elements == [new]
     assert filled.held == [(9, 3), (9, 4)]
     assert filled.unheld == [(9, 4)]

@@ -86,7 +86,7 @@ class QuestionAnswerer:
         kind = _KINDS.get(word, word)
         if kind == "node-type" and name == SCRIPT:
             return _ask_script(run, arguments)
-        definition = agent.definition(run, kind, name)
+        definition = agent.lookup.definition(run, kind, name)
         manner = _MANNERS.get(kind)
         if manner is None or not isinstance(definition, Code):
             raise ActionError(

@@ -40,7 +40,7 @@ class NodeCalls:
         """The call of a node's script, or of the user's class for its type. Raises ActionError."""
         if call.name == SCRIPT:
             return _script_call(run, call, timeout)
-        definition = self._agent.definition(run, "node-type", call.name)
+        definition = self._agent.lookup.definition(run, "node-type", call.name)
         code = self._targets.function_of(run, definition) if isinstance(definition, Code) else None
         if code is None:
             raise ActionError(f"there is no node type named {call.name}", "unknown-target", final=True)

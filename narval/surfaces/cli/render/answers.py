@@ -25,27 +25,7 @@ from narval.operations.text import (
     took,
     zone,
 )
-from narval.surfaces.cli.render.tables import (
-    ATTRIBUTES,
-    CALLS,
-    LATER,
-    NODES,
-    RUNS,
-    SNIPPET,
-    STATES,
-    STEPS,
-    TOKENS,
-    TRANSITIONS,
-    Column,
-    fields,
-    table,
-)
-
-PARTS = (
-    (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
-    (ATTRIBUTES, "environment"),
-)  # fmt: skip
-"""The tables of a run, by the key in its answer; a kind has some of them."""
+from narval.surfaces.cli.render.tables import CALLS, LATER, PARTS, RUNS, SNIPPET, Column, fields, table
 
 
 def run(shown: Row) -> None:

@@ -45,25 +45,15 @@ class Column(NamedTuple):
 
 _PHASES = {"active": "yellow", "done": "green", "failed": "red", "cancelled": "magenta"}
 _STATES = {
-    "running": "yellow",
-    "ready": "yellow",
-    "fireable": "yellow",
-    "end": "yellow",
-    "done": "green",
-    "history": "green",
-    "fired": "green",
-    "error": "red",
-    "erred": "red",
-    "failed": "red",
-    "fail": "red",
-    "impossible": "dim",
-    "todo": "dim",
-    "active": "yellow",
-    "delayed": "yellow",
-    "complete": "green",
-    "discarded": "red",
-    "skipped": "dim",
-    "backtracked": "blue",
+    state: colour
+    for colour, states in {
+        "yellow": "running ready fireable end active delayed",
+        "green": "done history fired complete",
+        "red": "error erred failed fail discarded",
+        "blue": "backtracked",
+        "dim": "impossible todo skipped",
+    }.items()
+    for state in states.split()
 }
 
 
@@ -205,6 +195,12 @@ CALLS = (
     Column("progress", lambda row: " of ".join(map(str, row["progress"])) if row.get("progress") else ""),
 )
 LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
+
+PARTS = (
+    (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
+    (ATTRIBUTES, "environment"),
+)  # fmt: skip
+"""The tables of a run, by the key in its answer; a kind has some of them."""
 
 
 # --- tables -------------------------------------------------------------------------------------------------

@@ -1,0 +1,192 @@
+"""The waits of a plan, and the conditions behind what did not happen (N11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+from narval.definitions.recipe.definition import Recipe, Step, Transition
+from narval.engines.commands import Watch
+from narval.engines.engine import Find, Lookup, Wait
+from narval.engines.recipe.decision import bindings, conditions_of
+from narval.engines.recipe.explain import FOLLOWED, reason_of_step, unfired, young_elements
+from narval.engines.recipe.parts import NOT_ENDED, StepRun
+from narval.engines.recipe.state import PlanState
+from narval.errors import DefinitionError
+from narval.memory.elements.element import SIGNAL
+from narval.memory.elements.error_element import read_error
+
+_SIGNAL_ALONE = frozenset({SIGNAL})
+
+_THEN = "an element for each condition"
+"""The wait of a transition whose date has come."""
+
+
+def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """The waits of a plan now: calls, reserved elements, dates, conditions, in-steps."""
+    for identifier in dict.fromkeys(state.calls.values()):
+        yield from _calls(definition.steps[identifier], state.step(identifier))
+    for step in state.blocked:
+        watch = watches.get(state.step(step).watch)
+        yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
+    for identifier in state.awaiting_date:
+        then = _THEN if definition.transitions[identifier].conditions else ""
+        yield Wait(identifier, "time", then, until=state.transition(identifier).date)
+    for identifier in state.waiting:
+        watch, lasting = watches.get(state.transition(identifier).watch), _lasting(definition, identifier)
+        if identifier in state.awaiting_duration:
+            run = state.transition(identifier)
+            text = f"{young_elements(run)} to have fitted for long enough"
+            yield Wait(identifier, "condition", text, **_conditions(watch), until=run.until, lasting=lasting)
+        else:
+            yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch), lasting=lasting)
+    if state.status == "running":
+        yield from _joins(definition, state)
+
+
+def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
+    """The waits of a running step: calls under way, and calls that will be tried again (N29)."""
+    under_way = [identifier for identifier, call in run.calls.items() if call.until is None]
+    if under_way:
+        attempt = max(run.calls[identifier].tries for identifier in under_way)
+        tried = f", try {attempt} of {step.retries + 1}" if attempt > 1 else ""
+        yield Wait(step.id, "call", f"{step.kind} {step.target}{tried}", calls=tuple(under_way))
+    resting = [(call.until, call) for call in run.calls.values() if call.until is not None]
+    if resting:
+        until, call = min(resting, key=itemgetter(0))
+        text = f"{step.kind} {step.target}, try {call.tries + 1} of {step.retries + 1}"
+        if call.problem is not None:
+            text += f" after {call.problem.kind}: {call.problem.message}"
+        if len(resting) > 1:
+            text += f" (the first of {len(resting)} calls to be tried again)"
+        yield Wait(step.id, "try", text, until=until)
+
+
+def _kind_of_wait(watch: Watch | None) -> tuple[str, str]:
+    """The kind of a transition's wait, a signal or elements, and what it waits for in words."""
+    if watch is not None and all(bound.names == _SIGNAL_ALONE for bound in watch.conditions):
+        return "signal", " and ".join(bound.text for bound in watch.conditions)
+    return "condition", "an element for each condition"
+
+
+def _lasting(definition: Recipe, transition: str) -> tuple[float | None, ...]:
+    """For how many seconds each condition of a transition must hold; empty if none must."""
+    found = tuple(condition.lasting for condition in definition.transitions[transition].conditions)
+    return found if any(found) else ()
+
+
+def _conditions(watch: Watch | None) -> dict[str, Any]:
+    return {} if watch is None else {"conditions": watch.conditions, "scopes": watch.scopes}
+
+
+def _joins(definition: Recipe, state: PlanState) -> Iterator[Wait]:
+    """The waits of transitions of which one in-step has ended and another has not."""
+    for transition in definition.transitions.values():
+        if state.transition(transition.id).state != "wait-step":
+            continue
+        states = {link.step.id: state.step(link.step.id).state for link in transition.ins}
+        ended = [step for step, word in states.items() if word in ("done", "error")]
+        if ended and any(word in NOT_ENDED for word in states.values()):
+            yield Wait(transition.id, "join", _lacking(definition, state, transition))
+
+
+def _lacking(definition: Recipe, state: PlanState, transition: Transition) -> str:
+    """The in-steps that have still to end, each with the reason why it has not."""
+    reasons = []
+    for link in transition.ins:
+        word = state.step(link.step.id).state
+        if word in NOT_ENDED:
+            why = reason_of_step(definition, state, link.step).partition(": ")[2]
+            reasons.append(f"{link.step.id} ({word}: {why})" if why else f"{link.step.id} ({word})")
+    return f"steps {', '.join(reasons)}"
+
+
+def diagnose(
+    definition: Recipe, state: PlanState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """The conditions of the transitions that decide about a part, whether it waits for them or not (N11).
+
+    A fired transition has none: `explain` names what it took, and that may be used up by now. A step that
+    failed for want of an input has its inputs.
+    """
+    for step in definition.steps.values():
+        if identifier in (None, step.id):
+            wait = _inputs_judged(definition, state, step, element, find)
+            if wait is not None:
+                yield wait
+    for transition in _deciding(definition, state, identifier):
+        wait = _judged(definition, state, transition, element)
+        if wait is not None:
+            yield wait
+
+
+def _inputs_judged(
+    definition: Recipe, state: PlanState, step: Step, element: Lookup, find: Find
+) -> Wait | None:
+    """The mandatory inputs of a step that failed because one was left empty (N17)."""
+    run = state.step(step.id)
+    fault = element(run.fault) if run.state == "failed" and run.fault is not None else None
+    target = find(step.kind, step.target) if fault is not None else None
+    prototype = getattr(target, "prototype", None)
+    if fault is None or read_error(fault)[0] != "input-missing" or prototype is None:
+        return None
+    try:
+        inputs = [slot for slot in step.prototype(prototype).inputs if not slot.optional]
+    except DefinitionError:
+        return None
+    bounds = (
+        slot.condition.bind(bindings(definition, state, slot.condition.variables, element)) for slot in inputs
+    )
+    scopes = ((definition.full_name, step.id, slot.id) if slot.use else None for slot in inputs)
+    text = "nothing any more (it failed); its inputs as they are judged now:"
+    return Wait(step.id, "input", text, tuple(bounds), tuple(scopes))
+
+
+def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> list[Transition]:
+    """The transitions that decide about a part: of a step, those that lead or could have led to it."""
+    if identifier is None:
+        return list(unfired(definition, state)) if state.status in ("failed-end", "failed") else []
+    step = definition.steps.get(identifier)
+    if step is None:
+        transition = definition.transitions.get(identifier)
+        return [transition] if transition is not None else []
+    word = state.step(identifier).state
+    if word == "impossible":
+        return list(_choices(state, step, {}).values())
+    return list(step.ins) if word == "todo" else []
+
+
+def _choices(state: PlanState, step: Step, found: dict[str, Transition]) -> dict[str, Transition]:
+    """The transitions to a step that cannot be reached, and to those before it, back to the choices made."""
+    pending = [step]
+    while pending and len(found) < FOLLOWED:
+        for transition in pending.pop().ins:
+            if transition.id not in found:
+                found[transition.id] = transition
+                pending += [
+                    link.step for link in transition.ins if state.step(link.step.id).state == "impossible"
+                ]
+    return found
+
+
+def _judged(definition: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wait | None:
+    """The wait of one transition, or the wait it would have if it still could fire."""
+    run, until = state.transition(transition.id), None
+    word = run.state
+    wanted = conditions_of(definition, state, transition, element)
+    what, text = "condition", "an element for each condition"
+    if state.status != "running" or word in ("impossible", "fail"):
+        over = f"it is {word}" if state.status == "running" else f"it is {word}, and the plan {state.status}"
+        text = f"nothing any more ({over}); its conditions as they are judged now:"
+    elif word == "wait-step":
+        what, text = "join", _lacking(definition, state, transition)
+    elif transition.id in state.awaiting_date:
+        what, text, until = "time", _THEN if wanted else "", run.date
+    elif transition.id in state.awaiting_duration:
+        text, until = f"{young_elements(run)} to have fitted for long enough", run.until
+    if word == "fired" or (what == "condition" and not wanted):
+        return None
+    bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
+    lasting = _lasting(definition, transition.id)
+    return Wait(transition.id, what, text, bounds, scopes, until=until, lasting=lasting)

@@ -1,0 +1,31 @@
+"""Lineage: an element and those that it replaced, one after another."""
+
+from __future__ import annotations
+
+from math import inf
+
+from narval.memory.elements.changes import MarkScope
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import Bound
+
+
+def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+    """The moment when an element that fits was added, or the first of those that it replaced (N38).
+
+    It replaced those it was made from that are outdated, fitted and were not used by `scope`. An element that
+    was replaced and forgotten since is not found any more; `known` is the moment found before it was.
+    """
+    used = memory.marks.get(scope, ()) if scope is not None else ()
+    since, pending, seen = known, [eid], {eid}
+    while pending:
+        element = memory.element(pending.pop())
+        if element is None:
+            continue
+        since = min(since, element.added)
+        for before in element.origin.inputs if element.origin is not None else ():
+            if before in memory.outdated and before not in used and before not in seen:
+                seen.add(before)
+                replaced = memory.element(before)
+                if replaced is not None and bound.test(memory.tree(replaced)):
+                    pending.append(before)
+    return since

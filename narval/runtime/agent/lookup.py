@@ -1,0 +1,57 @@
+"""The versions of definitions that count for a run (N31)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from narval.definitions.kinds import NESTS_CURRENT
+from narval.definitions.library import Definition, Library
+from narval.runtime.agent.run import Run
+
+
+class Lookup:
+    """Definitions by kind and name, in the version of a run's library or the current one."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+
+    def use(self, library: Library) -> None:
+        """Let the definitions of `library` be the current ones."""
+        self.library = library
+
+    def definition(self, run: Run | None, kind: str, name: str) -> Any:
+        """The version that counts for a run: that of its library, else the current one; or None.
+
+        Where runs of a kind nest the current version (section 9), it may be named without its group.
+        """
+        if kind in NESTS_CURRENT:
+            return self._nested(run, kind, name)
+        if run is not None and run.library is not None:
+            known = run.library.get(kind, name)
+            if known is not None:
+                return known
+        return self.library.get(kind, name)
+
+    def _nested(self, run: Run | None, kind: str, name: str) -> Any:
+        """The definition that a name can mean, if it is but one."""
+        nests = run is not None and run.engine.definition_kind == kind
+        kept = run.library if run is not None and not nests else None
+        group = run.definition.group if run is not None and nests else ""
+        for library in (kept, self.library):
+            called = library.called(kind, name, group) if library is not None else ()
+            if len(called) == 1:
+                return called[0]
+        return None
+
+    def library_for(self, definition: Definition, parent: Run | None) -> Library:
+        """The library whose versions count for a new run: that of its caller, but where it is nested."""
+        if parent is None or parent.library is None:
+            return self.library
+        nests = definition.kind in NESTS_CURRENT and parent.engine.definition_kind == definition.kind
+        return self.library if nests else parent.library
+
+    def listeners(self, run: Run | None) -> Mapping[str, int]:
+        """The listeners to every run, in the versions that count for this one: the bits of events by name."""
+        library = run.library if run is not None else None
+        return (library or self.library).listeners

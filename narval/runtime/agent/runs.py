@@ -1,0 +1,69 @@
+"""Runs begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narval.engines.commands import Finish
+from narval.engines.events import Caller, Failure, Resume, Returned, Started
+from narval.engines.registry import engine_of, runnable
+from narval.memory.elements.error_element import read_error
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.transaction import Transaction
+
+
+def start_run(
+    transaction: Transaction,
+    name: str,
+    elements: tuple[int, ...] = (),
+    *,
+    kind: str | None = None,
+    caller: Caller | None = None,
+    attempt: int = 0,
+    resume: Resume | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Run | None:
+    """Begin a run of the current version of a definition, or of the version that counts for its caller; None
+    when there is no such definition. Only some kinds have an `environment` from the start.
+    """
+    agent = transaction.agent
+    parent = agent.runs.active.get(caller.run) if caller is not None else None
+    if kind is None:
+        definition = runnable(agent.library, name)
+    else:
+        definition = agent.lookup.definition(parent, kind, name)
+    if definition is None:
+        return None
+    engine = engine_of(definition.kind)
+    run = Run(agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
+    run.begin(definition, agent.lookup.library_for(definition, parent))
+    agent.runs.add(run)
+    transaction.alter(run)
+    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}))
+    agent.queue.append((0, run.eid, started))
+    return run
+
+
+def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
+    """End a run as its engine says, and tell its caller."""
+    agent = transaction.agent
+    run.end(command.phase, transaction.at, command.error)
+    agent.end_run(run)
+    transaction.ended.append(run)
+    if run.caller is not None:
+        caller = agent.runs.active.get(run.caller.run)
+        given_up = caller is not None and run.caller.call in caller.abandoned
+        problem = None if command.phase == "done" else _failure_of(transaction, run)
+        back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem, abandoned=given_up)
+        agent.queue.append((0, run.caller.run, back))
+    if agent.clockwork.idle is not None:
+        agent.clockwork.idle.added(run.eid, transaction.at)
+
+
+def _failure_of(transaction: Transaction, run: Run) -> Failure:
+    element = transaction.agent.memory.element(run.error) if run.error is not None else None
+    if element is None:
+        why = f"run {run.eid} of {run.name} was {run.phase}"
+        return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")
+    kind, message, _ = read_error(element)
+    return Failure(kind, message)

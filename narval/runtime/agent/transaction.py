@@ -1,0 +1,176 @@
+"""What a turn does to memory, kept twice: in memory at once, and as rows of the batch to be committed.
+
+Facts stand once they are *settled*: they become rows, and elements that others watch for become offers. Until
+then `undo` takes them back. Nothing outside is touched.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from narval.engines.commands import Call, Outer
+from narval.memory.elements import changes
+from narval.memory.elements.changes import Change
+from narval.memory.elements.control_elements import CONTROLS
+from narval.memory.elements.element import Element, Origin
+from narval.memory.retention import IdleTracker
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.jobs import Job, encode_job
+from narval.runtime.agent.run import Run, RunTable
+from narval.runtime.store.batch import Batch, MomentRow, Offer, RunRow
+
+
+class Pending(msgspec.Struct, eq=False):
+    """What may still be undone: facts, elements to be offered, control elements."""
+
+    facts: list[Change] = []
+    offered: list[int] = []
+    controls: list[Element] = []
+
+
+class InUse:
+    """The elements that calls under way were given, those that came back in this turn among them."""
+
+    def __init__(self, runs: RunTable) -> None:
+        self._runs = runs
+        self._eids: set[int] | None = None
+
+    def eids(self) -> set[int]:
+        """All of them."""
+        if self._eids is None:
+            self._eids = self._runs.in_use()
+        return self._eids
+
+    def add(self, call: Call) -> None:
+        """Count the inputs of a call among them."""
+        if self._eids is not None:
+            self._eids.update(eid for _, eids in call.inputs for eid in eids)
+
+
+class Transaction:
+    """The facts, rows and outer commands of one turn.
+
+    `outer` are commands to be performed, `ended` the runs that are over, `quit` says that a control element
+    asks the daemon to stop. `unsettled` is True while there is something to settle.
+    """
+
+    def __init__(self, agent: AgentState, at: float) -> None:
+        self.agent, self.at = agent, at
+        self.batch = Batch()
+        self.outer: deque[tuple[Run, Outer]] = deque()
+        self.ended: list[Run] = []
+        self.quit = False
+        self.unsettled = False
+        self.pending = Pending()
+        self._altered: dict[int, Run] = {}
+        """Runs whose rows are others now."""
+        self.in_use = InUse(agent.runs)
+
+    # --- facts of memory --------------------------------------------------------------------------------
+
+    def fact(self, fact: Change) -> None:
+        """Change memory; it can be undone until it is settled."""
+        self.agent.memory.apply(fact)
+        self.pending.facts.append(fact)
+        self.unsettled = True
+
+    def enter(self, element: Element, declared: str = "", held: Run | None = None) -> None:
+        """Put an element into memory, and offer it to those who watch for such."""
+        self.fact(changes.Added(element, declared, held.eid if held is not None else 0))
+        name = element.name
+        if self.agent.watches.index.interested(name):
+            self.pending.offered.append(element.eid)
+        if name in CONTROLS:
+            self.pending.controls.append(element)
+
+    def offer(self, element: Element) -> None:
+        """Offer an element of memory to those who watch for such."""
+        if self.agent.watches.index.interested(element.name):
+            self.pending.offered.append(element.eid)
+            self.unsettled = True
+
+    def settle(self) -> None:
+        """Let the facts stand: they become rows, and what was to be offered is queued."""
+        self.unsettled = False
+        pending, idle = self.pending, self.agent.clockwork.idle
+        if pending.facts:
+            for fact in pending.facts:
+                self.batch.record(fact)
+                if idle is not None:
+                    _note_use(idle, fact, self.at)
+            pending.facts.clear()
+        if pending.offered:
+            self.agent.queue.extend([(0, 0, Offer(eid)) for eid in pending.offered])
+            pending.offered.clear()
+
+    def undo(self) -> None:
+        """Take back what is not settled."""
+        for fact in reversed(self.pending.facts):
+            self.agent.memory.revert(fact)
+        self.pending = Pending()
+
+    # --- what no engine asked for -----------------------------------------------------------------------
+
+    def add(
+        self, xml: bytes, origin: Origin | None = None, declared: str = "", held: Run | None = None
+    ) -> int:
+        """Let an element enter memory from outside an engine; its eid."""
+        eid = self.agent.memory.next_eid
+        self.enter(Element(eid, xml, self.at, origin), declared, held)
+        self.settle()
+        return eid
+
+    def change(self, fact: Change) -> None:
+        """Change memory though no engine asked for it: forgetting, declaring."""
+        self.fact(fact)
+        self.settle()
+
+    # --- runs and jobs ------------------------------------------------------------------------------
+
+    def alter(self, run: Run) -> None:
+        """Record the row of a run anew."""
+        self._altered[run.eid] = run
+
+    def rows(self) -> Batch:
+        """The whole batch: nothing more happens in this turn."""
+        self.batch.runs.extend(map(row_of, self._altered.values()))
+        return self.batch
+
+    def later(self, at: float, job: Job) -> None:
+        """Have something done at a moment."""
+        identifier = str(self.agent.numbers.draw())
+        self.batch.moments.append(MomentRow(identifier, at, encode_job(job)))
+        self.agent.clockwork.timers.push(at, (0, identifier), job)
+
+    def request_quit(self) -> None:
+        """Have the daemon stop."""
+        self.quit = True
+
+
+def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:
+    if isinstance(fact, changes.Added):
+        idle.added(fact.element.eid, at)
+    elif isinstance(fact, changes.Held | changes.Used | changes.Reserved):
+        idle.used(fact.eids, at)
+
+
+def row_of(run: Run) -> RunRow:
+    """A run as a row of the store."""
+    caller = run.caller
+    return RunRow(
+        eid=run.eid,
+        kind=run.kind,
+        name=run.name,
+        digest=run.digest,
+        state=run.status,
+        phase=run.phase,
+        started=run.started,
+        ended=run.ended,
+        parent_run=caller.run if caller else None,
+        parent_step=caller.step if caller else "",
+        parent_call=caller.call if caller else "",
+        attempt=run.attempt,
+        error=run.error,
+    )

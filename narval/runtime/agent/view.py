@@ -1,0 +1,144 @@
+"""What engines read while they decide: memory, the library, the run that is advanced, the surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from narval.engines.commands import Call, Command, Watch
+from narval.engines.events import Caller, Event, Plain
+from narval.errors import ActionError
+from narval.memory.elements.element import Element
+from narval.memory.lineage import fits_since
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import Bound
+from narval.runtime.agent.effects import AT_ONCE
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.transaction import Transaction
+from narval.runtime.home.schemas import Schemas
+
+Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
+"""Answers what an engine asks the user's code while it decides: the run, the function, its arguments, now."""
+
+IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
+"""True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
+
+
+class Surroundings:
+    """What a decision may depend on beside memory: schemas, the files of programs, the user's code."""
+
+    def __init__(
+        self, schemas: Schemas, *, ask: Ask | None = None, is_up_to_date: IsUpToDate | None = None
+    ) -> None:
+        self.schemas = schemas
+        self.ask = ask
+        self._is_up_to_date = is_up_to_date
+
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Check elements by other schemas from now on."""
+        self.schemas = schemas
+
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9)."""
+        return self._is_up_to_date is not None and self._is_up_to_date(directory, creates, needs)
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """The reason why the schema of the element's name refuses it, or None (N7)."""
+        return self.schemas.refusal(xml)
+
+
+class LiveMemory:
+    """The engines' `MemoryView`, and what a run reads of memory."""
+
+    def __init__(self, memory: Memory, schemas: Surroundings) -> None:
+        # Bound here, for engines call them often: a query costs no call but its own.
+        self.element, self.fits_since = memory.element, partial(fits_since, memory)
+        self.matching, self.among = memory.matching, memory.among
+        self.reserved, self.context = memory.reserved_for, memory.contexts.of
+        self.schema_fault = schemas.schema_fault
+        self._memory = memory
+
+    @property
+    def next_eid(self) -> int:
+        """The eid the next element will have."""
+        return self._memory.next_eid
+
+    def fits(self, element: Element, bound: Bound) -> bool:
+        """True if an element, in memory or not yet, fits."""
+        return bound.test(self._memory.tree(element))
+
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
+        """True if a unique output gave this value before (N37)."""
+        return (name, expression, value) in self._memory.unique_values
+
+
+class TurnView(LiveMemory):
+    """The engines' `View` within a turn; `advance` has an engine decide."""
+
+    def __init__(self, transaction: Transaction, surroundings: Surroundings) -> None:
+        super().__init__(transaction.agent.memory, surroundings)
+        self._transaction, self._agent, self._surroundings = transaction, transaction.agent, surroundings
+        self._run: Run | None = None
+        self.definition = partial(self._agent.lookup.definition, self._run)
+        """The definition of a kind and name, in the version that counts for the run that asks."""
+
+    def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
+        """What follows from an event: changes and commands. Raises what the engine raises."""
+        self._run, self.definition = run, partial(self._agent.lookup.definition, run)
+        decision = run.engine.advance(run.definition, run.state, event, self)
+        self._run = None
+        return decision
+
+    def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
+        """What ends a run whose engine raised; `error` is the eid of the error element."""
+        self._run, self.definition = None, partial(self._agent.lookup.definition, None)
+        return run.engine.on_engine_error(run.definition, run.state, event, self, error)
+
+    def apply(self, command: Command) -> None:
+        """Let an inner command take effect; one that no decision of this advance reads has to wait."""
+        effect = AT_ONCE.get(type(command))
+        if effect is not None and self._run is not None:
+            effect(self._transaction, self._run, command)
+
+    # --- runs and definitions ---------------------------------------------------------------------------
+
+    def caller(self, run: int) -> Caller | None:
+        """The caller of a run."""
+        known = self._agent.runs.get(run)
+        return known.caller if known is not None else None
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """The listeners to every run, and the bits of the events they listen to."""
+        return self._agent.lookup.listeners(self._run)
+
+    def pending_call(self, call: str) -> Call | None:
+        """A call that the run has under way."""
+        return self._run.calls.get(call) if self._run is not None else None
+
+    def active_watch(self, watch: str) -> Watch | None:
+        """A watch that the run has set."""
+        return self._run.watches.get(watch) if self._run is not None else None
+
+    # --- the surroundings -------------------------------------------------------------------------------
+
+    @property
+    def zone(self) -> str:
+        """The name of the zone whose calendar the home keeps."""
+        return self._agent.clockwork.zone
+
+    @property
+    def up_since(self) -> float:
+        """The moment from which the agent has been at work without a break."""
+        return self._agent.clockwork.since
+
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9)."""
+        return self._surroundings.is_up_to_date(directory, creates, needs)
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """The answer of the user's code. Raises ActionError."""
+        if self._run is None or self._surroundings.ask is None:
+            raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
+        return self._surroundings.ask(self._run, function, arguments, self._transaction.at)

@@ -1,0 +1,64 @@
+"""What runs wait for: watches by the elements that would satisfy them, and events still to be told."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from narval.engines.commands import Watch
+from narval.engines.events import Event
+from narval.memory.elements.element import Tree
+from narval.memory.index.index import Index
+from narval.runtime.agent.run import Run
+from narval.runtime.store.batch import Offer
+
+WatchKey = tuple[int, str]
+"""A run, and a watch it has set."""
+
+
+class Watches:
+    """The watches that runs have set."""
+
+    def __init__(self) -> None:
+        self.index: Index[WatchKey] = Index()
+        self._of_outdated: dict[WatchKey, None] = {}
+        """Watches that are told, too, when an element that fits is replaced."""
+
+    def add(self, run: Run, command: Watch) -> None:
+        """Watch for an element."""
+        run.watches[command.watch] = command
+        key = (run.eid, command.watch)
+        for bound in command.conditions:
+            self.index.add(key, bound)
+        if command.or_outdated:
+            self._of_outdated[key] = None
+
+    def remove(self, run: Run, watch: str) -> None:
+        """Watch for it no more, if the run did."""
+        if run.watches.pop(watch, None) is not None:
+            self.index.discard((run.eid, watch))
+            self._of_outdated.pop((run.eid, watch), None)
+
+    @property
+    def any_of_outdated(self) -> bool:
+        """True if some watch is told of elements that are replaced."""
+        return bool(self._of_outdated)
+
+    def of_outdated(self, tree: Tree, runs: Mapping[int, Run]) -> Iterator[WatchKey]:
+        """The watches that are to be told that this element was replaced."""
+        for eid, watch in self._of_outdated:
+            if any(bound.test(tree) for bound in runs[eid].watches[watch].conditions):
+                yield eid, watch
+
+
+class EventQueue(deque[tuple[int, int, Event | Offer]]):
+    """Events still to be told: the row they are stored under (0: none), the run (0: an offer), the event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiters: deque[WatchKey] | None = None
+        """The watches that have yet to be told of the offer in front; None before it is their turn."""
+
+    def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
+        """Note which watches have yet to be told of the offer in front."""
+        self.waiters = watches
