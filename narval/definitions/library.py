@@ -82,8 +82,8 @@ class Definition(Protocol):
 class RunDefinition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The part that is the same in all kinds of definitions that are run.
 
-    `decay` is in seconds. `xml` is the definition alone, as memory shows it (N2) and as it can be read again;
-    `digest` names the version.
+    `decay` is the seconds after its end until a run is forgotten (N5). `xml` is the definition alone, as
+    memory shows it (N2) and as it can be read again; `digest` names the version.
     """
 
     kind: ClassVar[str]

@@ -190,12 +190,12 @@ _WHY = {
 def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[Narrowing]) -> Prototype:
     """The prototype as a step tightens it. Raises DefinitionError for each override that N14 forbids."""
     faults: list[Fault] = []
-    asked, given = tuple(inputs), tuple(outputs)
-    if not asked and not given:
+    of_inputs, of_outputs = tuple(inputs), tuple(outputs)
+    if not of_inputs and not of_outputs:
         return prototype
     narrowed = Prototype(
-        tuple(_narrowed(prototype.inputs, asked, "input", INPUT_OVERRIDES, faults)),
-        tuple(_narrowed(prototype.outputs, given, "output", OUTPUT_OVERRIDES, faults)),
+        tuple(_narrowed(prototype.inputs, of_inputs, "input", INPUT_OVERRIDES, faults)),
+        tuple(_narrowed(prototype.outputs, of_outputs, "output", OUTPUT_OVERRIDES, faults)),
     )
     if faults:
         raise DefinitionError(faults)
@@ -223,25 +223,27 @@ def _narrowed(
             )
         by_id[narrowing.id] = narrowing
     for slot in declared:
-        wish = by_id.get(slot.id)
-        yield slot if wish is None else _tightened(slot, wish, what, overrides, faults)
+        asked = by_id.get(slot.id)
+        yield slot if asked is None else _tightened(slot, asked, what, overrides, faults)
 
 
 def _tightened(
-    declared: Any, wish: Narrowing, what: str, overrides: Mapping[str, bool], faults: list[Fault]
+    declared: Any, narrowing: Narrowing, what: str, overrides: Mapping[str, bool], faults: list[Fault]
 ) -> Any:
     changed: dict[str, bool] = {}
-    for attribute, value in wish.stated.items():
+    for attribute, value in narrowing.stated.items():
         if attribute not in overrides:
             faults.append(
-                wish.fault(f"a step cannot set {attribute!r} of an {what}: only its target can", attribute)
+                narrowing.fault(
+                    f"a step cannot set {attribute!r} of an {what}: only its target can", attribute
+                )
             )
         elif value == getattr(declared, attribute):
             continue
         elif value != overrides[attribute]:
             was, now = ("yes", "no") if not value else ("no", "yes")
             faults.append(
-                wish.fault(
+                narrowing.fault(
                     f"a step cannot change {attribute!r} of the {what} {declared.id!r} from {was} to {now}: "
                     f"{_WHY[attribute]}; remove the attribute",
                     attribute,
@@ -249,9 +251,11 @@ def _tightened(
             )
         else:
             changed[attribute] = value
-    if not wish.match:
+    if not narrowing.match:
         return replace(declared, **changed) if changed else declared
-    return replace(declared, **changed, match=wish.match, namespaces=wish.namespaces, tightens=declared)
+    return replace(
+        declared, **changed, match=narrowing.match, namespaces=narrowing.namespaces, tightens=declared
+    )
 
 
 def _condition(

@@ -329,7 +329,7 @@ A_DAY = 86_400.0
 
 
 def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]]:
-    """What may not be meant about dates at a moment, each with its line: gone by, or left open (N25)."""
+    """Warnings about dates at a moment, with their lines: gone by, or left open (N25)."""
     for time in times:
         if schedule_of((time,), "UTC").next(now - A_DAY) is None:
             yield time.line, "this date has gone by and does not come again; correct years"

@@ -1,1 +1,1 @@
-"""How each kind runs: pure functions from events to changes and commands."""
+"""The engines of all kinds: pure functions from events to changes and commands."""

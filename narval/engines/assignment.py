@@ -38,7 +38,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What each slot was given, by slot id; an optional slot that got nothing is not there.
+    """The elements of each slot, by slot id; an optional slot that got nothing is not there.
 
     When a mandatory slot cannot be satisfied nothing is given, and `missing` names the slots that a maximum
     matching which prefers earlier slots leaves empty (N17).
@@ -52,23 +52,24 @@ def assign(slots: Sequence[Slot]) -> Assignment:
     """The assignment that N16 asks for."""
     if len(slots) == 1 and not slots[0].list:
         return _nearest(slots[0])
-    candidates = _candidates(slots)
-    return _uncontested(slots, candidates) or _matched(slots, candidates)
+    candidates = candidates_of(slots)
+    return uncontested(slots, candidates) or in_five_passes(slots, candidates)
 
 
 def _nearest(slot: Slot) -> Assignment:
-    """What a slot without rivals gets: the first there is."""
+    """The assignment of a slot without rivals: the first candidate."""
     for rank in slot.ranks():
         for eid in rank:
             return Assignment({slot.id: (eid,)})
     return Assignment({}, () if slot.optional else (slot.id,))
 
 
-def _candidates(slots: Sequence[Slot]) -> list[_Candidates]:
-    return [_Candidates(slot.ranks()) for slot in slots]
+def candidates_of(slots: Sequence[Slot]) -> list[Candidates]:
+    """The candidates of each slot, yet unread."""
+    return [Candidates(slot.ranks()) for slot in slots]
 
 
-def _uncontested(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> Assignment | None:
+def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment | None:
     """Each slot its nearest candidate: what the five passes come to where no two slots want the same one.
 
     None where two do, or where a slot takes a list.
@@ -90,8 +91,8 @@ def _uncontested(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> As
     return Assignment({}, tuple(missing)) if missing else Assignment(given)
 
 
-def _matched(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> Assignment:
-    """The five passes."""
+def in_five_passes(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment:
+    """The assignment by the five passes, whether slots compete or not."""
     seating = _Seating(candidates)
     mandatory = [index for index, slot in enumerate(slots) if not slot.optional]
     missing = tuple(slots[index].id for index in mandatory if not seating.seat(index, set()))
@@ -111,8 +112,8 @@ def _matched(slots: Sequence[Slot], candidates: Sequence[_Candidates]) -> Assign
     return Assignment({slot.id: given[index] for index, slot in enumerate(slots) if given.get(index)})
 
 
-class _Candidates:
-    """What fits one slot as (rank, eid), nearest first; read when someone looks, and then kept."""
+class Candidates:
+    """The candidates of one slot as (rank, eid), nearest first; read on demand, then kept."""
 
     __slots__ = ("_known", "_rank", "_ranks", "_seen", "_unread")
 
@@ -155,7 +156,7 @@ class _Seating:
 
     __slots__ = ("_bound", "_candidates", "_holders", "_settled", "held")
 
-    def __init__(self, candidates: Sequence[_Candidates]) -> None:
+    def __init__(self, candidates: Sequence[Candidates]) -> None:
         self._candidates = candidates
         self._holders: dict[int, int] = {}
         self._settled: set[int] = set()
@@ -198,7 +199,7 @@ class _Seating:
                 return
 
     def rest(self, index: int) -> tuple[int, ...]:
-        """All that a list gets: what nobody else holds of its rank, or else of the nearest rank with such."""
+        """The elements of a list: all of its rank that no other slot holds, or of the nearest such rank."""
         if index not in self._bound:
             self.settle(index, by_rank=True)
         taken = tuple(eid for _, eid in self._choices(index) if self._holders.get(eid, index) == index)

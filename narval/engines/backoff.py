@@ -1,4 +1,4 @@
-"""How long to wait before something that failed is tried again (N29, A7)."""
+"""The wait before a failed call is tried again (N29, A7)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Bindings = Mapping[str, Sequence[Element]]
 
 
 class CandidateSearch:
-    """What lies around one step or transition of a run.
+    """The search for elements around one step or transition of a run.
 
     `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node,
     which promotes what it selects to rank 1; `nearby` are the eids of the ranks between that and the run's
@@ -31,15 +31,17 @@ class CandidateSearch:
         self,
         view: View,
         run: int,
-        near: tuple[tuple[int, ...], ...],
+        nearby: tuple[tuple[int, ...], ...],
         arguments: tuple[Element, ...] = (),
         context: Context | None = None,
         bindings: Bindings | None = None,
     ) -> None:
-        self.view, self.run, self.nearby = view, run, near
+        self.view, self.run, self.nearby = view, run, nearby
         self.arguments, self.context = arguments, context
         self._alternatives = (
-            tuple(each.bind(bindings or {}) for each in context.alternatives) if context is not None else ()
+            tuple(alternative.bind(bindings or {}) for alternative in context.alternatives)
+            if context is not None
+            else ()
         )
 
     def ranks(
@@ -83,7 +85,9 @@ class CandidateSearch:
         if self._alternatives:
             for eid in self._place(bound, scope):
                 element = self.view.element(eid)
-                if element is not None and any(self.view.fits(element, each) for each in self._alternatives):
+                if element is not None and any(
+                    self.view.fits(element, alternative) for alternative in self._alternatives
+                ):
                     yield eid
 
     def _place(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""All that an engine can ask.
+"""The commands of engines.
 
 *Inner* commands take effect inside the turn, as soon as they are given, and are recorded as facts. *Outer*
 ones are performed after the commit. An outer command has an id that derives from its cause, so a second
@@ -18,45 +18,45 @@ from narval.memory.patterns.pattern import Bound
 
 
 class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """An element enters memory, and the run's context where it is to be held."""
+    """Add an element to memory, and to the run's context if it is to be held."""
 
     element: Element
     held: bool = True
 
 
 class AddToContext(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Elements join the run's context: it was given them, or they triggered it."""
+    """Add elements to the run's context: it was given them, or they triggered it."""
 
     eids: tuple[int, ...]
 
 
 class MarkUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Elements are used by one input or condition."""
+    """Mark elements as used by one input or condition."""
 
     scope: MarkScope
     eids: tuple[int, ...]
 
 
 class Reserve(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Elements are kept for a call that will outdate them."""
+    """Keep elements for a call that will outdate them."""
 
     eids: tuple[int, ...]
 
 
 class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Reserved elements may be taken again; they are offered to the index anew."""
+    """Let reserved elements be taken again; they are offered to the index anew."""
 
     eids: tuple[int, ...]
 
 
 class Outdate(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Elements are replaced."""
+    """Replace elements: nothing takes them any more."""
 
     eids: tuple[int, ...]
 
 
 class RecordUnique(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A unique output gave this value."""
+    """Record that a unique output gave this value."""
 
     name: str
     expression: str
@@ -64,17 +64,17 @@ class RecordUnique(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ScheduleForget(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """This run, and what it alone holds, is to be forgotten at that moment (seconds since 1970, UTC)."""
+    """Forget this run, and what it alone holds, at a moment (seconds since 1970, UTC)."""
 
     at: float
 
 
 class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Tell me (`Matched`) when an element comes that fits one of these conditions and may be taken.
+    """Ask for `Matched` when an element comes that fits one of these conditions and may be taken.
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
-    With `or_outdated` it is also told when an element that fits is replaced: who waits for a reserved one to
-    come free must hear that it never will (N18).
+    With `or_outdated` it also fires when an element that fits is replaced: a step that waits for a reserved
+    one to come free must know that it never will (N18).
     """
 
     watch: str
@@ -84,33 +84,33 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
 
 class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The watch is not needed any more."""
+    """End a watch."""
 
     watch: str
 
 
 class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Tell me (`TimerFired`) at that moment (seconds since 1970, UTC).
+    """Ask for `TimerFired` at a moment (seconds since 1970, UTC).
 
-    `dated`: it is a date of the calendar, and I want to be told early, to work it out anew, when the clock
-    was set back or the zone is another. What is not dated is the end of a length of time: setting the clock
-    moves it along. `keeps` are elements that will be needed then: they are not forgotten before (N5).
+    `calendar`: it is a date of the calendar, and fires early when the clock was set back or the zone is
+    another, to be worked out anew. Any other is the end of a length of time: setting the clock moves it
+    along. `keeps` are elements that will be needed then: they are not forgotten before (N5).
     """
 
     wake: str
     at: float
-    dated: bool = False
+    calendar: bool = False
     keeps: tuple[int, ...] = ()
 
 
 class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The moment is not needed any more."""
+    """End a timer."""
 
     wake: str
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A top-level run of the current version of a definition begins, at once or at a moment."""
+    """Start a top-level run of the current version of a definition, at once or at a moment."""
 
     name: str
     elements: tuple[int, ...] = ()
@@ -119,7 +119,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The run is over: `state` in its kind's own word, `phase` one of done, failed, cancelled.
+    """End the run: `state` in its kind's own word, `phase` one of done, failed, cancelled.
 
     `eids` go to its caller; `error` is the eid of the error element that says why.
     """
@@ -158,7 +158,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Something is to be done by someone else; exactly one `Returned` will name `call`.
+    """Have something done outside the engine; exactly one `Returned` will name `call`.
 
     A call that is tried again keeps its id; `attempt` is the number of the try, 1 for the first (N29). Where
     it must not be made twice, the runtime keeps with it that it has `begun`.
@@ -187,13 +187,13 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
 
 
 class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A call is given up: its `Returned` will say `abandoned`."""
+    """Give up a call: its `Returned` will say `abandoned`."""
 
     call: str
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The reply to a signal: a value, or a problem."""
+    """Answer a signal: with a value, or a problem."""
 
     signal: str
     value: dict[str, Plain] | None = None

@@ -18,9 +18,9 @@ def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:
 
 
 def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bool:
-    """Whether the date that was set is there, or was missed and is not to be dropped for that.
+    """True if the date that was set is there, or was missed and is not to be dropped for that.
 
-    What lies before `view.up_since` was missed: nobody was at work then.
+    A date before `view.up_since` was missed: the daemon was not at work then.
     """
     if now < date:
         return False

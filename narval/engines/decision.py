@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from narval.definitions.library import Definition
+from narval.definitions.library import RunDefinition
 from narval.definitions.requirements import TransitionCondition
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
@@ -26,14 +26,6 @@ Wanted = list[tuple[Bound, MarkScope | None]]
 """Conditions with their variables resolved, and where what they use is marked (N18)."""
 
 
-class RunDefinition(Definition, Protocol):
-    """A definition that can be run."""
-
-    @property
-    def decay(self) -> float | None:
-        """Seconds after its end until a run is forgotten (N5)."""
-
-
 Followed = TypeVar("Followed", bound=RunDefinition)
 State = TypeVar("State", bound=RunState)
 Change = TypeVar("Change")
@@ -51,17 +43,17 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
 
     def add(
         self,
-        xml: bytes,
+        element: Element,
         part: str = "",
         call: str = "",
         inputs: tuple[int, ...] = (),
         *,
         held: bool = True,
-        name: str | None = None,
     ) -> int:
-        """Add an element of this run, of that name if it is known; its eid."""
-        eid, origin = self.view.next_eid, Origin(self.state.eid, part, call, inputs)
-        self.command(commands.Add(Element(eid, xml, self.event.at, origin, name), held))
+        """Let an element of this run enter memory; its eid."""
+        eid = self.view.next_eid
+        element.enter(eid, self.event.at, Origin(self.state.eid, part, call, inputs))
+        self.command(commands.Add(element, held))
         return eid
 
     def add_error_element(
@@ -79,19 +71,20 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         places: dict[str, str | int | None] = {self.RUN: self.state.eid}
         places[self.definition.kind] = self.definition.full_name
         xml = make_error(kind, message, detail, **places, step=part, **(where or {}))
-        return self.add(xml, part, call, inputs)
+        return self.add(Element(0, xml), part, call, inputs)
 
     def keep(
         self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True
     ) -> int | None:
         """Add an output, unless `unique` has seen its value before (N37); its eid."""
-        if output.key is not None:
-            if self.view.unique_seen(*output.key):
+        element, key = output
+        if key is not None:
+            if self.view.unique_seen(*key):
                 return None
-            self.command(commands.RecordUnique(*output.key))
-        return self.add(output.xml, part, call, inputs, held=held, name=output.name)
+            self.command(commands.RecordUnique(*key))
+        return self.add(element, part, call, inputs, held=held)
 
-    def take_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+    def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
         """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""
         if scope is not None:
             self.command(commands.MarkUsed(scope, eids))
@@ -135,7 +128,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
-    def take_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
+    def use_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
         """Add what conditions were given to the context, and mark what they use (N3, N18)."""
         for (_, scope), eid in zip(wanted, eids, strict=True):
             if scope is not None:

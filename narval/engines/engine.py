@@ -82,7 +82,7 @@ class Engine(Protocol):
     def advance(
         self, definition: Any, state: Any, event: Event, view: View, /
     ) -> tuple[list[Any], list[Command]]:
-        """What follows from one event: changes and commands."""
+        """Decide the changes and commands that follow from one event."""
 
     def apply(self, state: Any, change: Any, /) -> None:
         """Alter the state as the change says."""
@@ -90,13 +90,13 @@ class Engine(Protocol):
     def on_engine_error(
         self, definition: Any, state: Any, event: Event, view: View, error: int, /
     ) -> tuple[list[Any], list[Command]]:
-        """What ends a run whose `advance` raised; `error` is the eid of the error element."""
+        """Decide how a run ends whose `advance` raised; `error` is the eid of the error element."""
 
     def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
         """The run as an XML element (N2)."""
 
     def waiting_for(self, definition: Any, state: Any, watches: dict[str, Watch], /) -> Iterator[Wait]:
-        """What the run waits for now; `watches` are those it has set."""
+        """The things that the run waits for now; `watches` are those it has set."""
 
     def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
         """The parts of the run with their states, as surfaces show them: each has an `id`.
@@ -116,9 +116,9 @@ class Engine(Protocol):
     def diagnose(
         self, definition: Any, state: Any, identifier: str | None, element: Lookup, find: Find, /
     ) -> Iterator[Wait]:
-        """What decides whether a part goes on, to be judged now, though it may not wait for it any more.
+        """The conditions that decide whether a part goes on, to be judged now, even if it waits no more.
 
-        With no identifier, what kept a failed run from going on. `find` knows what steps call.
+        With no identifier, those that kept a failed run from going on. `find` knows the targets of steps.
         """
 
 
@@ -129,9 +129,9 @@ class Retryable(Protocol):
     def plan_resume(
         self, definition: Any, before: Any, part: str | None, given: Iterable[Reusable], element: Lookup, /
     ) -> Resume:
-        """What a new run takes over from the state of an earlier one, to begin again from a part of it.
+        """Plan what a new run takes over from an earlier one, to begin again from a part of it.
 
-        `given` is what the calls of the earlier run were given. Raises RequestError where it cannot be done.
+        `given` are the inputs of the earlier run's calls. Raises RequestError where it cannot be done.
         """
 
     def resumed_from(self, state: Any, /) -> tuple[int, str] | None:
@@ -158,7 +158,7 @@ class HasEnvironment(Protocol):
 
 
 def instead_of_retry(engine: Engine) -> str:
-    """What to do with a run that cannot be begun again, to follow a refusal; "" if the kind says nothing."""
+    """The advice that follows a refusal to begin a run again; "" if the kind gives none."""
     instead: str = getattr(engine, "instead_of_retry", "")
     return f": {instead}" if instead else ""
 

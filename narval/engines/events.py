@@ -1,4 +1,4 @@
-"""All that an engine can be told. Each event has an `id`, unique in the home, and its moment `at` (seconds
+"""The events of engines. Each event has an `id`, unique in the home, and its moment `at` (seconds
 since 1970, UTC); every identifier an engine needs derives from the id and an ordinal.
 """
 
@@ -50,7 +50,7 @@ class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one input or condition of a part was given by an earlier run: it may be given it again (N18)."""
+    """The elements that one input or condition had in an earlier run: it may have them again (N18)."""
 
     id: str
     slot: str
@@ -72,7 +72,7 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A run begins; `elements` are its first context, `attempt` counts the failures in a row before it.
+    """The start of a run; `elements` are its first context, `attempt` counts the failures in a row before it.
 
     With `resume` it goes on from where an earlier run had come. A process has `environment` from its start.
     """
@@ -87,7 +87,7 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call came back: exactly one for each call.
+    """The end of a call: exactly one for each call.
 
     An action gives `elements` (not yet in memory), a run gives `eids` (already there); `problem` says why it
     failed, `abandoned` that it was given up on request, `value` is what a program left (status, output).
@@ -106,7 +106,7 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call that must not be made twice is about to be begun: recorded first, so that the next daemon knows.
 
-    Of other calls nobody is told: they are made again if the daemon stops meanwhile (N29, N35).
+    Other calls have no such event: they are made again if the daemon stops meanwhile (N29, N35).
     """
 
     id: int
@@ -133,7 +133,7 @@ class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A moment came that was asked for by `SetTimer`; of a dated one, it may be early."""
+    """The moment of a `SetTimer` came; for a date of the calendar it may be early."""
 
     id: int
     at: float
@@ -141,7 +141,7 @@ class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Someone outside said something by name; `Answer` replies to `signal`."""
+    """A signal from outside, by name; `Answer` replies to `signal`."""
 
     id: int
     at: float

@@ -1,4 +1,4 @@
-"""Whether what a call gave back is what its prototype promised (N7, N20, N37)."""
+"""The check of a call's outputs against its prototype (N7, N20, N37)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from narval.memory.patterns.pattern import Bound
 ERROR = "error"
 
 
-class Accepted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An element that may enter memory; `key` is what `unique` gives: name, expression, value."""
+UniqueKey = tuple[str, str, str]
+"""The value that `unique` gives of an element: name, expression, value."""
 
-    xml: bytes
-    name: str
-    key: tuple[str, str, str] | None = None
+Accepted = tuple[Element, UniqueKey | None]
+"""An element that may enter memory, and the key of a unique output."""
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What to keep; `fault` says what is wrong and `output` with which output."""
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """The elements to keep, not numbered yet; or the fault, and the output that it concerns."""
 
     accepted: tuple[Accepted, ...] = ()
     errors: tuple[Accepted, ...] = ()
@@ -62,16 +61,15 @@ def judge(
     accepted: list[Accepted] = []
     counts: dict[str, int] = {}
     for raw in raws:
-        xml = raw.xml
-        element = Element(0, xml)
-        refusal = view.schema_fault(xml)
+        element = Element(0, raw.xml)
+        refusal = view.schema_fault(raw.xml)
         if refusal is not None:
             fault = f"a {element.name} element is refused by its schema: {refusal}"
             return Verdict(fault=fault, output=raw.output or "")
         name = element.name
         erred = name == ERROR
         if erred and complete:
-            errors.append(Accepted(xml, name))
+            errors.append((element, None))
             continue
         fitting, tree = _fitting(element, name, bounds)
         if not erred and (len(fitting) != 1 or raw.output not in (None, fitting[0].id)):
@@ -84,8 +82,10 @@ def judge(
             if output.unique is not None:
                 fault, key = _key(output, tree or Tree(element))
                 if fault:
-                    return Verdict(fault=fault, output=raw.output or ", ".join(each.id for each in fitting))
-        (errors if erred else accepted).append(Accepted(xml, name, key))
+                    return Verdict(
+                        fault=fault, output=raw.output or ", ".join(output.id for output in fitting)
+                    )
+        (errors if erred else accepted).append((element, key))
     if complete and counts != prototype.each_output_once:
         for output in prototype.outputs:
             fault = _miscount(output, counts.get(output.id, 0), bool(errors))
@@ -126,8 +126,8 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
     return ""
 
 
-def _key(output: Output, tree: Tree) -> tuple[str, tuple[str, str, str] | None]:
-    """What is wrong with `unique`, and the key it gives; an empty value is no key (N37)."""
+def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
+    """The fault of `unique` or "", and the key it gives; an empty value is no key (N37)."""
     assert output.unique is not None, output
     try:
         value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)

@@ -1,4 +1,4 @@
-"""What one advance decided so far."""
+"""The recorder of one advance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Change = TypeVar("Change")
 
 
 class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
-    """What one advance decided so far: `changes` and `commands`, in order.
+    """The `changes` and `commands` of one advance, in order.
 
     `apply` is the engine's table of what each type of change does to a state.
     """
@@ -32,20 +32,20 @@ class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
     commands: list[Command] = []
 
     def change(self, change: Change) -> None:
-        """A fact decided: applied at once."""
+        """Decide a fact, which is applied at once."""
         self.apply[type(change)](self.state, change)
         self.changes.append(change)
 
     def command(self, command: Command) -> None:
-        """A wish: an inner one takes effect at once."""
+        """Give a command; an inner one takes effect at once."""
         self.view.apply(command)
         self.commands.append(command)
 
     def ask(self, command: Outer) -> None:
-        """A wish that somebody outside performs, once the turn is recorded."""
+        """Give an outer command, performed once the turn is recorded."""
         self.commands.append(command)
 
     def identifier(self) -> str:
-        """A new identifier, unique in the home, derived from the event's id and an ordinal."""
+        """Make a new identifier, unique in the home, derived from the event's id and an ordinal."""
         self.ordinal += 1
         return f"{self.event.id}.{self.ordinal}"

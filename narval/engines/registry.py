@@ -29,7 +29,7 @@ def engine_of_run(run_kind: str) -> Engine:
 
 
 def is_runnable(kind: str) -> bool:
-    """Whether definitions of a kind can be run; those of others are called."""
+    """True if definitions of a kind can be run; those of others are called."""
     return kind in KINDS and bool(KINDS[kind].engine)
 
 

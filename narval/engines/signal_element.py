@@ -1,4 +1,4 @@
-"""What a run hears as an element: `<signal name="approve" run="12">`, with all that came with it."""
+"""The element of a signal: `<signal name="approve" run="12">`, with all that came with it."""
 
 from __future__ import annotations
 

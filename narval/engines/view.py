@@ -1,4 +1,4 @@
-"""What an engine may read: memory, the run and the library, live within the turn."""
+"""The view of an engine: memory, the run and the library, live within the turn."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RunView(Protocol):
         """Let an inner command take effect; for the recorder alone."""
 
 
-class Questions(Protocol):
+class CodeView(Protocol):
     """The user's code as an engine may ask it."""
 
     @property
@@ -97,5 +97,5 @@ class Questions(Protocol):
         """
 
 
-class View(MemoryView, RunView, Questions, Protocol):
+class View(MemoryView, RunView, CodeView, Protocol):
     """All that an engine may read, live within the turn."""

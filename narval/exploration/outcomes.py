@@ -55,7 +55,7 @@ def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happenin
             yield Happening(event, next_eid=reached.next_eid + 1)
     for wake in sorted(reached.wakes.values(), key=lambda wake: wake.at):
         yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
-        if wake.dated and wake.at > now:
+        if wake.calendar and wake.at > now:
             yield Happening(TimerFired(identifier, now, wake.wake))
 
 

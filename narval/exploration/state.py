@@ -95,7 +95,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
             "late": self.now >= LAST_MOMENT,
             "abandoned": dict.fromkeys(self.abandoned),
             "watches": watches,
-            "wakes": {wake: (timer.at, timer.dated) for wake, timer in self.wakes.items()},
+            "wakes": {wake: (timer.at, timer.calendar) for wake, timer in self.wakes.items()},
         }
         return msgspec.json.encode(_Naming(self.now).plain(whole))
 

@@ -1,1 +1,1 @@
-"""All one may ask of a daemon, each once."""
+"""Operations: everything that may be asked of a daemon, each once; surfaces derive from them."""

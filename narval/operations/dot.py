@@ -46,7 +46,7 @@ _EDGES = {
 }
 _WHITE = "#ffffff"
 _LONGEST = 60
-"""So many characters of a line in a table, and of the label of an edge, are drawn."""
+"""The most characters drawn of a line in a table, and of the label of an edge."""
 _COLUMNS = 11
 """Columns of the table of tokens, so that its other rows span it."""
 

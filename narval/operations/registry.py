@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
+
+import msgspec
 
 from narval.errors import RequestError
 
@@ -55,7 +56,7 @@ class Operation(Generic[Parameters, Result]):
             if name not in arguments:
                 if parameter.default is inspect.Parameter.empty:
                     raise RequestError(f"{self.name} needs the argument {name!r}")
-            elif not _is_a(arguments[name], self.types[name]):
+            elif not _fits(arguments[name], self.types[name]):
                 wanted = self.types[name]
                 raise RequestError(
                     f"{self.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
@@ -72,21 +73,10 @@ def query(function: Callable[Parameters, Result]) -> Operation[Parameters, Resul
     return Operation(function, reads=True)
 
 
-def _is_a(value: Any, wanted: Any) -> bool:
-    if wanted is Any:
-        return True
-    if typing.get_origin(wanted) in (types.UnionType, typing.Union):
-        return any(_is_a(value, choice) for choice in typing.get_args(wanted))
-    if typing.get_origin(wanted) is list:
-        (of_items,) = typing.get_args(wanted)
-        return isinstance(value, list) and all(_is_a(item, of_items) for item in value)
-    if typing.get_origin(wanted) is dict:
-        of_keys, of_values = typing.get_args(wanted)
-        return isinstance(value, dict) and all(
-            _is_a(key, of_keys) and _is_a(item, of_values) for key, item in value.items()
-        )
-    if wanted is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, wanted)
+def _fits(value: Any, wanted: Any) -> bool:
+    """True if a value is of a type, without any conversion but of a whole number to a float."""
+    try:
+        msgspec.convert(value, wanted, builtin_types=(bytes,))
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -35,11 +35,11 @@ from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from narval.simulation import expectations
+from narval.simulation.agenda import Agenda
 from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
 from narval.simulation.memory_copy import Remembered, SimulatedStore, with_declared
 from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario
-from narval.simulation.schedule import Schedule
 from narval.simulation.simulated_home import SimulatedHome
 from narval.simulation.trace import Line, Trace
 
@@ -102,7 +102,7 @@ class _Simulation:
     def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
         self._home, self._scenario, self._start = home, scenario, start
         self._remembered = len(known.elements)
-        self._schedule = Schedule()
+        self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         self._trace = Trace(self._clock, MOST_AT_ONCE)
         self._outcome = _Outcome()
@@ -165,14 +165,14 @@ class _Simulation:
             if runnable(library, start.recipe) is None:
                 raise RequestError(f"there is no definition {start.recipe!r} to start")
             work = partial(self._ask, partial(_start, start.recipe, start.elements))
-            self._schedule.add(moment(start.at), work)
+            self._agenda.add(moment(start.at), work)
         for arrival in scenario.arrivals:
             times = math.inf if arrival.every is None or arrival.times is None else arrival.times
             work = partial(self._ask, partial(_add, arrival.elements))
-            self._schedule.repeat(moment(arrival.at), work, arrival.every, times)
+            self._agenda.repeat(moment(arrival.at), work, arrival.every, times)
         for expectation in scenario.expectations:
             if expectation.at is not None:
-                self._schedule.expect(moment(expectation.at), expectation)
+                self._agenda.expect(moment(expectation.at), expectation)
 
     def _moment(self, when: Any) -> float:
         return max(self._start, float(when.moment(self._start, self._home.zone)))
@@ -193,7 +193,7 @@ class _Simulation:
                 break
             self._trace.time_passes()
             self._clock.set(max(due, self._clock.now()))
-            self._schedule.do_work(self._clock.now())
+            self._agenda.do_work(self._clock.now())
             self._executor.release()
         if self.daemon.host.stop.requested:
             self._outcome.stopped = self._outcome.stopped or "a quit element ended it"
@@ -203,19 +203,19 @@ class _Simulation:
 
     def _moments(self) -> tuple[float | None, ...]:
         """The next moments: of the schedule, of answers, of runs."""
-        return self._schedule.next(), self._executor.next(), self.daemon.agent.clockwork.next_moment()
+        return self._agenda.next(), self._executor.next(), self.daemon.agent.clockwork.next_moment()
 
     def _end(self) -> tuple[float, bool]:
         """The end of time, and True if the scenario says so; else a day after the last thing of it."""
         if self._scenario.until is not None:
             return self._moment(self._scenario.until), True
-        return self._schedule.last(self._start) + A_DAY, False
+        return self._agenda.last(self._start) + A_DAY, False
 
     async def _settle_down(self, progress: Progress) -> None:
         """Work until nothing goes on by itself; then judge what is expected at this moment."""
         await self.daemon.host.until_idle()
         self._outcome.raise_refusal()
-        for expectation in self._schedule.due_expectations(self._clock.now()):
+        for expectation in self._agenda.due_expectations(self._clock.now()):
             self._judge(expectation)
         new = self._trace.new_lines()
         if new:

@@ -144,5 +144,5 @@ def test_every_command_has_an_example(name: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: str(command.name))
 def test_every_option_is_explained(command: click.Command) -> None:
     quoted = " ".join(re.findall(r"`([^`\n]+)`", PAGE.read_text(encoding="utf-8")))
-    options = {name for each in command.params for name in each.opts if name.startswith("--")}
+    options = {name for option in command.params for name in option.opts if name.startswith("--")}
     assert options <= set(re.findall(r"--[a-z-]+", quoted))

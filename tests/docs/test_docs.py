@@ -41,12 +41,12 @@ def test_each_setting_is_in_the_sample_file(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [each.__name__ for each in get_args(events.Event)])
+@pytest.mark.parametrize("name", [event.__name__ for event in get_args(events.Event)])
 def test_each_event_is_in_the_design(name: str) -> None:
     assert f"`{name}`" in page("design.md")
 
 
-@pytest.mark.parametrize("name", [each.__name__ for each in get_args(commands.Command)])
+@pytest.mark.parametrize("name", [command.__name__ for command in get_args(commands.Command)])
 def test_each_command_of_engines_is_in_the_design(name: str) -> None:
     assert f"`{name}`" in page("design.md")
 
@@ -65,9 +65,9 @@ def test_each_shipped_action_is_documented(module: str) -> None:
     loaded = Loader(ROOT).load()
     pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
     text = pages.get(module, "") + pages["mail"]
-    names = [each.name for each in loaded.library if each.kind in IN_MODULES and each.group == module]
+    names = [found.name for found in loaded.library if found.kind in IN_MODULES and found.group == module]
     whole = module.partition("_")[0]  # a module without actions is a part of one that has some
-    assert names or any(each.group == whole for each in loaded.library.of("action").values())
+    assert names or any(found.group == whole for found in loaded.library.of("action").values())
     assert [name for name in names if f"`{name}`" not in text and f"`{module}.{name}`" not in text] == []
 
 

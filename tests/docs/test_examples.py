@@ -44,7 +44,7 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         (tmp_path / name).write_text(text)
     loaded = Loader(tmp_path).load()
     assert [str(fault) for fault in loaded.faults] == []
-    assert {each.full_name for each in loaded.library} == {
+    assert {definition.full_name for definition in loaded.library} == {
         "basic.nothing",
         "clock.ticks",
         "desk.apologise",

@@ -26,7 +26,7 @@ def test_the_definitions_of_the_page_make_a_home(tmp_path: Path) -> None:
         (tmp_path / "recipes" / f"page{number}.wf.xml").write_text(text, encoding="utf-8")
     loaded = Loader(tmp_path).load()
     assert [str(fault) for fault in loaded.faults] == []
-    processes = {each.name: each for each in loaded.library if isinstance(each, Process)}
+    processes = {found.name: found for found in loaded.library if isinstance(found, Process)}
     assert {"order", "answer", "hire", "sale", "shipping"} <= set(processes)
     assert [node for node in processes["sale"].nodes if node.startswith("home")] == ["home:pick", "home:send"]
 

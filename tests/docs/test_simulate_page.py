@@ -22,14 +22,14 @@ PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
 def test_its_scenario_comes_out_as_it_says() -> None:
     (text,) = re.findall(r"```xml\n(.*?)```", PAGE, re.DOTALL)
     report = play(Home(ROOT), text)
-    assert [(each.wish.text, each.count) for each in report.unmet] == []
+    assert [(judged.wish.text, judged.count) for judged in report.unmet] == []
     assert report.well
 
 
 def test_every_word_and_attribute_is_explained() -> None:
     quoted = set(re.findall(r"`([^`\n]+)`", PAGE))
     words = {*WORDS, *(name for word in WORDS.values() for name in word.attributes)} - {"description", "lang"}
-    assert {word for word in words if not any(word in each for each in quoted)} == set()
+    assert {word for word in words if not any(word in text for text in quoted)} == set()
     assert {how for how in HOW if how not in PAGE} == set()
 
 
@@ -46,7 +46,9 @@ PURE = {
 
 def test_of_the_shipped_actions_those_are_pure_that_only_make_elements() -> None:
     library = simulated_home(Home(ROOT)).loaded.library
-    pure = {name for name, each in library.of("action").items() if isinstance(each, Action) and each.pure}
+    pure = {
+        name for name, action in library.of("action").items() if isinstance(action, Action) and action.pure
+    }
     assert pure >= PURE
     reaching = ("mail.send", "mail.read", "feeds.read", "files.", "basic.write_file", "basic.log")
     assert {name for name in pure if name.startswith(reaching)} == set()

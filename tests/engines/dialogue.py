@@ -72,12 +72,12 @@ def transition(id: str, ins: str, outs: str, *conditions: str, inside: str = "",
     A condition `use mail` uses what matches `mail`, `mail & *[@new]` has two patterns, and `mail for 10m`
     must last.
     """
-    links = [f'<in idref="{each.rstrip("!")}"{_ON_ERROR * each.endswith("!")}/>' for each in ins.split()]
-    links += [f'<out idref="{each}"/>' for each in outs.split()]
+    links = [f'<in idref="{link.rstrip("!")}"{_ON_ERROR * link.endswith("!")}/>' for link in ins.split()]
+    links += [f'<out idref="{step_id}"/>' for step_id in outs.split()]
     for text in conditions:
         text, _, lasting = text.partition(" for ")
         use, patterns = text.startswith("use "), text.removeprefix("use ").split(" & ")
-        matches = "".join(f"<match>{escape(each)}</match>" for each in patterns)
+        matches = "".join(f"<match>{escape(pattern)}</match>" for pattern in patterns)
         duration = f' for="{lasting}"' if lasting else ""
         links.append(f'<condition use="{"yes" if use else "no"}"{duration}>{matches}</condition>')
     return f'<transition id="{id}" priority="{priority}">{"".join(links)}{inside}</transition>'
@@ -88,7 +88,7 @@ _ON_ERROR = ' on-error="yes"'
 
 def recipe(name: str, *parts: str, start: str = "a", end: str = "z", **attributes: str) -> str:
     """A recipe of steps and transitions."""
-    texts = "".join(f" {each}={quoteattr(value)}" for each, value in attributes.items())
+    texts = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
     group, _, short = name.partition(".")
     head = f'<recipe group="{group}" name="{short}" start_step="{start}" end_step="{end}"{texts}>'
     return f"{head}{''.join(parts)}</recipe>"
@@ -165,8 +165,10 @@ class Dialogue:
 
     def load(self, *definitions: Action | str) -> None:
         """Actions, and the text of recipes, join the library, or take the place of what they replace."""
-        for each in definitions:
-            self.library = self.library.replace(recipes(each) if isinstance(each, str) else [each])
+        for definition in definitions:
+            self.library = self.library.replace(
+                recipes(definition) if isinstance(definition, str) else [definition]
+            )
         if self.library.of("process"):
             self.library, faults = compose_all(self.library)
             assert not faults, faults
@@ -235,7 +237,9 @@ class Dialogue:
     ) -> None:
         """The call of a step comes back with these elements, given for these outputs if any are named."""
         names = [*outputs, *[None] * len(xml)]
-        raws = tuple(OutputElement(canonical(each), name) for each, name in zip(xml, names, strict=False))
+        raws = tuple(
+            OutputElement(canonical(document), name) for document, name in zip(xml, names, strict=False)
+        )
         self.answer(self.call_of(step, run, given), elements=raws)
 
     def erred(
@@ -256,7 +260,10 @@ class Dialogue:
         self.tell(
             of,
             Produced(
-                self._next(), self.now, call.call, tuple(OutputElement(canonical(each)) for each in xml)
+                self._next(),
+                self.now,
+                call.call,
+                tuple(OutputElement(canonical(document)) for document in xml),
             ),
         )
 
@@ -265,7 +272,7 @@ class Dialogue:
         self._signals += 1
         signal = f"s{self._signals}"
         self.tell(run, Signalled(self._next(), self.now, signal, name, arguments=arguments))
-        answer = next((each for each in self.wishes(commands.Answer) if each.signal == signal), None)
+        answer = next((answer for answer in self.wishes(commands.Answer) if answer.signal == signal), None)
         if answer is None:
             raise Refusal("over", f"run {run} is {self.state(run)}")
         if answer.problem is not None:
@@ -453,7 +460,7 @@ class Dialogue:
             assert command.watch in self.watches, f"{command.watch} is not watched"
             del self.watches[command.watch]
         elif isinstance(command, SetTimer):
-            assert command.at > self.now or not command.dated, f"{command} is not later than {self.now}"
+            assert command.at > self.now or not command.calendar, f"{command} is not later than {self.now}"
             self.wakes[command.wake] = (self._run, command)
         elif isinstance(command, commands.CancelTimer):
             assert command.wake in self.wakes, f"{command.wake} is not waited for"
@@ -463,7 +470,7 @@ class Dialogue:
 
     def _until(self, target: float) -> None:
         heard: list[Heard] = []
-        while due := [(each.at, wake) for wake, (_, each) in self.wakes.items() if each.at <= target]:
+        while due := [(timer.at, wake) for wake, (_, timer) in self.wakes.items() if timer.at <= target]:
             at, wake = min(due)
             self.now = max(self.now, at)
             self.wakes_up(wake)
@@ -545,7 +552,7 @@ class Dialogue:
 
     def _part(self, run: int, name: str) -> dict[str, str]:
         rows = self.engines[run].parts(self.definitions[run], self.states[run])[name]
-        return {each["id"]: each["state"] for each in rows}
+        return {row["id"]: row["state"] for row in rows}
 
     def _rendered(self, run: int) -> Element:
         return Element(

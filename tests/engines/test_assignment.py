@@ -176,7 +176,7 @@ def test_N16_a_candidate_that_settles_the_matter_is_the_last_one_read() -> None:
 def test_N16_with_k_inputs_no_input_reads_more_than_k_candidates() -> None:
     read: list[list[int]] = [[] for _ in range(5)]
     assign([watched(str(n), [], list(range(100_000)), read=read[n]) for n in range(5)])
-    assert [len(each) for each in read] == [1, 2, 3, 4, 5]
+    assert [len(eids) for eids in read] == [1, 2, 3, 4, 5]
 
 
 def test_N16_a_list_reads_nothing_beyond_its_rank() -> None:
@@ -215,8 +215,8 @@ def ranks_of(slot: Slot) -> dict[int, int]:
 def every_assignment(slots: list[Slot]) -> Iterator[list[tuple[int, ...]]]:
     """All ways to give elements to slots that N16 allows, mandatory slots satisfied or not."""
     fits = [ranks_of(slot) for slot in slots]
-    elements = sorted({eid for each in fits for eid in each})
-    takers = [[None, *(n for n, each in enumerate(fits) if eid in each)] for eid in elements]
+    elements = sorted({eid for fitting in fits for eid in fitting})
+    takers = [[None, *(n for n, fitting in enumerate(fits) if eid in fitting)] for eid in elements]
     for choice in itertools.product(*takers):
         given: list[tuple[int, ...]] = [
             tuple(eid for eid, taker in zip(elements, choice, strict=True) if taker == n)
@@ -235,13 +235,13 @@ def worth(slots: list[Slot], given: list[tuple[int, ...]]) -> list[tuple[float, 
     fits = [ranks_of(slot) for slot in slots]
     best = [min((fits[n][eid], eid) for eid in eids) if eids else nothing for n, eids in enumerate(given)]
     key: list[tuple[float, ...]] = []
-    for n, each in enumerate(slots):  # mandatory: plain by rank and age, lists by rank
-        if not each.optional:
-            key.append((best[n][0],) if each.list else best[n])
-    key += [best[n] for n, each in enumerate(slots) if each.optional and not each.list]
-    key += [best[n] for n, each in enumerate(slots) if not each.optional and each.list]
-    key += [(-len(given[n]),) for n, each in enumerate(slots) if not each.optional and each.list]
-    key += [(best[n][0], -len(given[n])) for n, each in enumerate(slots) if each.optional and each.list]
+    for n, slot in enumerate(slots):  # mandatory: plain by rank and age, lists by rank
+        if not slot.optional:
+            key.append((best[n][0],) if slot.list else best[n])
+    key += [best[n] for n, slot in enumerate(slots) if slot.optional and not slot.list]
+    key += [best[n] for n, slot in enumerate(slots) if not slot.optional and slot.list]
+    key += [(-len(given[n]),) for n, slot in enumerate(slots) if not slot.optional and slot.list]
+    key += [(best[n][0], -len(given[n])) for n, slot in enumerate(slots) if slot.optional and slot.list]
     return key
 
 
@@ -251,7 +251,7 @@ def test_N16_the_assignment_is_the_best_of_all_that_satisfy_every_mandatory_inpu
     satisfying = [
         given
         for given in every_assignment(slots)
-        if all(eids or each.optional for each, eids in zip(slots, given, strict=True))
+        if all(eids or slot.optional for slot, eids in zip(slots, given, strict=True))
     ]
     found = assign(slots)
     if not satisfying:
@@ -260,7 +260,7 @@ def test_N16_the_assignment_is_the_best_of_all_that_satisfy_every_mandatory_inpu
         return
     best = min(satisfying, key=lambda given: worth(slots, given))
     assert found.missing == ()
-    assert found.given == {each.id: eids for each, eids in zip(slots, best, strict=True) if eids}
+    assert found.given == {slot.id: eids for slot, eids in zip(slots, best, strict=True) if eids}
 
 
 @settings(max_examples=200, deadline=None)
@@ -269,11 +269,11 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
     slots: list[Slot],
 ) -> None:
     empty = [
-        tuple(not eids and not each.optional for each, eids in zip(slots, given, strict=True))
+        tuple(not eids and not slot.optional for slot, eids in zip(slots, given, strict=True))
         for given in every_assignment(slots)
     ]
     fewest = min(empty, key=lambda flags: (sum(flags), flags))
-    assert assign(slots).missing == tuple(each.id for each, flag in zip(slots, fewest, strict=True) if flag)
+    assert assign(slots).missing == tuple(slot.id for slot, flag in zip(slots, fewest, strict=True) if flag)
 
 
 @settings(max_examples=600, deadline=None)
@@ -281,9 +281,9 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
 def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
     slots: list[Slot],
 ) -> None:
-    passes = assignment._matched(slots, assignment._candidates(slots))
-    straight = assignment._uncontested(slots, assignment._candidates(slots))
+    passes = assignment.in_five_passes(slots, assignment.candidates_of(slots))
+    straight = assignment.uncontested(slots, assignment.candidates_of(slots))
     assert straight in (None, passes)
     assert assign(slots) == passes
-    for each in slots:
-        assert assign([each]) == assignment._matched([each], assignment._candidates([each]))
+    for slot in slots:
+        assert assign([slot]) == assignment.in_five_passes([slot], assignment.candidates_of([slot]))

@@ -116,9 +116,9 @@ def define(said: Dialogue, text: str) -> Iterator[str]:
             said.load(etree.tostring(root, encoding="unicode"))
             yield f"process test.{root.get('name')}"
         elif root.tag == "module":
-            actions = [read_action(root.get("name"), each) for each in root]
+            actions = [read_action(root.get("name"), node) for node in root]
             said.load(*actions)
-            yield from (f"action {each.full_name}" for each in actions)
+            yield from (f"action {action.full_name}" for action in actions)
         else:
             said.load(etree.tostring(root, encoding="unicode"))
             yield f"recipe {root.get('group')}.{root.get('name')}"
@@ -126,7 +126,7 @@ def define(said: Dialogue, text: str) -> Iterator[str]:
 
 def read_action(module: str, node: etree._Element) -> Action:
     inputs, outputs = (
-        [kind(**prototype(each)) for each in node.iter(word)]
+        [kind(**prototype(child)) for child in node.iter(word)]
         for kind, word in ((Input, "input"), (Output, "output"))
     )
     return action(f"{module}.{node.get('name')}", inputs, outputs, source=node.get("source") == "yes")
@@ -135,15 +135,15 @@ def read_action(module: str, node: etree._Element) -> Action:
 def prototype(node: etree._Element) -> dict[str, Any]:
     words = {key: value == "yes" for key, value in node.attrib.items() if key not in ("id", "unique")}
     texts = {key: value for key, value in node.attrib.items() if key in ("id", "unique")}
-    return {**texts, **words, "match": [each.text for each in node.iter("match")]}
+    return {**texts, **words, "match": [child.text for child in node.iter("match")]}
 
 
 def elements(text: str) -> list[str]:
     """The elements that stand side by side in a text."""
     found = list(etree.fromstring(f"<all>{text}</all>"))
-    for each in found:
-        each.tail = None
-    return [etree.tostring(each, encoding="unicode") for each in found]
+    for element in found:
+        element.tail = None
+    return [etree.tostring(element, encoding="unicode") for element in found]
 
 
 def call(text: str) -> tuple[str, dict[str, int]]:
@@ -184,7 +184,7 @@ def memory(said: Dialogue, rest: str) -> Iterator[str]:
 
 def process(said: Dialogue, rest: str) -> None:
     name, *attributes = rest.split()
-    given = dict(each.split("=", 1) for each in attributes)
+    given = dict(attribute.split("=", 1) for attribute in attributes)
     said.start(name, kind="process", environment=given)
 
 
@@ -309,7 +309,7 @@ def valued(value: Any) -> str:
 
 
 def listed(values: Any) -> str:
-    return ",".join(f"({listed(each)})" if isinstance(each, tuple) else str(each) for each in values)
+    return ",".join(f"({listed(value)})" if isinstance(value, tuple) else str(value) for value in values)
 
 
 def shown_add(command: Add) -> str:

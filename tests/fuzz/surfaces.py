@@ -29,7 +29,7 @@ from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.workers import frames
-from narval.runtime.daemon import inbox
+from narval.runtime.daemon import drop_folder
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import Schemas
@@ -149,9 +149,9 @@ def _memory_file(chance: Random) -> None:
 def _dropped(chance: Random) -> None:
     with _file("dropped.xml", spoilt(chance, ELEMENTS)) as path:
         try:
-            for xml in inbox._read(inbox.Claim(1, path.name, path)):
+            for xml in drop_folder.read(drop_folder.Claim(1, path.name, path)):
                 assert canonical(xml) == xml
-        except inbox.RefusedFile as refusal:
+        except drop_folder.RefusedFile as refusal:
             _has_place(refusal.line, refusal.column)
 
 

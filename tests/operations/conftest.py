@@ -31,5 +31,5 @@ def at(tmp_path: Path) -> Iterator[At]:
         return agent, run
 
     yield begin
-    for each in opened:
-        each.close()
+    for agent in opened:
+        agent.close()

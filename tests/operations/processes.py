@@ -22,7 +22,7 @@ def nodes(text: str, name: str = "p") -> str:
 
 
 def standing(agent: Agent, run: int) -> list[tuple[str, str]]:
-    return [(each["node"], each["state"]) for each in agent.tokens(run)["tokens"]]
+    return [(row["node"], row["state"]) for row in agent.tokens(run)["tokens"]]
 
 
 def state(agent: Agent, run: int) -> str:

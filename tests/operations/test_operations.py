@@ -252,7 +252,7 @@ def test_definitions_and_actions_are_listed_with_their_place(agent: Agent) -> No
         "t.wait",
     ]
     assert all(is_a_moment(row["loaded"]) for row in rows if row["loaded"])
-    (nothing,) = [each for each in agent.ask("actions") if each["name"] == "w.nothing"]
+    (nothing,) = [action for action in agent.ask("actions") if action["name"] == "w.nothing"]
     assert (nothing["description"], nothing["runs"], nothing["line"] > 0) == ("Does nothing.", "inline", True)
 
 
@@ -261,7 +261,7 @@ def test_cancel_ends_a_run_once(agent: Agent) -> None:
     agent.until_idle()
     assert agent.cancel(run)["phase"] == "cancelled"
     agent.until_idle()
-    assert {each["state"] for each in agent.runs()} == {"cancelled"}
+    assert {run["state"] for run in agent.runs()} == {"cancelled"}
     with pytest.raises(RequestError, match="over already"):
         agent.cancel(run)
 

@@ -72,14 +72,14 @@ def test_a_task_waits_and_undoes_what_it_did(at: At) -> None:
     )
     agent.complete(run, node="a")
     agent.until_idle()
-    assert [each.attributes["title"] for each in agent.memory("task")] == ["First", "Second"]
+    assert [element.attributes["title"] for element in agent.memory("task")] == ["First", "Second"]
     agent.environment(run, values={"sealed": True})
     assert refused(NotBacktrackableError, lambda: agent.backtrack(run, node="a")) == "not-backtrackable"
     assert standing(agent, run) == [("a", "complete"), ("b", "active")]
     agent.environment(run, values={"sealed": False})
     agent.backtrack(run, node="a")
     agent.until_idle()
-    assert {each.attributes["title"] for each in agent.memory("undone")} == {"First", "Second"}
+    assert {element.attributes["title"] for element in agent.memory("undone")} == {"First", "Second"}
 
 
 @pytest.mark.parametrize("runs", ["thread", "inline", "worker"])
@@ -116,7 +116,9 @@ def test_a_node_type_that_slips_fails_its_process_or_leaves_on_the_arc_for_error
         )
     )
     name = next(
-        each["name"] for each in agent.ask("definitions")["definitions"] if each["name"].endswith(".q")
+        definition["name"]
+        for definition in agent.ask("definitions")["definitions"]
+        if definition["name"].endswith(".q")
     )
     run = agent.start(name)
     agent.until_idle()
@@ -254,7 +256,7 @@ def test_a_simulation_calls_no_node_and_goes_on(at: At) -> None:
     )
     before = len(agent.memory("task"))
     told = agent.simulate("w.p")
-    assert {each["action"]: each["how"] for each in told["calls"]} == {
+    assert {call["action"]: call["how"] for call in told["calls"]} == {
         "task": "noted",
         "the script of node b": "ran",
     }

@@ -27,7 +27,7 @@ def test_a_token_is_completed_by_its_node_or_its_id_on_the_arcs_of_a_name(at: At
     agent, run = at(LINE)
     assert agent.complete(run, node="a")["state"] == "executing"
     assert standing(agent, run) == [("a", "complete"), ("b", "active")]
-    [token] = [each["id"] for each in agent.tokens(run)["tokens"] if not each["complete"]]
+    [token] = [row["id"] for row in agent.tokens(run)["tokens"] if not row["complete"]]
     assert agent.complete(run, token=token)["state"] == "completed"
     again = agent.start("w.p")
     agent.until_idle()
@@ -72,7 +72,7 @@ def test_what_is_asked_wrongly_is_refused_with_a_typed_error(at: At) -> None:
     agent.until_idle()
     foreign = agent.tokens(other)["tokens"][0]["id"]
     agent.complete(run, node="a")
-    first, second = (each["id"] for each in agent.tokens(run)["tokens"])
+    first, second = (row["id"] for row in agent.tokens(run)["tokens"])
     assert refused(TokenCompleteError, lambda: agent.complete(run, token=first)) == "token-complete"
     assert refused(NoTokenError, lambda: agent.complete(run, token=foreign + 1000)) == "no-token"
     assert refused(NoTokenError, lambda: agent.complete(run, node="c")) == "no-token"
@@ -92,7 +92,7 @@ def test_several_tokens_on_a_node_want_one_named(at: At) -> None:
         "<node name='a' isStart='true'><arc to='b'/><arc to='b'/></node><node name='b' type='wait'/>"
     )
     assert refused(NoTokenError, lambda: agent.complete(run, node="b")) == "ambiguous"
-    for token in [each["id"] for each in agent.tokens(run)["tokens"] if each["node"] == "b"]:
+    for token in [row["id"] for row in agent.tokens(run)["tokens"] if row["node"] == "b"]:
         agent.complete(run, token=token)
     assert state(agent, run) == "completed"
 
@@ -115,7 +115,7 @@ def test_going_back_undoes_and_stands_there_again(at: At) -> None:
     agent, run = at(LINE)
     agent.complete(run, node="a")
     token = agent.backtrack(run, node="a")["token"]
-    rows = {each["id"]: each for each in agent.tokens(run)["tokens"]}
+    rows = {row["id"]: row for row in agent.tokens(run)["tokens"]}
     assert (rows[token]["node"], rows[token]["state"]) == ("a", "active")
     assert standing(agent, run)[:2] == [("a", "backtracked"), ("b", "backtracked")]
     agent.complete(run, node="a")
@@ -197,12 +197,12 @@ def test_a_token_is_completed_with_a_new_set_of_tokens(at: At) -> None:
     made = {"name": "votes", "count": 3, "environment": {"due": 5}, "members": {"who": ["x", "y", "z"]}}
     agent.complete(run, node="a", set=made)
     agent.execute_queued(run)
-    members = [each for each in agent.tokens(run)["tokens"] if each["node"] == "b"]
-    assert [each["sets"] for each in members] == [["votes[0]"], ["votes[1]"], ["votes[2]"]]
+    members = [row for row in agent.tokens(run)["tokens"] if row["node"] == "b"]
+    assert [row["sets"] for row in members] == [["votes[0]"], ["votes[1]"], ["votes[2]"]]
     assert agent.environment(run, of_set="votes") == {"due": "5"}
     assert agent.environment(run, of_set="votes", index=1) == {"who": "y"}
-    for each in members:
-        agent.complete(run, token=each["id"])
+    for row in members:
+        agent.complete(run, token=row["id"])
     assert standing(agent, run)[-1] == ("c", "active")
 
 
@@ -210,7 +210,7 @@ def test_what_is_completed_asynchronously_waits_to_be_executed(at: At) -> None:
     agent, run = at(LINE)
     agent.complete(run, node="a", asynchronous=True)
     assert standing(agent, run) == [("a", "complete")]
-    assert [each["pending"] for each in agent.tokens(run)["arc_tokens"]] == [True]
+    assert [row["pending"] for row in agent.tokens(run)["arc_tokens"]] == [True]
     agent.execute_queued(run)
     assert standing(agent, run) == [("a", "complete"), ("b", "active")]
 
@@ -233,7 +233,7 @@ def test_a_process_is_drawn_with_its_tokens_in_their_colours(at: At) -> None:
     assert 'BGCOLOR="#c9e9c3"' in dot  # complete
     if shutil.which("dot") is not None:
         drawn = etree.fromstring(svg(dot))
-        titles = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}title")]
-        told = [each.get("{http://www.w3.org/1999/xlink}title") or "" for each in drawn.iter()]
+        titles = [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}title")]
+        told = [node.get("{http://www.w3.org/1999/xlink}title") or "" for node in drawn.iter()]
         assert {"a", "b", "<c>"} <= set(titles)
-        assert any("token 1, backtracked, ForwardBacktracked" in each for each in told)
+        assert any("token 1, backtracked, ForwardBacktracked" in title for title in told)

@@ -84,7 +84,7 @@ def test_of_many_moments_the_nearest_are_told_in_order(agent: Agent) -> None:
     status = agent.ask("status")
     assert len(status["later"]) == SHOWN
     assert status["later"][0]["at"] == status["next"]
-    assert status["later"] == sorted(status["later"], key=lambda each: each["at"])
+    assert status["later"] == sorted(status["later"], key=lambda line: line["at"])
 
 
 def test_a_daemon_tells_of_itself_and_of_its_calls(home: Path) -> None:

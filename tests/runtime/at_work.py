@@ -74,7 +74,7 @@ class Scene:
 
     def kill(self, daemon: Daemon) -> None:
         """Nothing more is written."""
-        daemon.store._refusal = "killed"  # type: ignore[attr-defined]
+        daemon.store.refuse("killed")  # type: ignore[attr-defined]
 
     def commit(self, write: Any, store: Database, batches: tuple[Batch, ...]) -> None:
         """What stands in the place of `Database.commit`."""
@@ -86,7 +86,7 @@ class Scene:
         if self.kill_at[1]:
             write(store, *batches)
             self._note(batches)
-        store._refusal = "killed"
+        store.refuse("killed")
         raise Killed
 
     def _note(self, batches: tuple[Batch, ...]) -> None:

@@ -83,7 +83,7 @@ class Year:
     async def _again(self, daemon: Daemon) -> Daemon:
         """Another daemon takes over, from one that stopped or one that was killed."""
         if self.chance.random() < 0.5:
-            daemon.store._refusal = "killed"  # type: ignore[attr-defined]
+            daemon.store.refuse("killed")  # type: ignore[attr-defined]
         await daemon.close()
         return await self._open()
 

@@ -94,7 +94,7 @@ class _ActionMaker:
 
     def declared(self, variable: str, function: Any, declaration: ActionDeclaration) -> None:
         """An action that `@action` declares."""
-        place, decorator = self._definition(variable, function)
+        place, decorator = definition_of(self.source, variable, function)
         if isinstance(function, type) or not callable(function):
             self._fault(place, f"@action: expected a function, found {variable!r}, which is none")
             return
@@ -132,7 +132,7 @@ class _ActionMaker:
         same = next((action for action in self.actions if action.name == name), None)
         if same is not None:
             self._fault(place, f"expected a new action name, found {name!r} of line {same.line} again")
-        defined, _ = self._definition(variable, function)
+        defined, _ = definition_of(self.source, variable, function)
         self._parameters(variable, function, prototype, defined)
         where = self._where(function, manner, defined)
         try:
@@ -141,6 +141,7 @@ class _ActionMaker:
             self._fault(place, f"action {name!r} cannot be written as XML: {error}")
             return
         digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
+        path, line = self.source.path, defined[0]
         self.actions.append(
             Action(
                 self.stem,
@@ -151,17 +152,14 @@ class _ActionMaker:
                 descriptions,
                 digest,
                 xml,
-                self.source.path,
-                defined[0],
+                path,
+                line,
                 manner.pure,
             )
         )
 
     def _fault(self, place: Place, message: str) -> None:
         self._reader.fault_at(place, message)
-
-    def _definition(self, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
-        return definition_of(self.source, name, function)
 
     # --- prototypes written in Python ---------------------------------------------------------------------
 
@@ -279,26 +277,26 @@ class _Tree:
         except DefinitionError as error:
             self._maker.faults.extend(error.faults)
             return
-        found = Reading(inner, WORDS, self._maker.faults)
+        reading = Reading(inner, WORDS, self._maker.faults)
         if local_name(root.tag) not in ("module", "action"):
-            found.fault(root, f"MODULE_XML: expected the root module, found {root.tag!r}")
+            reading.fault(root, f"MODULE_XML: expected the root module, found {root.tag!r}")
             return
-        entry = found.entry(root, str(local_name(root.tag)))
+        entry = reading.entry(root, str(local_name(root.tag)))
         if entry.word == "module":
-            self._same_stem(found, entry, "name")
-        patterns = Patterns(found)
+            self._same_stem(reading, entry, "name")
+        patterns = Patterns(reading)
         for action in [entry] if entry.word == "action" else entry.of("action"):
-            self._action(found, patterns, action)
+            self._action(reading, patterns, action)
         patterns.check_variables({"plan"}, "$plan, as an action knows no step")
 
-    def _same_stem(self, found: Reading, entry: Entry, attribute: str) -> None:
+    def _same_stem(self, reading: Reading, entry: Entry, attribute: str) -> None:
         given, stem = entry.get(attribute), self._maker.stem
         if given is not None and given != stem:
             wanted = f"expected the file's name, {stem!r}, found {given!r}; correct it or leave it out"
-            found.fault(entry, f"{attribute}: {wanted}", attribute)
+            reading.fault(entry, f"{attribute}: {wanted}", attribute)
 
-    def _action(self, found: Reading, patterns: Patterns, entry: Entry) -> None:
-        self._same_stem(found, entry, "group")
+    def _action(self, reading: Reading, patterns: Patterns, entry: Entry) -> None:
+        self._same_stem(reading, entry, "group")
         prototype = patterns.prototype(entry)
         name, variable = entry.get("name"), entry.get("func")
         if name is None or variable is None:
@@ -306,11 +304,12 @@ class _Tree:
         function = getattr(self._module, variable, None)
         if not callable(function):
             hint = closest(variable, _functions(self._module))
-            found.fault(entry, f"func: expected a function of this module, found {variable!r}{hint}", "func")
+            message = f"func: expected a function of this module, found {variable!r}{hint}"
+            reading.fault(entry, message, "func")
             return
         manner = Manner(entry.get("runs"), entry.get("source", False), entry.get("pure", False))
         place = entry.place("name")
-        self._maker.add(name, variable, function, prototype, found.descriptions(entry), manner, place)
+        self._maker.add(name, variable, function, prototype, reading.descriptions(entry), manner, place)
 
 
 def _functions(module: ModuleType) -> list[str]:

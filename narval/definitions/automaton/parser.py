@@ -27,32 +27,32 @@ _LIMITS = ("cpu", "memory", "files")
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The automaton of a file."""
-    found = Reading(source, WORDS, any_case=True)
+    reading = Reading(source, WORDS, any_case=True)
     automata: list[Automaton] = []
     names: set[tuple[str, str]] = set()
     with suppress(TooManyFaultsError):
-        builder = _AutomatonBuilder(found, found.entry(root, "automaton"))
+        builder = _AutomatonBuilder(reading, reading.entry(root, "automaton"))
         names.add((Automaton.kind, f"{builder.group}.{builder.name}"))
         automaton = builder.build()
         automata.extend([] if automaton is None else [automaton])
-    return found.parsed(automata, names)
+    return reading.parsed(automata, names)
 
 
 class _AutomatonBuilder:
     """Makes an automaton of its entry; a part with a fault is left out, the others are checked anyway."""
 
-    def __init__(self, found: Reading, entry: Entry) -> None:
-        stem = PurePath(found.source.path).stem
-        self._found, self._entry = found, entry
+    def __init__(self, reading: Reading, entry: Entry) -> None:
+        stem = PurePath(reading.source.path).stem
+        self._reading, self._entry = reading, entry
         self.group, self.name = entry.get("group", stem), entry.get("name", stem)
 
     def build(self) -> Automaton | None:
         """The automaton, linked; None when it lacks a start, or what makes it one."""
-        found, entry = self._found, self._entry
-        reader = _StateReader(found, entry)
+        reading, entry = self._reading, self._entry
+        reader = _StateReader(reading, entry)
         entries = list(entry.of("state"))
         states = [reader.state(written) for written in entries]
-        named = found.by_name(entries, "name")
+        named = reading.by_name(entries, "name")
         known = {
             state.name: state
             for written, state in zip(entries, states, strict=True)
@@ -60,11 +60,11 @@ class _AutomatonBuilder:
         }
         link(known, self._transitions(known))
         if START not in known:
-            found.fault(entry, f"expected a state called {START!r}, which every run begins with")
+            reading.fault(entry, f"expected a state called {START!r}, which every run begins with")
         else:
             for state, message in never_started(known):
-                found.fault(named[state.name], message, "name")
-        xml = found.xml(entry, "automaton", {"group": self.group, "name": self.name}, _lower)
+                reading.fault(named[state.name], message, "name")
+        xml = reading.xml(entry, "automaton", {"group": self.group, "name": self.name}, _lower)
         if START not in known or xml is None:
             return None
         return Automaton(
@@ -73,7 +73,7 @@ class _AutomatonBuilder:
             group=self.group,
             name=self.name,
             decay=entry.get("decay"),
-            **found.version(entry, xml),
+            **reading.version(entry, xml),
         )
 
     def _transitions(self, states: Mapping[str, State]) -> dict[str, dict[str, list[State]]]:
@@ -81,7 +81,7 @@ class _AutomatonBuilder:
         follow: dict[str, dict[str, list[State]]] = {name: {} for name in states}
         for entry in self._entry.of("transition"):
             first, last = (
-                self._found.lookup(entry, end, states, "the name of a state") for end in ("from", "to")
+                self._reading.lookup(entry, end, states, "the name of a state") for end in ("from", "to")
             )
             label = entry.get("label")
             if first is None or last is None or label is None:
@@ -89,7 +89,7 @@ class _AutomatonBuilder:
             successors = follow[first.name].setdefault(label, [])
             if last in successors:
                 message = f"there is a transition from {first.name!r} by {label} to {last.name!r} already"
-                self._found.fault(entry, message)
+                self._reading.fault(entry, message)
             else:
                 successors.append(last)
         return follow
@@ -98,15 +98,15 @@ class _AutomatonBuilder:
 class _StateReader:
     """Reads `state` entries; what `root`, the automaton, has for all its states is theirs too."""
 
-    def __init__(self, found: Reading, root: Entry) -> None:
-        self._found, self._root = found, root
-        self._patterns = Patterns(found)
+    def __init__(self, reading: Reading, root: Entry) -> None:
+        self._reading, self._root = reading, root
+        self._patterns = Patterns(reading)
 
     def state(self, entry: Entry) -> State:
         """The state, and a reference to its target."""
         root = self._root
         commands, texts = self._commands(entry)
-        wait = self._found.one(entry, "wait")
+        wait = self._reading.one(entry, "wait")
         inherited = {
             key.replace("-", "_"): entry.get(key, root.get(key))
             for key in _INHERITED
@@ -124,7 +124,7 @@ class _StateReader:
             creates=entry.get("creates", ()),
             needs=entry.get("needs", ()),
             unless=entry.get("unless", ()),
-            after=tuple(times(self._found, entry.of("after"))),
+            after=tuple(times(self._reading, entry.of("after"))),
             wait=wait.get("signal", "") if wait is not None else "",
             environment={**_environment(root), **_environment(entry)},
             inputs=tuple(self._inputs(entry)),
@@ -139,7 +139,7 @@ class _StateReader:
         fallbacks = list(entry.of("command"))
         if own is not None and fallbacks:
             message = "the state has a command already; put each fallback into a COMMAND of its own"
-            self._found.fault(fallbacks[0], message)
+            self._reading.fault(fallbacks[0], message)
         if own is not None:
             return (own,), (entry.node.text,)
         readable = [fallback for fallback in fallbacks if fallback.get("command")]
@@ -153,15 +153,16 @@ class _StateReader:
         target, kind = entry.get("target"), entry.get("type", _DEFAULT_KIND)
         if target is None:
             if not commands and "command" not in entry.written and "target" not in entry.written:
-                self._found.fault(entry, 'a state needs command="…", target="group.name" or a COMMAND in it')
+                message = 'a state needs command="…", target="group.name" or a COMMAND in it'
+                self._reading.fault(entry, message)
             return None
         if commands:
-            self._found.fault(entry, "a state has a command or a target, not both; remove one", "target")
+            self._reading.fault(entry, "a state has a command or a target, not both; remove one", "target")
         if kind not in KINDS or not KINDS[kind].engine:
             message = f"expected a kind that is run, such as recipe, found {kind!r}; call it from a recipe"
-            self._found.fault(entry, message, "type")
+            self._reading.fault(entry, message, "type")
             return None
-        self._found.refer(entry.place("target"), kind, target, f"state {entry.get('name')!r}")
+        self._reading.refer(entry.place("target"), kind, target, f"state {entry.get('name')!r}")
         return kind, target
 
     def _inputs(self, entry: Entry) -> Iterator[ProgramInput]:
@@ -169,11 +170,11 @@ class _StateReader:
         for variable in (*self._root.of("env"), *entry.of("env")):
             if any(variable.of("match")) and variable.get("name"):
                 if variable.get("value") is not None:
-                    self._found.fault(variable, "env has a value or a match, not both; remove one", "value")
+                    self._reading.fault(variable, "env has a value or a match, not both; remove one", "value")
                 condition = self._patterns.condition(variable)
                 if condition is not None:
                     yield ProgramInput(variable.get("name"), condition, self._select(variable))
-        standard = self._found.one(entry, "input")
+        standard = self._reading.one(entry, "input")
         condition = self._patterns.condition(standard) if standard is not None else None
         if condition is not None:
             yield ProgramInput("", condition)
@@ -183,7 +184,7 @@ class _StateReader:
         try:
             etree.XPath(f"string({text})")
         except etree.XPathSyntaxError as error:
-            self._found.fault(entry, f"select is no XPath: {error}", "select")
+            self._reading.fault(entry, f"select is no XPath: {error}", "select")
             return "string(.)"
         return f"string({text})"
 

@@ -15,7 +15,7 @@ from typing import cast
 import msgspec
 
 from narval.definitions.library import Library
-from narval.definitions.process.definition import Arc, External, Node, Process, Way, link
+from narval.definitions.process.definition import Arc, DraftArc, External, Node, Process, link
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory.elements.canonical import canonical
@@ -46,13 +46,13 @@ def compose(process: Process, imported: Mapping[str, Process]) -> Process:
     if len(nodes) > MAX_NODES:
         raise DefinitionError([_fault(process, process.line, 1, f"more than {MAX_NODES:,} nodes")])
     arcs = [arc for external in process.externals for arc in _inner_arcs(external, found, nodes)]
-    arcs += [_arc(way, nodes) for way in draft.ways]
-    placed, ways = link(nodes.values(), arcs)
+    arcs += [_arc(arc, nodes) for arc in draft.arcs]
+    numbered, linked = link(nodes.values(), arcs)
     xml = _whole(process, found)
     return msgspec.structs.replace(
         process,
-        nodes={node.id: node for node in placed},
-        arcs=ways,
+        nodes={node.id: node for node in numbered},
+        arcs=linked,
         digest=hashlib.sha256(xml).hexdigest(),
         xml=xml,
     )
@@ -63,8 +63,11 @@ _TAKEN = "a node that is imported is called so, EXTERNAL:NAME; rename this one"
 
 def misdirected(process: Process, found: Mapping[str, Process]) -> Iterator[Fault]:
     """The ends of arcs at nodes that an external does not define itself."""
-    for way in process.draft.ways if process.draft is not None else ():
-        for (external, name), place in ((way.start, way.start_place), (way.end, way.end_place)):
+    for arc in process.draft.arcs if process.draft is not None else ():
+        for (external, name), place in (
+            (arc.start, arc.start_place),
+            (arc.end, arc.end_place),
+        ):
             if external in found and name not in (own := _own_names(found[external])):
                 there = found[external].full_name
                 message = f"expected a node that {there} itself defines, found {name!r}{closest(name, own)}"
@@ -98,9 +101,9 @@ def _inner_arcs(external: External, found: Mapping[str, Process], nodes: Mapping
         yield Arc(start, end, arc.name, arc.line)
 
 
-def _arc(way: Way, nodes: Mapping[str, Node]) -> Arc:
-    start, end = (f"{external}:{name}" if external else name for external, name in (way.start, way.end))
-    return Arc(nodes[start], nodes[end], way.name, way.end_place[0])
+def _arc(arc: DraftArc, nodes: Mapping[str, Node]) -> Arc:
+    start, end = (f"{external}:{name}" if external else name for external, name in (arc.start, arc.end))
+    return Arc(nodes[start], nodes[end], arc.name, arc.end_place[0])
 
 
 def _whole(process: Process, found: Mapping[str, Process]) -> bytes:
@@ -149,7 +152,7 @@ class _Composer:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._done: dict[str, Process | None] = {}
-        self._way: list[str] = []
+        self._importing: list[str] = []
         self.faults: list[Fault] = []
 
     def process(self, draft: Process) -> Process | None:
@@ -158,9 +161,9 @@ class _Composer:
         if draft.draft is None:
             return draft
         if name not in self._done:
-            self._way.append(name)
+            self._importing.append(name)
             self._done[name] = self._compose(draft)
-            self._way.pop()
+            self._importing.pop()
         return self._done[name]
 
     def _compose(self, draft: Process) -> Process | None:
@@ -186,11 +189,11 @@ class _Composer:
         if len(called) != 1:
             return None
         found = cast("Process", called[0])
-        if found.full_name in self._way:
-            circle = " → ".join([*self._way[self._way.index(found.full_name) :], found.full_name])
+        if found.full_name in self._importing:
+            circle = " → ".join([*self._importing[self._importing.index(found.full_name) :], found.full_name])
             self._fault(draft, external, f"a process cannot import itself: {circle}")
             return None
-        if len(self._way) >= MOST_LEVELS:
+        if len(self._importing) >= MOST_LEVELS:
             self._fault(draft, external, f"externals within externals are deeper than {MOST_LEVELS} levels")
             return None
         return self.process(found)

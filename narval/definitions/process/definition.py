@@ -7,7 +7,7 @@ them and has them point at each other, so that following a token never looks any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -16,6 +16,7 @@ from narval.definitions.kinds import KINDS
 from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
 from narval.definitions.requirements import TransitionCondition
+from narval.definitions.scripts import ScriptText
 from narval.memory.patterns.pattern import Condition
 
 JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
@@ -28,6 +29,10 @@ CALLS: Mapping[str, str] = {
 
 BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
 """The types of nodes that need no class of the user's."""
+
+
+SCRIPTS = ("execute", "backtrack", "allowBacktrack")
+"""The properties of a node of the type `script` that are scripts (section 10)."""
 
 
 class MemoryGuard(msgspec.Struct, frozen=True):
@@ -129,10 +134,10 @@ class Listening(msgspec.Struct, frozen=True):
 
 def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], tuple[Arc, ...]]:
     """Number nodes and arcs, which are in graph order, and have them point at each other."""
-    placed, ways = tuple(nodes), tuple(arcs)
+    placed, linked = tuple(nodes), tuple(arcs)
     ins: dict[str, list[Arc]] = {node.id: [] for node in placed}
     outs: dict[str, list[Arc]] = {node.id: [] for node in placed}
-    for at, arc in enumerate(ways):
+    for at, arc in enumerate(linked):
         arc.index = at
         outs[arc.start.id].append(arc)
         ins[arc.end.id].append(arc)
@@ -142,7 +147,7 @@ def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], 
         node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
         default = node.outs_by_name.get("", ())
         node.sole = default[0] if len(default) == 1 else None
-    return placed, ways
+    return placed, linked
 
 
 def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
@@ -152,7 +157,7 @@ def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
     return {name: tuple(named) for name, named in found.items()}
 
 
-class Way(msgspec.Struct, frozen=True):
+class DraftArc(msgspec.Struct, frozen=True):
     """An arc as a file has it: each end by the name of an external, "" for none, and of a node there.
 
     `start_place` and `end_place` are where the file names them.
@@ -172,7 +177,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     """
 
     nodes: tuple[Node, ...]
-    ways: tuple[Way, ...]
+    arcs: tuple[DraftArc, ...]
     within: Mapping[str, Process] = {}
 
 
@@ -202,6 +207,15 @@ class Process(RunDefinition, frozen=True, eq=False):
     def start_nodes(self) -> tuple[Node, ...]:
         """The nodes that get a token when the process starts, in graph order; imported ones never do."""
         return tuple(node for node in self.nodes.values() if node.is_start and not node.external)
+
+    def scripts(self) -> Iterator[ScriptText]:
+        """The scripts of its own nodes (`HasScripts`)."""
+        for node in self.nodes.values() if self.draft is None else self.draft.nodes:
+            if node.type == "script" and not node.external:
+                for name in SCRIPTS:
+                    place = node.places.get(name, (node.line, 1))
+                    language = node.text_of(f"{name}Type")
+                    yield ScriptText(name, node.text_of(name), language, self.path, *place)
 
     def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
         """The nodes of a name, or of an id; with `external`, those alone that came that way."""

@@ -21,11 +21,11 @@ from narval.definitions.process.custom import Custom, arcs_in_order, custom_id, 
 from narval.definitions.process.definition import (
     BUILT_IN,
     Draft,
+    DraftArc,
     External,
     Listening,
     Node,
     Process,
-    Way,
 )
 from narval.definitions.process.node_texts import NodeTextReader
 from narval.definitions.process.vocabulary import WORDS
@@ -43,26 +43,26 @@ def parse(source: Source, root: XmlNode) -> Parsed:
     """The process of a file whose root is `process-definition`."""
     for node in root.walk():
         node.tag = node.tag.removeprefix(f"{{{PROCESS}}}")
-    found = Reading(source, WORDS)
+    reading = Reading(source, WORDS)
     processes: list[Process] = []
     names: set[tuple[str, str]] = set()
     with suppress(TooManyFaultsError):
-        entry = found.entry(root, local_name(root.tag) or "")
-        group = _group(found, entry)
+        entry = reading.entry(root, local_name(root.tag) or "")
+        group = _group(reading, entry)
         if group and entry.get("name"):
             names.add((Process.kind, f"{group}.{entry.get('name')}"))
-        process = _ProcessBuilder(found, entry, group).build()
+        process = _ProcessBuilder(reading, entry, group).build()
         processes.extend([] if process is None else [process])
-    return found.parsed(processes, names)
+    return reading.parsed(processes, names)
 
 
-def _group(found: Reading, entry: Entry) -> str:
+def _group(reading: Reading, entry: Entry) -> str:
     """The group: as the definition says, else as the file is called, up to its first dot."""
     if "group" in entry.written:
         return str(entry.get("group", ""))
-    group = PurePath(found.source.path).name.partition(".")[0]
+    group = PurePath(reading.source.path).name.partition(".")[0]
     if not group or not group.isprintable():
-        found.fault(entry, f'the file\'s name gives the group {group!r}; add group="…" here')
+        reading.fault(entry, f'the file\'s name gives the group {group!r}; add group="…" here')
         return ""
     return group
 
@@ -70,39 +70,39 @@ def _group(found: Reading, entry: Entry) -> str:
 class _ProcessBuilder:
     """Makes a process of its entry; a part with a fault is left out, the others are checked anyway."""
 
-    def __init__(self, found: Reading, entry: Entry, group: str) -> None:
-        self._found, self._entry, self._group = found, entry, group
-        self._externals = found.by_name(entry.of("external"), "name")
+    def __init__(self, reading: Reading, entry: Entry, group: str) -> None:
+        self._reading, self._entry, self._group = reading, entry, group
+        self._externals = reading.by_name(entry.of("external"), "name")
 
     def build(self) -> Process | None:
         """The process; None when it lacks what makes it one."""
-        found, entry = self._found, self._entry
-        first_reference = len(found.references)
-        nodes = found.by_name(entry.of("node"), "name")
+        reading, entry = self._reading, self._entry
+        first_reference = len(reading.references)
+        nodes = reading.by_name(entry.of("node"), "name")
         if not any(entry.of("node")):
-            found.fault(entry, 'a process needs a node; add <node name="start" isStart="true"/>')
-        patterns = Patterns(found)
-        reader = _NodeReader(found, patterns, self._group)
+            reading.fault(entry, 'a process needs a node; add <node name="start" isStart="true"/>')
+        patterns = Patterns(reading)
+        reader = _NodeReader(reading, patterns, self._group)
         made = tuple(reader.node(node) for node in in_order(entry.of("node")) if node.get("name"))
         externals = tuple(self._external(external) for external in in_order(self._externals.values()))
-        ways = tuple(_WayReader(found, nodes, self._externals).ways(entry))
-        draft = Draft(made, ways, self._within())
+        arcs = tuple(_ArcReader(reading, nodes, self._externals).arcs(entry))
+        draft = Draft(made, arcs, self._within())
         patterns.check_variables({*nodes, "process"}, "process or the name of a node")
-        xml, name = found.xml(entry, "process", {"group": self._group}, _bare), entry.get("name")
-        if xml is None or not name or not self._group or found.faults:
+        xml, name = reading.xml(entry, "process", {"group": self._group}, _bare), entry.get("name")
+        if xml is None or not name or not self._group or reading.faults:
             return None
         process = Process(
             {},
             (),
             externals,
             self._listeners(),
-            _pairs(_custom(found, entry)),
+            _pairs(_custom(reading, entry)),
             custom_id=custom_id(entry),
             draft=draft,
             group=self._group,
             name=name,
             decay=entry.get("decay"),
-            **found.version(entry, xml, first_reference),
+            **reading.version(entry, xml, first_reference),
         )
         return self._composed(process, draft)
 
@@ -113,28 +113,28 @@ class _ProcessBuilder:
         try:
             return compose(process, {}).pinned()
         except DefinitionError as error:
-            self._found.faults.extend(error.faults)
+            self._reading.faults.extend(error.faults)
             return None
 
     def _external(self, entry: Entry) -> External:
         name, definition = entry.get("name", ""), entry.get("processDefinition", "")
         place = entry.place("processDefinition")
         if definition and not any(entry.of("process-definition")):
-            self._found.refer(place, Process.kind, definition, f"external {name!r}", group=self._group)
-        return External(name, definition, _pairs(_custom(self._found, entry)), *place)
+            self._reading.refer(place, Process.kind, definition, f"external {name!r}", group=self._group)
+        return External(name, definition, _pairs(_custom(self._reading, entry)), *place)
 
     def _within(self) -> dict[str, Process]:
         """The externals that are written within this definition, as memory and the store have them."""
         within: dict[str, Process] = {}
         for name, entry in self._externals.items():
-            inner = self._found.one(entry, "process-definition")
+            inner = self._reading.one(entry, "process-definition")
             if inner is None:
                 continue
-            process = _ProcessBuilder(self._found, inner, inner.get("group") or self._group).build()
+            process = _ProcessBuilder(self._reading, inner, inner.get("group") or self._group).build()
             if process is not None and process.draft is None:
                 within[name] = process
             elif process is not None:
-                self._found.fault(inner, "what is within an external must have all its externals within it")
+                self._reading.fault(inner, "what is within an external must have all its externals within it")
         return within
 
     def _listeners(self) -> tuple[Listening, ...]:
@@ -149,14 +149,14 @@ class _ProcessBuilder:
 class _NodeReader:
     """Reads `node` entries of a process of some group."""
 
-    def __init__(self, found: Reading, patterns: Patterns, group: str) -> None:
-        self._found, self._patterns, self._group = found, patterns, group
-        self._texts = NodeTextReader(found, patterns)
+    def __init__(self, reading: Reading, patterns: Patterns, group: str) -> None:
+        self._reading, self._patterns, self._group = reading, patterns, group
+        self._texts = NodeTextReader(reading, patterns)
 
     def node(self, entry: Entry) -> Node:
         """The node, and references to its type and its target."""
         texts = self._texts.texts(entry)
-        custom = _custom(self._found, entry)
+        custom = _custom(self._reading, entry)
         node = Node(
             entry.get("name"),
             entry.get("name"),
@@ -180,7 +180,7 @@ class _NodeReader:
     def _conditions(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         for condition in entry.of("condition"):
             if entry.get("type") != "wait":
-                self._found.fault(condition, "only a node of the type wait waits for a condition")
+                self._reading.fault(condition, "only a node of the type wait waits for a condition")
         return self._patterns.requirements(entry)
 
     def _refer_to_target(self, entry: Entry, node: Node, custom: list[Custom]) -> None:
@@ -192,65 +192,65 @@ class _NodeReader:
         if not target:
             example = '<graph name="…"/>' if node.type == "nested" else f"<target>group.{kind}</target>"
             message = f"a node of the type {node.type} needs the name of a {kind}: <custom>{example}</custom>"
-            self._found.fault(entry, message)
+            self._reading.fault(entry, message)
             return
         place = next(part.place for part in custom if part.key == key)
         if kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
             message = f"{key}: expected a full name, such as group.name, found {target!r}"
-            self._found.fault_at(place, message)
+            self._reading.fault_at(place, message)
         elif node.type != "nested":  # which is looked for when it runs (section 9)
             group = self._group if kind == Process.kind else None
-            self._found.refer(place, kind, target, f"node {node.name!r}", group=group)
+            self._reading.refer(place, kind, target, f"node {node.name!r}", group=group)
 
     def _refer_to_type(self, entry: Entry, type: str, custom: list[Custom]) -> None:
         """Note that the class of a node's type, if there is one, must have the properties of `custom`."""
-        path = self._found.source.path
+        path = self._reading.source.path
 
-        def check(found: Definition) -> Iterable[Fault]:
-            return found.faults(path, custom) if isinstance(found, Code) else ()
+        def check(definition: Definition) -> Iterable[Fault]:
+            return definition.faults(path, custom) if isinstance(definition, Code) else ()
 
         what = f"node {entry.get('name')!r}"
-        self._found.refer(entry.place("type"), "node-type", type, what, check, optional=True)
+        self._reading.refer(entry.place("type"), "node-type", type, what, check, optional=True)
 
 
-class _WayReader:
+class _ArcReader:
     """Reads `arc` entries between the nodes, and the externals, of those names."""
 
-    def __init__(self, found: Reading, nodes: Collection[str], externals: Collection[str]) -> None:
-        self._found, self._nodes, self._externals = found, nodes, externals
+    def __init__(self, reading: Reading, nodes: Collection[str], externals: Collection[str]) -> None:
+        self._reading, self._nodes, self._externals = reading, nodes, externals
 
-    def ways(self, entry: Entry) -> Iterator[Way]:
+    def arcs(self, entry: Entry) -> Iterator[DraftArc]:
         """The arcs in graph order: those of nodes, then those of externals."""
         for node in in_order(entry.of("node")):
             for arc in arcs_in_order(node):
                 if "from" in arc.written:
-                    self._found.fault(arc, "an arc in a node leaves that node; remove from", "from")
-                yield from self._way(("", node.get("name", "")), node.place("name"), arc)
+                    self._reading.fault(arc, "an arc in a node leaves that node; remove from", "from")
+                yield from self._arc(("", node.get("name", "")), node.place("name"), arc)
         for external in in_order(entry.of("external")):
             for arc in arcs_in_order(external):
                 if "from" not in arc.written:
                     where = f"the node of {external.get('name')!r} that it leaves"
-                    self._found.fault(arc, f'an arc in an external needs from, {where}; add from="…"')
-                yield from self._way((external.get("name", ""), arc.get("from", "")), arc.place("from"), arc)
+                    self._reading.fault(arc, f'an arc in an external needs from, {where}; add from="…"')
+                yield from self._arc((external.get("name", ""), arc.get("from", "")), arc.place("from"), arc)
 
-    def _way(self, start: tuple[str, str], place: Place, arc: Entry) -> Iterator[Way]:
+    def _arc(self, start: tuple[str, str], place: Place, arc: Entry) -> Iterator[DraftArc]:
         external, to = arc.get("external", ""), arc.get("to")
         known = True
         if external and external not in self._externals:
             hint = closest(external, self._externals)
             message = f"expected the name of an external of this process, found {external!r}{hint}"
-            self._found.fault(arc, message, "external")
+            self._reading.fault(arc, message, "external")
             known = False
         elif to is not None and not external and to not in self._nodes:
             hint = closest(to, self._nodes)
-            self._found.fault(arc, f"expected the name of a node, found {to!r}{hint}", "to")
+            self._reading.fault(arc, f"expected the name of a node, found {to!r}{hint}", "to")
             known = False
         if known and to and start[1]:
-            yield Way(start, (external, to), arc.get("name", ""), place, arc.place("to"))
+            yield DraftArc(start, (external, to), arc.get("name", ""), place, arc.place("to"))
 
 
-def _custom(found: Reading, entry: Entry) -> list[Custom]:
-    custom = found.one(entry, "custom")
+def _custom(reading: Reading, entry: Entry) -> list[Custom]:
+    custom = reading.one(entry, "custom")
     return [] if custom is None else list(custom_of(custom.node))
 
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 import msgspec
 
@@ -68,13 +69,7 @@ _EXACT = {
     **{word: word for word in ("Accept", "Discard", "Skip", "business", "before", "after")},
     **{word: word.rstrip("s") for word in ("hour", "hours", "day", "days", "week", "weeks")},
 }
-_UNITS: dict[str, Unit] = {
-    "second": "second",
-    "minute": "minute",
-    "hour": "hour",
-    "day": "day",
-    "week": "week",
-}
+_UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
 
 
 class Rubric(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from narval.source.xml import XmlNode
 class Patterns:
     """The patterns of a definition, compiled as they are read; their variables are checked at the end."""
 
-    def __init__(self, found: Reading) -> None:
-        self._found = found
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
         self._patterns: list[tuple[Pattern, Locate]] = []
 
     def of_attribute(self, entry: Entry, name: str) -> Pattern | None:
@@ -36,7 +36,7 @@ class Patterns:
         text = entry.node.text.strip()
         blank = entry.node.text.index(text)
         if not text:
-            self._found.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
+            self._reading.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
             return None
         return self._compiled(entry.word, text, entry.namespaces, partial(_text_place, entry.node, blank))
 
@@ -50,7 +50,7 @@ class Patterns:
             pattern = compile_pattern(text, namespaces)
         except PatternError as error:
             at = min(max(error.column - 1, 0), len(text))
-            self._found.fault_at(locate(at), f"{what} is no XPath that narval can try: {error.message}")
+            self._reading.fault_at(locate(at), f"{what} is no XPath that narval can try: {error.message}")
             return None
         self._patterns.append((pattern, locate))
         return pattern
@@ -61,14 +61,14 @@ class Patterns:
             for variable in sorted(pattern.variables.difference(known)):
                 used = re.search(rf"\$\s*{re.escape(variable)}(?![\w.-])", pattern.text)
                 message = f"${variable}: expected {expected}, found {variable!r}{closest(variable, known)}"
-                self._found.fault_at(locate(used.start() if used else 0), message)
+                self._reading.fault_at(locate(used.start() if used else 0), message)
 
     # --- made of patterns -------------------------------------------------------------------------------
 
     def condition(self, entry: Entry) -> Condition | None:
         """The condition of all the `match` of an entry, one at least; None if none can be tried."""
         if not any(entry.of("match")):
-            self._found.fault(entry, f"{entry.word} needs a match; <match>*</match> takes any element")
+            self._reading.fault(entry, f"{entry.word} needs a match; <match>*</match> takes any element")
         patterns = self.of_matches(entry)
         return Condition(patterns) if patterns else None
 
@@ -87,8 +87,8 @@ class Patterns:
             self.condition(declared)
             self.of_attribute(declared, "unique")
         return Prototype(
-            tuple(self._input(declared) for declared in self._found.by_name(entry.of("input")).values()),
-            tuple(self._output(declared) for declared in self._found.by_name(entry.of("output")).values()),
+            tuple(self._input(declared) for declared in self._reading.by_name(entry.of("input")).values()),
+            tuple(self._output(declared) for declared in self._reading.by_name(entry.of("output")).values()),
         )
 
     def _input(self, entry: Entry) -> Input:
@@ -107,7 +107,7 @@ class Patterns:
         for match in entry.of("match"):
             for prefix, uri in match.namespaces.items():
                 if namespaces.setdefault(prefix, uri) != uri:
-                    self._found.fault(
+                    self._reading.fault(
                         match, f"the prefix {prefix!r} means something else here; use another prefix"
                     )
         return tuple(match.node.text.strip() for match in entry.of("match")), namespaces

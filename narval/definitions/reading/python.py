@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
@@ -44,17 +44,12 @@ def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tupl
     code = getattr(inspect.unwrap(function), "__code__", None)
     first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
     start = source.offset(first)
-    own = _own_name(function, name)
+    own = getattr(inspect.unwrap(function), "__name__", name)
     found = next((line for line in _DEFINED.finditer(source.text, start) if line[1] == own), None)
     if found is None:
         return (first, 1), (start, start)
     at = found.end() - len(found[0].lstrip())
     return source.place(at), (start, at)
-
-
-def _own_name(function: Any, name: str) -> str:
-    unwrapped: Callable[..., Any] = inspect.unwrap(function)
-    return getattr(unwrapped, "__name__", name)
 
 
 def misplaced_run(runs: object, is_async: bool) -> str | None:

@@ -20,7 +20,7 @@ def ranges(least: int, most: int) -> Callable[[str], Ranges]:
         if text == "*":
             return ()
         wanted = ValueError(f"* or a list of numbers and ranges from {least} to {most}, such as 1,3,5-7")
-        found = []
+        reading = []
         for part in text.split(","):
             written = re.fullmatch(r"\s*(-?[0-9]{1,5})(?:\s*-\s*(-?[0-9]{1,5}))?\s*", part)
             if written is None:
@@ -29,8 +29,8 @@ def ranges(least: int, most: int) -> Callable[[str], Ranges]:
             last = first if written[2] is None else int(written[2])
             if not least <= first <= last <= most:
                 raise wanted
-            found.append((first, last))
-        return tuple(sorted(found))
+            reading.append((first, last))
+        return tuple(sorted(reading))
 
     return read
 
@@ -43,11 +43,11 @@ TIME = Word(
 )
 
 
-def times(found: Reading, entries: Iterable[Entry]) -> Iterator[Time]:
+def times(reading: Reading, entries: Iterable[Entry]) -> Iterator[Time]:
     """The dates of entries of the word `TIME`; one that never comes is a fault."""
     for entry in entries:
         time = Time(**entry.values, line=entry.node.line)
         if never((time,)):
             given = [field for field in _RARE if entry.get(field)]
-            found.fault(entry, f"this date never comes; correct {' or '.join(given)}", given[0])
+            reading.fault(entry, f"this date never comes; correct {' or '.join(given)}", given[0])
         yield time

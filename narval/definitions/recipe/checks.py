@@ -77,23 +77,23 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
     seen: set[str] = set()
     reported: set[Place] = set()
     for root in after:
-        way = {} if root in seen else {root: iter(after[root])}
+        path = {} if root in seen else {root: iter(after[root])}
         seen.add(root)
-        while way:
-            step = next(reversed(way))
-            successor, place = next(way[step], (None, (0, 0)))
+        while path:
+            step = next(reversed(path))
+            successor, place = next(path[step], (None, (0, 0)))
             if successor is None:
-                del way[step]
-            elif successor in way and place not in reported:
+                del path[step]
+            elif successor in path and place not in reported:
                 reported.add(place)
-                yield place, _going_back(successor, list(way))
+                yield place, _going_back(successor, list(path))
             elif successor not in seen:
                 seen.add(successor)
-                way[successor] = iter(after.get(successor, ()))
+                path[successor] = iter(after.get(successor, ()))
 
 
-def _going_back(to: str, way: list[str]) -> str:
-    circle = " → ".join([*way[way.index(to) :], to])
+def _going_back(to: str, path: list[str]) -> str:
+    circle = " → ".join([*path[path.index(to) :], to])
     return (
         f"a step runs once in a plan, but this leads back to {to!r} ({circle}); "
         'loop with restart="yes", a new start-plan, or a process definition'

@@ -28,28 +28,29 @@ from narval.source.xml import XmlNode
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The recipes of a file whose root is `cookbook` or `recipe`."""
-    found = Reading(source, WORDS)
+    reading = Reading(source, WORDS)
     recipes: list[Recipe] = []
     names: set[tuple[str, str]] = set()
     with suppress(TooManyFaultsError):
-        for recipe in _recipes(found, found.entry(root, local_name(root.tag) or ""), names):
+        for recipe in _recipes(reading, reading.entry(root, local_name(root.tag) or ""), names):
             recipes.append(recipe)
-    return found.parsed(recipes, names)
+    return reading.parsed(recipes, names)
 
 
-def _recipes(found: Reading, root: Entry, names: set[tuple[str, str]]) -> Iterator[Recipe]:
+def _recipes(reading: Reading, root: Entry, names: set[tuple[str, str]]) -> Iterator[Recipe]:
     seen: dict[tuple[str, str], int] = {}
     for entry in [root] if root.word == "recipe" else root.of("recipe"):
         group, name = entry.get("group") or root.get("group"), entry.get("name")
         if group is None and "group" not in {*entry.written, *root.written}:
-            found.fault(entry, "recipe needs the attribute 'group'; add group=\"…\", here or on the cookbook")
+            message = "recipe needs the attribute 'group'; add group=\"…\", here or on the cookbook"
+            reading.fault(entry, message)
         if group and name and (group, name) in seen:
             line = seen[group, name]
-            found.fault(entry, f"expected a new name, found {group}.{name} of line {line} again", "name")
+            reading.fault(entry, f"expected a new name, found {group}.{name} of line {line} again", "name")
         elif group and name:
             seen[group, name] = entry.node.line
             names.add((Recipe.kind, f"{group}.{name}"))
-        recipe = _RecipeBuilder(found, entry).build(group, name)
+        recipe = _RecipeBuilder(reading, entry).build(group, name)
         if recipe is not None:
             yield recipe
 
@@ -57,23 +58,23 @@ def _recipes(found: Reading, root: Entry, names: set[tuple[str, str]]) -> Iterat
 class _RecipeBuilder:
     """Makes one recipe of its entry; a part with a fault is left out, the others are checked anyway."""
 
-    def __init__(self, found: Reading, entry: Entry) -> None:
-        self._found, self._entry = found, entry
-        self._patterns = Patterns(found)
+    def __init__(self, reading: Reading, entry: Entry) -> None:
+        self._reading, self._entry = reading, entry
+        self._patterns = Patterns(reading)
 
     def build(self, group: str | None, name: str | None) -> Recipe | None:
         """The recipe, linked; None when it lacks what makes it one."""
-        found, entry = self._found, self._entry
-        first_reference = len(found.references)
+        reading, entry = self._reading, self._entry
+        first_reference = len(reading.references)
         steps = self._steps()
         transitions = self._transitions(steps)
         start, end = (
-            found.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
+            reading.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
         )
         self._check_graph(start, steps)
         self._patterns.check_variables({*steps, "plan"}, "the id of a step of this recipe")
         link(steps, transitions)
-        xml = found.xml(entry, "recipe", {"group": group})
+        xml = reading.xml(entry, "recipe", {"group": group})
         if start is None or end is None or group is None or name is None or xml is None:
             return None
         return Recipe(
@@ -85,20 +86,20 @@ class _RecipeBuilder:
             group=group,
             name=name,
             decay=entry.get("decay"),
-            **found.version(entry, xml, first_reference),
+            **reading.version(entry, xml, first_reference),
         )
 
     def _steps(self) -> dict[str, Step]:
         entries = list(self._entry.of("step"))
-        named = set(self._found.by_name(entries).values())
-        reader = _StepReader(self._found, self._patterns)
+        named = set(self._reading.by_name(entries).values())
+        reader = _StepReader(self._reading, self._patterns)
         steps = [(entry, reader.step(entry)) for entry in entries]
         return {step.id: step for entry, step in steps if entry in named}
 
     def _transitions(self, steps: Mapping[str, Step]) -> dict[str, Transition]:
         entries = list(self._entry.of("transition"))
-        named = set(self._found.by_name(entries).values())
-        reader = _TransitionReader(self._found, self._patterns, steps)
+        named = set(self._reading.by_name(entries).values())
+        reader = _TransitionReader(self._reading, self._patterns, steps)
         transitions = [(entry, reader.transition(entry, order)) for order, entry in enumerate(entries)]
         return {transition.id: transition for entry, transition in transitions if entry in named}
 
@@ -108,14 +109,14 @@ class _RecipeBuilder:
         for place, message in check_graph(
             start.id if start else None, {id: places[id] for id in steps}, edges
         ):
-            self._found.fault_at(place, message)
+            self._reading.fault_at(place, message)
 
 
 class _StepReader:
     """Reads `step` entries."""
 
-    def __init__(self, found: Reading, patterns: Patterns) -> None:
-        self._found, self._patterns = found, patterns
+    def __init__(self, reading: Reading, patterns: Patterns) -> None:
+        self._reading, self._patterns = reading, patterns
 
     def step(self, entry: Entry) -> Step:
         """The step, and a reference to its target."""
@@ -126,7 +127,7 @@ class _StepReader:
             entry.get("target", ""),
             foreach=None if foreach is None else Condition((foreach,)),
             arguments=tuple(self._arguments(entry)),
-            context=_context(self._found, self._patterns, entry),
+            context=_context(self._reading, self._patterns, entry),
             inputs=self._narrowings(entry, "input"),
             outputs=self._narrowings(entry, "output"),
             timeout=entry.get("timeout"),
@@ -139,29 +140,29 @@ class _StepReader:
         if step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
-            check = partial(check_step, step, foreach=entry.place("foreach"), path=self._found.source.path)
-            self._found.refer(entry.place("target"), step.kind, step.target, what, check)
+            check = partial(check_step, step, foreach=entry.place("foreach"), path=self._reading.source.path)
+            self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
 
     def _arguments(self, entry: Entry) -> Iterator[bytes]:
-        arguments = self._found.one(entry, "arguments")
+        arguments = self._reading.one(entry, "arguments")
         for child in arguments.node.children if arguments is not None else ():
             try:
                 yield _argument(child)
             except ElementError as error:
-                self._found.fault(child, f"this cannot be an element: {error.message}")
+                self._reading.fault(child, f"this cannot be an element: {error.message}")
 
     def _narrowings(self, entry: Entry, word: str) -> tuple[Narrowing, ...]:
         narrowings = []
         entries = list(entry.of(word))
-        named = set(self._found.by_name(entries).values())
+        named = set(self._reading.by_name(entries).values())
         for written in entries:
             self._patterns.of_matches(written)
             match, namespaces = self._patterns.texts(written)
             stated = {name: bool(value) for name, value in written.values.items() if name != "id"}
             places = {name: written.place(name) for name in written.values}
             if written in named:
-                where = self._found.source.path, written.node.line, written.node.column
+                where = self._reading.source.path, written.node.line, written.node.column
                 narrowings.append(Narrowing(written.get("id"), match, stated, namespaces, *where, places))
         return tuple(narrowings)
 
@@ -169,8 +170,8 @@ class _StepReader:
 class _TransitionReader:
     """Reads `transition` entries between steps that are known by id."""
 
-    def __init__(self, found: Reading, patterns: Patterns, steps: Mapping[str, Step]) -> None:
-        self._found, self._patterns, self._steps = found, patterns, steps
+    def __init__(self, reading: Reading, patterns: Patterns, steps: Mapping[str, Step]) -> None:
+        self._reading, self._patterns, self._steps = reading, patterns, steps
 
     def transition(self, entry: Entry, order: int) -> Transition:
         """The transition; links to steps that are not there are left out."""
@@ -185,8 +186,8 @@ class _TransitionReader:
             tuple(In(step, written.get("on-error", False)) for written, step in ins),
             tuple(step for _, step in outs),
             conditions,
-            _context(self._found, self._patterns, entry),
-            tuple(times(self._found, entry.of("time"))),
+            _context(self._reading, self._patterns, entry),
+            tuple(times(self._reading, entry.of("time"))),
             entry.node.line,
         )
 
@@ -197,37 +198,37 @@ class _TransitionReader:
                     "for: the conditions of an error link hold when its step has failed, or never; "
                     "remove this, and let a transition after the next step wait"
                 )
-                self._found.fault(condition, why, "for")
+                self._reading.fault(condition, why, "for")
 
     def _links(self, entry: Entry, word: str) -> list[tuple[Entry, Step]]:
         """The links of one direction with their steps: one at least, which names each step once."""
         links = list(entry.of(word))
         if not links:
             far = {"in": "from which step", "out": "to which step"}[word]
-            self._found.fault(entry, f'transition needs an {word} that says {far}; add <{word} idref="…"/>')
+            self._reading.fault(entry, f'transition needs an {word} that says {far}; add <{word} idref="…"/>')
         seen: set[str] = set()
         for written in links:
             target = written.get("idref")
             if target in seen:
-                self._found.fault(
+                self._reading.fault(
                     written, f"{word} names the step {target!r} a second time; remove one", "idref"
                 )
             elif target is not None and target not in self._steps:
                 hint = closest(target, self._steps)
                 message = f"{word}: expected the id of a step, found {target!r}{hint}"
-                self._found.fault(written, message, "idref")
+                self._reading.fault(written, message, "idref")
             seen.add(target)
         known = [(written, self._steps.get(written.get("idref"))) for written in links]
         return [(written, step) for written, step in known if step is not None]
 
 
-def _context(found: Reading, patterns: Patterns, entry: Entry) -> Context | None:
+def _context(reading: Reading, patterns: Patterns, entry: Entry) -> Context | None:
     """The `context` within a step or a transition."""
-    written = found.one(entry, "context")
+    written = reading.one(entry, "context")
     if written is None:
         return None
     if not any(written.of("match")):
-        found.fault(written, "context needs a match that says which elements to look for first")
+        reading.fault(written, "context needs a match that says which elements to look for first")
     alternatives = tuple(Condition((pattern,)) for pattern in patterns.of_matches(written))
     return Context(written.get("from") == "plan", alternatives)
 

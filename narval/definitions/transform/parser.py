@@ -34,60 +34,60 @@ WORDS: Words = {
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The transform of a stylesheet."""
-    found = Reading(source, WORDS)
+    reading = Reading(source, WORDS)
     transforms: list[Transform] = []
     with suppress(TooManyFaultsError):
-        transform = _transform(found, root)
+        transform = _transform(reading, root)
         transforms.extend([] if transform is None else [transform])
-    return found.parsed(transforms, ((made.kind, made.full_name) for made in transforms))
+    return reading.parsed(transforms, ((made.kind, made.full_name) for made in transforms))
 
 
-def _transform(found: Reading, root: XmlNode) -> Transform | None:
-    entry = _prototype(found, root)
-    patterns = Patterns(found)
+def _transform(reading: Reading, root: XmlNode) -> Transform | None:
+    entry = _prototype(reading, root)
+    patterns = Patterns(reading)
     prototype = EMPTY if entry is None else patterns.prototype(entry)
     patterns.check_variables({"plan"}, "$plan, as a transform knows no step")
-    group, name = _names(found, root, entry)
-    tree = _tree(found, root)
+    group, name = _names(reading, root, entry)
+    tree = _tree(reading, root)
     if tree is None or group is None or name is None:
         return None
     xml = canonical(tree)
-    _compile(found, tree)
+    _compile(reading, tree)
     return Transform(
         group,
         name,
         prototype,
-        descriptions={} if entry is None else found.descriptions(entry),
+        descriptions={} if entry is None else reading.descriptions(entry),
         digest=hashlib.sha256(xml).hexdigest(),
         xml=xml,
-        path=found.source.path,
+        path=reading.source.path,
         line=root.line,
     )
 
 
-def _prototype(found: Reading, root: XmlNode) -> Entry | None:
+def _prototype(reading: Reading, root: XmlNode) -> Entry | None:
     nodes = [child for child in root.children if local_name(child.tag) == "prototype"]
     if not nodes:
-        found.fault(root, "the stylesheet needs a prototype child that says what it takes and gives")
+        reading.fault(root, "the stylesheet needs a prototype child that says what it takes and gives")
     for extra in nodes[1:]:
-        found.fault(extra, f"expected one prototype, found another on line {nodes[0].line}")
-    return found.entry(nodes[0], "prototype") if nodes else None
+        reading.fault(extra, f"expected one prototype, found another on line {nodes[0].line}")
+    return reading.entry(nodes[0], "prototype") if nodes else None
 
 
-def _names(found: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | None, str | None]:
+def _names(reading: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | None, str | None]:
     """The group and name: as the prototype says, else as the file `group.name.xsl` is called."""
-    stem_group, _, stem_name = PurePath(found.source.path).stem.partition(".")
+    stem_group, _, stem_name = PurePath(reading.source.path).stem.partition(".")
     group = (entry.get("group") if entry is not None else None) or stem_group
     name = (entry.get("name") if entry is not None else None) or stem_name
     if not name:
-        found.fault(
+        reading.fault(
             root, 'a transform needs a name: add name="…" to its prototype, or call the file group.name.xsl'
         )
     for word in (group, name):
         try:
             vocabulary.name(word or "name")
         except ValueError as error:
-            found.fault(
+            reading.fault(
                 root, f"the file's name gives {word!r}, expected {error.args[0]}; give the prototype a name"
             )
             return None, None
@@ -101,17 +101,17 @@ class _NoFiles(etree.Resolver):
         return self.resolve_string(f'<xsl:stylesheet version="1.0" xmlns:xsl="{XSLT}"/>', context)
 
 
-def _tree(found: Reading, root: XmlNode) -> etree._Element | None:
+def _tree(reading: Reading, root: XmlNode) -> etree._Element | None:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     parser.resolvers.add(_NoFiles())
     try:
-        return etree.fromstring(found.source.xml_text.encode(), parser)
+        return etree.fromstring(reading.source.xml_text.encode(), parser)
     except etree.XMLSyntaxError as error:
-        found.fault(root, f"not well-formed XML: {error.msg}")
+        reading.fault(root, f"not well-formed XML: {error.msg}")
         return None
 
 
-def _compile(found: Reading, tree: etree._Element) -> None:
+def _compile(reading: Reading, tree: etree._Element) -> None:
     for child in children(tree):
         if local_name(child.tag) == "prototype":  # XSLT does not accept it when it has no namespace
             tree.remove(child)
@@ -120,8 +120,8 @@ def _compile(found: Reading, tree: etree._Element) -> None:
     except etree.XSLTError as error:
         complaints = _complaints(error) or {tree.sourceline or 1: [str(error)]}
         for line, messages in complaints.items():
-            place = _line_place(found.source, line)
-            found.fault_at(place, f"not an XSLT stylesheet: {'; '.join(messages)}")
+            place = _line_place(reading.source, line)
+            reading.fault_at(place, f"not an XSLT stylesheet: {'; '.join(messages)}")
 
 
 def _complaints(error: etree.XSLTError) -> dict[int, list[str]]:

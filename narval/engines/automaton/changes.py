@@ -48,13 +48,13 @@ class StateCalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
 
     state: str
     call: str
-    contender: int
+    fallback: int
     at: float
     wake: str = ""
 
 
 class StateSkipped(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What the state creates was there, and nothing that it needs newer: that counts as 0 (A9)."""
+    """The state was up to date: what it creates is there, and nothing it needs is newer; counts as 0 (A9)."""
 
     state: str
 
@@ -98,13 +98,13 @@ class StatesKilled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
 
 
 class CallGone(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What was killed is gone."""
+    """A killed call is gone."""
 
     call: str
 
 
 class SignalHeard(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Someone outside said something that no state waited for yet."""
+    """A signal that no state waited for yet."""
 
     name: str
 

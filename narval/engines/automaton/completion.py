@@ -38,9 +38,9 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
     if labels[0] != SUCCESS:
-        if now.contender + 1 < len(state.commands):
+        if now.fallback + 1 < len(state.commands):
             decision.change(CallFailed(event.call, labels[0], output))
-            call(decision, state, now.contender + 1)
+            call(decision, state, now.fallback + 1)
             return
         if now.failures // max(1, len(state.commands)) < state.retries:
             decision.change(CallFailed(event.call, labels[0], output))
@@ -90,13 +90,13 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
             return
         if label == SUCCESS:
             decision.change(StateAwaited(successor.name, state.name))
-            if decision.state.lacking(successor.name):
+            if decision.state.missing(successor.name):
                 continue
         _start_over(decision, successor, state, erred=label != SUCCESS)
 
 
 def _start_over(decision: AutomatonDecision, successor: State, by: State, *, erred: bool) -> None:
-    """What is left of the successor, and all it had started, is killed before it starts (A3, A4).
+    """Start a successor; what is left of it, and all it had started, is killed before (A3, A4).
 
     Where that includes the state that led here, it does not own its successor: or to start that one anew
     would kill what it has just begun, which is what the log printed for example 2 shows (A6).
@@ -127,13 +127,13 @@ def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> N
 
 
 def _let_go(decision: AutomatonDecision) -> None:
-    """A call is gone: states that waited for that, or for its room, go on."""
+    """Let states go on that waited for a call to be gone, or for its room."""
     if decision.state.status != "running":
         return
     if len(decision.state.held) > len(decision.state.queue):
         for name in tuple(decision.state.held):
             now = decision.state.of(name)
-            if now.hold == "programs" and not any(each in decision.state.dying for each in now.dying):
+            if now.hold == "programs" and not any(call in decision.state.dying for call in now.dying):
                 go_on(decision, decision.definition.states[name])
     while decision.state.queue and decision.state.has_room(decision.definition.max_parallel):
         go_on(decision, decision.definition.states[next(iter(decision.state.queue))])
@@ -158,18 +158,18 @@ def settle(decision: AutomatonDecision) -> None:
             decision.finish(
                 "failed",
                 decision.add_error_element(
-                    "stuck", f"nothing runs and nothing can start: {_lacking(decision)}"
+                    "stuck", f"nothing runs and nothing can start: {_missing(decision)}"
                 ),
             )
     elif now.status == "ending" and not now.calls and not now.dying:
         decision.finish(now.outcome)
 
 
-def _lacking(decision: AutomatonDecision) -> str:
+def _missing(decision: AutomatonDecision) -> str:
     """The joins that have got some of what they need."""
     found = []
     for name, state in decision.definition.states.items():
-        lacking = decision.state.lacking(name)
-        if lacking and len(lacking) < len(state.awaits):
-            found.append(f"{name} waits for 0 of {', '.join(lacking)}")
+        missing = decision.state.missing(name)
+        if missing and len(missing) < len(state.awaits):
+            found.append(f"{name} waits for 0 of {', '.join(missing)}")
     return "; ".join(found) or "no final state was reached"

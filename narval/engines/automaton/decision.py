@@ -1,4 +1,4 @@
-"""What the parts of the automaton engine share while one event is decided."""
+"""One advance of a run of an automaton: killing states, ending the run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The automaton engine: orders programs started and killed, by how they end (A1-A16).
 
-`state.py` has the tables of what may follow what, `changes.py` the facts; `running.py` holds a state until it
-may run and asks for its programs, `ending.py` takes what came of them, `story.py` tells how far a run is, and
-`deciding.py` is what they share.
+`state` has the tables of what may follow what, `changes` the facts; `start` holds a state until it may run
+and calls its programs, `completion` decides what follows from their ends.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from narval.engines.events import (
     TimerFired,
 )
 from narval.engines.view import View
+from narval.memory.elements.element import Element
 
 __all__ = [
     "advance",
@@ -66,9 +66,9 @@ instead_of_retry = (
 
 
 def begin(run: int, definition: Automaton) -> AutomatonState:
-    """A run that has not started."""
+    """The state of a run that has not started."""
     awaits = {
-        state.name: tuple(each.name for each in state.awaits)
+        state.name: tuple(other.name for other in state.awaits)
         for state in definition.states.values()
         if state.awaits
     }
@@ -78,7 +78,7 @@ def begin(run: int, definition: Automaton) -> AutomatonState:
 def advance(
     definition: Automaton, state: AutomatonState, event: Event, view: View
 ) -> tuple[list[AutomatonChange], list[Command]]:
-    """What follows from one event."""
+    """Decide the changes and commands that follow from one event."""
     decision = AutomatonDecision(state, states.APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
@@ -91,7 +91,7 @@ def advance(
 def on_engine_error(
     definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
 ) -> tuple[list[AutomatonChange], list[Command]]:
-    """What ends a run whose advance raised: it fails where it stands."""
+    """Decide the end of a run whose advance raised: it fails where it stands."""
     decision = AutomatonDecision(state, states.APPLY, event, view, definition=definition)
     if not state.over:
         decision.finish("failed", error)
@@ -127,7 +127,7 @@ def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
-    """Someone outside said something (A10): the first state that waits for it goes on; else it is kept.
+    """Hear a signal (A10): the first state that waits for it goes on; else it is kept.
 
     What came with it joins the run's context, where programs are given it (A13).
     """
@@ -142,7 +142,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     for raw in event.elements:
-        decision.add(raw.xml, call=event.signal)
+        decision.add(Element(0, raw.xml), call=event.signal)
     for name in decision.state.held:
         state = decision.definition.states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:
@@ -155,7 +155,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
 
 
 def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
-    """What runs is ended, with all its group; the run is over when that is gone (A4)."""
+    """End what runs, with all its group; the run is over when that is gone (A4)."""
     if decision.state.status == "running" and (decision.state.calls or decision.state.dying):
         decision.end("cancelled")
     elif decision.state.status != "ending":

@@ -1,4 +1,4 @@
-"""How far a run of an automaton has come: as an element (N2), what it waits for, and why."""
+"""A run of an automaton for people: as an element (N2), its waits, its parts, and why they are so."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from narval.definitions.automaton.definition import Automaton, State
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
+from narval.engines.run_element import add_caller, finished
 from narval.memory.elements.error_element import xml_safe
 
 
@@ -23,26 +24,21 @@ def render(definition: Automaton, state: AutomatonState, context: Iterable[int])
         name=definition.name,
         state=state.status,
     )
-    if state.caller is not None:
-        root.set("parent_plan", str(state.caller.run))
-        root.set("parent_step", state.caller.step)
-    for each in definition.states.values():
-        _render_state(root, each, state)
-    for each in definition.states.values():
-        for label, successors in each.follow.items():
+    add_caller(root, state, "parent_plan")
+    for part in definition.states.values():
+        _render_state(root, part, state)
+    for part in definition.states.values():
+        for label, successors in part.follow.items():
             for successor in successors:
                 etree.SubElement(
-                    root, "transition", {"from": each.name, "label": label, "to": successor.name}
+                    root, "transition", {"from": part.name, "label": label, "to": successor.name}
                 )
-    elements = etree.SubElement(root, "elements")
-    for eid in context:
-        etree.SubElement(elements, "element", eid=str(eid))
-    return etree.tostring(root, encoding="utf-8")
+    return finished(root, context)
 
 
-def _render_state(root: etree._Element, each: State, state: AutomatonState) -> None:
-    run = state.of(each.name)
-    node = etree.SubElement(root, "state", name=each.name, state=run.state, visits=str(run.visits))
+def _render_state(root: etree._Element, part: State, state: AutomatonState) -> None:
+    run = state.of(part.name)
+    node = etree.SubElement(root, "state", name=part.name, state=run.state, visits=str(run.visits))
     if run.label:
         node.set("label", run.label)
     if run.skipped:
@@ -52,7 +48,7 @@ def _render_state(root: etree._Element, each: State, state: AutomatonState) -> N
 
 
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """What the run waits for now: programs, dates, signals, room, and joins."""
+    """The things that the run waits for now: programs, dates, signals, room, and joins."""
     for call, name in state.calls.items():
         yield Wait(name, "call", _called(definition.states[name], state), calls=(call,))
     for call, name in state.dying.items():
@@ -62,9 +58,9 @@ def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str,
         what, text = _HELD[run.hold]
         yield Wait(name, what, text.format(signal=target.wait, most=definition.max_parallel), until=run.until)
     for name in definition.states:
-        lacking = state.lacking(name)
-        if 0 < len(lacking) < len(state.awaits.get(name, ())):
-            yield Wait(name, "join", f"0 of {', '.join(lacking)}")
+        missing = state.missing(name)
+        if 0 < len(missing) < len(state.awaits.get(name, ())):
+            yield Wait(name, "join", f"0 of {', '.join(missing)}")
 
 
 _HELD = {
@@ -80,26 +76,26 @@ _HELD = {
 def _called(target: State, state: AutomatonState) -> str:
     if target.target is not None:
         return " ".join(target.target)
-    return " ".join(target.commands[state.of(target.name).contender])
+    return " ".join(target.commands[state.of(target.name).fallback])
 
 
 def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
     """The states, as surfaces show them, each with who follows it."""
-    return {"states": [_part(each, state) for each in definition.states.values()]}
+    return {"states": [_part(part, state) for part in definition.states.values()]}
 
 
-def _part(each: State, state: AutomatonState) -> dict[str, Any]:
-    run = state.of(each.name)
+def _part(part: State, state: AutomatonState) -> dict[str, Any]:
+    run = state.of(part.name)
     return {
-        "id": each.name,
+        "id": part.name,
         "state": run.state if not run.hold else f"held: {run.hold}",
-        "target": _called(each, state),
+        "target": _called(part, state),
         "calls": [run.call] if run.call else [],
         "visits": run.visits,
         "label": run.label,
         "skipped": run.skipped,
         "output": run.output,
-        "follow": {label: [one.name for one in ones] for label, ones in each.follow.items()},
+        "follow": {label: [one.name for one in ones] for label, ones in part.follow.items()},
     }
 
 
@@ -107,8 +103,8 @@ def explain(definition: Automaton, state: AutomatonState, identifier: str | None
     """Why a state, or with no name the run, is as it is; None when there is nothing to tell."""
     if identifier is None:
         return _reason_of_run(definition, state)
-    each = definition.states.get(identifier)
-    return None if each is None else _reason_of_state(definition, state, each)
+    part = definition.states.get(identifier)
+    return None if part is None else _reason_of_state(definition, state, part)
 
 
 def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
@@ -120,20 +116,20 @@ def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
     return None
 
 
-def _reason_of_state(definition: Automaton, state: AutomatonState, each: State) -> str:
-    run = state.of(each.name)
+def _reason_of_state(definition: Automaton, state: AutomatonState, part: State) -> str:
+    run = state.of(part.name)
     if run.state == "running":
-        return f"{_called(each, state)} runs, in visit {run.visits}"
+        return f"{_called(part, state)} runs, in visit {run.visits}"
     if run.state == "held":
         what, text = _HELD[run.hold]
-        return f"it waits for {text.format(signal=each.wait, most=definition.max_parallel)} ({what})"
+        return f"it waits for {text.format(signal=part.wait, most=definition.max_parallel)} ({what})"
     if run.skipped:
         return "it was up to date, so its command was not run"
     if run.label:
         return f"it ended with {run.label}" + (f"; {run.by} had started it" if run.by else "")
-    lacking = state.lacking(each.name)
-    if lacking:
-        return f"it waits for 0 of {', '.join(lacking)}"
+    missing = state.missing(part.name)
+    if missing:
+        return f"it waits for 0 of {', '.join(missing)}"
     return "nothing has led to it yet"
 
 

@@ -37,14 +37,14 @@ def make_ready(
     *,
     erred: bool = False,
 ) -> None:
-    """A state is to run, once what was killed for it is gone; unless it was visited often enough (A7)."""
+    """Make a state ready, once what was killed for it is gone; unless it was visited often enough (A7)."""
     now = decision.state.of(state.name)
     visits = now.visits
     if state.max_visits is not None and visits >= state.max_visits:
         message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
         decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
-    dying = tuple(each for each, of in decision.state.dying.items() if of in killed)
+    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed)
     soon = erred and visits > 0 and decision.event.at - now.since < QUICK
     decision.change(StateReady(state.name, by, dying, soon))
     decision.to_run.append(state)
@@ -61,52 +61,52 @@ def go_on(decision: AutomatonDecision, state: State) -> None:
             return
         if _HOLD[hold](decision, state):
             return
-    call(decision, state, decision.state.of(state.name).contender)
+    call(decision, state, decision.state.of(state.name).fallback)
 
 
-def call(decision: AutomatonDecision, state: State, contender: int) -> None:
+def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
     """Ask for the program of a contender, or for the run that answers in its place (A8, A15)."""
     identifier = decision.identifier()
     if state.target is not None:
         _call_run(decision, state, state.target, identifier)
         return
-    decision.change(StateCalled(state.name, identifier, contender, decision.event.at))
+    decision.change(StateCalled(state.name, identifier, fallback, decision.event.at))
     asked = commands.Call(
         identifier,
         "program",
-        state.commands[contender][0],
+        state.commands[fallback][0],
         state.name,
         inputs=_fed(decision, state),
         listed=("",),
         timeout=state.timeout,
         on_restart=state.on_restart,
-        program=program(state, contender),
+        program=program(state, fallback),
     )
     decision.command(asked)
 
 
 def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
-    """A run is called, which finds what this one was given and what its states have produced nearest.
+    """Call a run, which finds nearest what this one was given and what its states have produced.
 
     Its time limit is kept here: who makes calls keeps that of programs alone.
     """
     kind, name = target
     wake = decision.identifier() if state.timeout is not None else ""
     decision.change(StateCalled(state.name, identifier, 0, decision.event.at, wake))
-    produced = tuple(eid for each in decision.state.states.values() for eid in each.produced)
-    near = ((*produced, *decision.state.first),)
+    produced = tuple(eid for run in decision.state.states.values() for eid in run.produced)
+    nearby = ((*produced, *decision.state.first),)
     decision.command(
-        commands.Call(identifier, kind, name, state.name, nearby=near, on_restart=state.on_restart)
+        commands.Call(identifier, kind, name, state.name, nearby=nearby, on_restart=state.on_restart)
     )
     if state.timeout is not None:
         decision.command(commands.SetTimer(wake, decision.event.at + state.timeout))
 
 
-def program(state: State, contender: int) -> commands.Program:
-    """What the system is to run; whether it must be run is seen when it is started (A9)."""
+def program(state: State, fallback: int) -> commands.Program:
+    """The program of a state; whether it must be run is seen when it is started (A9)."""
     return commands.Program(
-        words=state.commands[contender],
-        text=state.texts[contender],
+        words=state.commands[fallback],
+        text=state.texts[fallback],
         environment=tuple(state.environment.items()),
         selects=tuple((feed.name, feed.select) for feed in state.inputs if feed.name),
         directory=state.directory,
@@ -132,9 +132,9 @@ def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[in
 
 
 def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
-    """Whether there is nothing to do (A9): it takes no room, and no program, to see that.
+    """True if there is nothing to do (A9): it takes no room, and no program, to see that.
 
-    Once in an event: the second time round in a circle of such states it is left to who runs programs.
+    Asked once in an event: in a circle of such states the second answer is left to the program backend.
     """
     if not state.creates or state.name in decision.asked:
         return False
@@ -146,8 +146,8 @@ def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
 
 
 def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
-    """What is left of its former visit is gone before it starts (A3, A4)."""
-    if not any(each in decision.state.dying for each in decision.state.of(state.name).dying):
+    """Hold a state until the programs of its former visit are gone (A3, A4)."""
+    if not any(call_id in decision.state.dying for call_id in decision.state.of(state.name).dying):
         return False
     decision.change(StateHeld(state.name, "programs"))
     return True
@@ -164,7 +164,7 @@ def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
         return True
     wake = decision.identifier()
     decision.change(StateHeld(state.name, "date", wake, date))
-    decision.command(commands.SetTimer(wake, date, dated=True))
+    decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
 
@@ -179,7 +179,7 @@ def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
 
 
 def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
-    """What dies again and again as soon as it was started is given a pause; the first times it is not."""
+    """Pause a state that died too quickly, more than `QUICK_DEATHS` times in a row."""
     deaths = decision.state.of(state.name).quick - QUICK_DEATHS
     if deaths <= 0:
         return False

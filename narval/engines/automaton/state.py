@@ -54,7 +54,7 @@ PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A state as far as it has come; one not in the run's state is idle and awaits all it ever does.
 
-    `started` are the states that its present or last run has started: `V` of section 4. `lacking` are those
+    `started` are the states that its present or last run has started: `V` of section 4. `missing` are those
     whose 0 it still needs, None for all of them: `W`. `failures` count the tries of this visit, `since` is
     the moment of its last call, `quick` counts how often in a row an error led back to it soon after that.
     """
@@ -63,7 +63,7 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     call: str = ""
     visits: int = 0
     failures: int = 0
-    contender: int = 0
+    fallback: int = 0
     label: str = ""
     output: str = ""
     skipped: bool = False
@@ -73,7 +73,7 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     dying: tuple[str, ...] = ()
     started: dict[str, None] = {}
     by: str = ""
-    lacking: dict[str, None] | None = None
+    missing: dict[str, None] | None = None
     produced: tuple[int, ...] = ()
     since: float = 0.0
     quick: int = 0
@@ -105,16 +105,16 @@ class AutomatonState(RunState, omit_defaults=True):
     """Final states that ended with 0."""
 
     def of(self, state: str) -> StateRun:
-        """How far a state has come."""
+        """The progress of a state; idle if it was never reached."""
         return self.states.get(state, _IDLE)
 
-    def lacking(self, state: str) -> Collection[str]:
+    def missing(self, state: str) -> Collection[str]:
         """Those whose 0 a state still needs."""
-        lacking = self.of(state).lacking
-        return self.awaits.get(state, ()) if lacking is None else lacking
+        missing = self.of(state).missing
+        return self.awaits.get(state, ()) if missing is None else missing
 
     def has_room(self, most: int | None) -> bool:
-        """Whether one more program may run; what is being killed takes room until it is gone (A14)."""
+        """True if one more program may run; what is being killed takes room until it is gone (A14)."""
         return most is None or len(self.calls) + len(self.dying) < most
 
     def progress(self) -> Iterator[tuple[str, str]]:
@@ -153,8 +153,8 @@ def _state_ready(state: AutomatonState, change: StateReady) -> None:
         state.states[change.by].started[change.state] = None
         run.by = change.by
     run.visits += 1
-    run.failures = run.contender = 0
-    run.started, run.lacking, run.produced = {}, None, ()
+    run.failures = run.fallback = 0
+    run.started, run.missing, run.produced = {}, None, ()
     run.skipped, run.late, run.dying = False, False, change.dying
     run.quick = run.quick + 1 if change.soon else 0
 
@@ -163,7 +163,7 @@ def _state_held(state: AutomatonState, change: StateHeld) -> None:
     run = _move(state, change.state, "held")
     run.hold, run.wake, run.until = change.hold, change.wake, change.until
     if change.hold == "back-off":
-        run.contender = 0
+        run.fallback = 0
     state.held[change.state] = None
     if change.hold == "room":
         state.queue[change.state] = None
@@ -178,7 +178,7 @@ def _let_go(state: AutomatonState, run: StateRun, name: str) -> None:
 def _state_called(state: AutomatonState, change: StateCalled) -> None:
     run = _move(state, change.state, "running")
     _let_go(state, run, change.state)
-    run.call, run.contender, run.since = change.call, change.contender, change.at
+    run.call, run.fallback, run.since = change.call, change.fallback, change.at
     run.wake, run.late = change.wake, False
     state.calls[change.call] = change.state
 
@@ -211,9 +211,9 @@ def _state_awaited(state: AutomatonState, change: StateAwaited) -> None:
     run = state.states.get(change.state)
     if run is None:
         run = state.states[change.state] = StateRun()
-    if run.lacking is None:
-        run.lacking = dict.fromkeys(state.awaits.get(change.state, ()))
-    run.lacking.pop(change.of, None)
+    if run.missing is None:
+        run.missing = dict.fromkeys(state.awaits.get(change.state, ()))
+    run.missing.pop(change.of, None)
 
 
 def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
@@ -223,10 +223,10 @@ def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
     for name in killed:
         run = state.states[name]
         _let_go(state, run, name)
-        run.state, run.call, run.started, run.lacking = "idle", "", {}, None
+        run.state, run.call, run.started, run.missing = "idle", "", {}, None
     for name, run in state.states.items():
-        if run.lacking is not None:  # what they had said to a join that has not started is not true any more
-            run.lacking.update((each, None) for each in state.awaits[name] if each in killed)
+        if run.missing is not None:  # a join that has not started needs their 0 again
+            run.missing.update((other, None) for other in state.awaits[name] if other in killed)
 
 
 def _call_gone(state: AutomatonState, change: CallGone) -> None:

@@ -1,4 +1,4 @@
-"""How facts alter the state of a process: those about tokens stand with the tokens."""
+"""The application of facts to the state of a process; those about tokens stand with the tokens."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _watch_set(state: ProcessState, change: WatchSet) -> None:
 
 
 def _asked(state: ProcessState, change: QuestionAsked) -> None:
-    """What follows from the answer stands in other changes."""
+    """Nothing: what follows from the answer stands in other changes."""
 
 
 def _paused(state: ProcessState, change: Paused) -> None:

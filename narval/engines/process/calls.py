@@ -23,7 +23,7 @@ WITH_PROTOTYPE = frozenset({"action", "transform"})
 
 
 def calls(decision: ProcessDecision, node: Node) -> bool:
-    """Whether a node of this type calls something when it is executed."""
+    """True if a node of this type calls something when it is executed."""
     if node.type == SCRIPT:
         return bool(node.text_of("execute"))
     return node.target is not None or "execute" in hooks(decision, node)
@@ -48,7 +48,7 @@ def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
 
 
 def has_hook(decision: ProcessDecision, node: Node, hook: str) -> bool:
-    """Whether there is code for that: a script of that name, or a hook of the class for its type."""
+    """True if there is code for a hook: a script of that name, or a method of the class for its type."""
     return bool(node.text_of(hook)) if node.type == SCRIPT else hook in hooks(decision, node)
 
 
@@ -63,20 +63,20 @@ def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str
 
 
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
-    """A run is nested in this one; a process has the attributes of the token from its start (section 9)."""
-    near = conditions.around(decision, token).nearby
+    """Call a run, nested in this one; a process begins with the attributes of the token (section 9)."""
+    nearby = conditions.around(decision, token).nearby
     payload: dict[str, Plain] = {"environment": dict(environment.full(decision.state, token))}
     call = decision.identifier()
     decision.change(NodeCallMade(token.id, call))
     given = payload if kind == "process" else None
-    decision.command(commands.Call(call, kind, target.full_name, node.id, nearby=near, payload=given))
+    decision.command(commands.Call(call, kind, target.full_name, node.id, nearby=nearby, payload=given))
 
 
 def _call_with_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
 ) -> None:
     prototype: Prototype = target.prototype
-    inputs, reserved = _take(decision, node, token, prototype)
+    inputs, reserved = _find_inputs(decision, node, token, prototype)
     call = decision.identifier()
     decision.change(NodeCallMade(token.id, call, reserved=reserved))
     decision.command(
@@ -86,34 +86,34 @@ def _call_with_inputs(
     )
 
 
-def _take(
+def _find_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
 ) -> tuple[Inputs, tuple[int, ...]]:
-    """Which element goes to which input (N16), and which of them are reserved. Raises NodeFault."""
+    """The elements of each input (N16), and those of them that are reserved. Raises NodeFault."""
     if not prototype.inputs:
         return (), ()
     places = conditions.around(decision, token)
     slots = []
-    for each in prototype.inputs:
-        bound = each.condition.bind(conditions.bindings(decision, each.condition.variables))
+    for slot in prototype.inputs:
+        bound = slot.condition.bind(conditions.bindings(decision, slot.condition.variables))
         slots.append(
-            Slot(each.id, places.ranks(bound, _scope(decision, node, each)), each.optional, each.list)
+            Slot(slot.id, places.ranks(bound, _scope(decision, node, slot)), slot.optional, slot.list)
         )
     assigned = assign(slots)
     if assigned.missing:
-        lacking = ", ".join(
-            f"{each.id} ({each.condition.text})" for each in prototype.inputs if each.id in assigned.missing
+        missing = ", ".join(
+            f"{slot.id} ({slot.condition.text})" for slot in prototype.inputs if slot.id in assigned.missing
         )
-        raise NodeFault("input-missing", f"node {node.id}: nothing in memory fits {lacking}", node)
+        raise NodeFault("input-missing", f"node {node.id}: nothing in memory fits {missing}", node)
     settled: list[tuple[str, tuple[int, ...]]] = []
     reserved: list[int] = []
-    for each in prototype.inputs:
-        eids = assigned.given.get(each.id, ())
+    for slot in prototype.inputs:
+        eids = assigned.given.get(slot.id, ())
         if not eids:
             continue
-        settled.append((each.id, eids))
-        decision.take_input(_scope(decision, node, each), each.outdates, eids)
-        if each.outdates:
+        settled.append((slot.id, eids))
+        decision.use_input(_scope(decision, node, slot), slot.outdates, eids)
+        if slot.outdates:
             reserved.extend(eids)
     return tuple(settled), tuple(reserved)
 

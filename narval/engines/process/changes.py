@@ -58,7 +58,7 @@ class ProcessCanceled(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class NodeTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A token came to be on a node: of these arc tokens, in these places of token sets.
+    """A token was made on a node: of these arc tokens, in these places of token sets.
 
     `reverses` is the token of which it is the reverse; one `like` another has what that one's parents have.
     """
@@ -106,7 +106,7 @@ class NodeTokenCompleted(msgspec.Struct, frozen=True, tag=True, omit_defaults=Tr
 
 
 class NodeTokenBacktracked(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What the token has done was gone back from."""
+    """The token was gone back from."""
 
     token: int
 
@@ -123,7 +123,7 @@ class NodeTokenDelayed(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ArcTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A token came to be on an arc, from a node to another; unless `aside` it waits in the queue.
+    """A token was made on an arc, from a node to another; unless `aside` it waits in the queue.
 
     `reverses` is the arc token it goes back from.
     """
@@ -200,7 +200,7 @@ class EnvironmentSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, 
 
 
 class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call went out for a token: it executes the node, or, as a `hook`, is told that it was gone back."""
+    """A call went out for a token: it executes the node, or, as a `hook`, undoes what the node did."""
 
     token: int
     call: str
@@ -209,14 +209,14 @@ class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
 
 
 class NodeCallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call came back with these elements, or is not waited for any more."""
+    """The end of a call, with these elements, or of the wait for it."""
 
     call: str
     produced: tuple[int, ...] = ()
 
 
 class UndoingQueued(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The nodes of these tokens are told in turn that they were gone back from; then `result` runs."""
+    """The nodes of these tokens undo in turn what they did; then `result` runs."""
 
     tokens: tuple[int, ...]
     result: int

@@ -1,4 +1,4 @@
-"""How a process ends: completed, canceled, or failed where narval cannot go on (section 2)."""
+"""The end of a process: completed, canceled, or failed where narval cannot go on (section 2)."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def complete_if_done(decision: ProcessDecision) -> None:
 
 
 def finalize_complete(decision: ProcessDecision) -> None:
-    """The process is over; who called it is told."""
+    """End the process; its caller gets the result."""
     decision.go_on()
     decision.happens(ProcessCompleted(decision.event.at))
     _finish(decision)
 
 
 def cancel(decision: ProcessDecision) -> None:
-    """What runs for the process is given up, and it ends where it stands, unless a listener holds that up."""
+    """Give up what runs, and end the process where it stands, unless a listener holds that up."""
     stop(decision)
     if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
         finalize_cancel(decision)
 
 
 def finalize_cancel(decision: ProcessDecision) -> None:
-    """The process is over; who called it is told."""
+    """End the process; its caller gets the result."""
     decision.happens(ProcessCanceled(decision.event.at))
     _finish(decision)
 

@@ -14,7 +14,7 @@ from narval.engines.process.tokens.token import NodeToken
 
 
 def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node | None = None) -> Bindings:
-    """What variables stand for: `$process` the process element, `$NODE` what calls of that node produced.
+    """The elements of variables: `$process` the process element, `$NODE` what calls of that node produced.
 
     A node that was imported means one that came with it.
     """
@@ -26,15 +26,15 @@ def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node 
         if newest is not None:
             eids = decision.state.nodes[newest].produced
         found = (decision.view.element(eid) for eid in eids)
-        bound[name] = tuple(each for each in found if each is not None)
+        bound[name] = tuple(element for element in found if element is not None)
     return bound
 
 
 def around(decision: ProcessDecision, token: NodeToken) -> CandidateSearch:
-    """Where a token looks for elements, nearest first: what those it comes from produced, the run, all."""
-    parents = (decision.state.nodes[decision.state.arcs[each].parent] for each in token.parents)
-    near = tuple(sorted({eid for parent in parents for eid in parent.produced}))
-    return CandidateSearch(decision.view, decision.state.eid, (near,))
+    """The search of a token, nearest first: what those it comes from produced, the run, all."""
+    parents = (decision.state.nodes[decision.state.arcs[arc].parent] for arc in token.parents)
+    nearby = tuple(sorted({eid for parent in parents for eid in parent.produced}))
+    return CandidateSearch(decision.view, decision.state.eid, (nearby,))
 
 
 def wanted(decision: ProcessDecision, node: Node) -> Wanted:
@@ -44,11 +44,11 @@ def wanted(decision: ProcessDecision, node: Node) -> Wanted:
 
 
 def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
-    """Whether there is an element for each condition now, which is taken; if not, it is watched for."""
+    """True if there is an element for each condition now, which is taken; if not, it is watched for."""
     conditions = wanted(decision, node)
     eids = decision.one_for_each(around(decision, token), conditions)
     if eids is not None:
-        decision.take_matches(conditions, eids)
+        decision.use_matches(conditions, eids)
         return True
     if token.watch:
         decision.command(commands.Unwatch(token.watch))
@@ -59,7 +59,7 @@ def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
 
 
 def concerns(decision: ProcessDecision, node: Node, eid: int) -> bool:
-    """Whether some condition of a node may take an element."""
+    """True if some condition of a node may take an element."""
     element = decision.view.element(eid)
     return element is not None and any(
         decision.view.fits(element, bound) for bound, _ in wanted(decision, node)

@@ -1,4 +1,4 @@
-"""What the parts of the process engine share while one event is decided."""
+"""One advance of a process: listeners, the user's answers, and waits that end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     """True if this advance does nothing but go on with the queue."""
     leaves_queue: bool = False
     """True if the queue is to stay as it is: a token was completed asynchronously."""
-    heard: dict[str, int] = msgspec.field(default_factory=dict)
+    listening: dict[str, int] = msgspec.field(default_factory=dict)
     """The listeners, and the bits of the events they hear of."""
     mask: int = 0
     """The bits of all events that some listener hears of."""
@@ -79,10 +79,10 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
 
     def listen(self) -> None:
         """Learn who listens: those of the graph, of the process, of all processes, in this order."""
-        self.heard, self.mask = {}, 0
+        self.listening, self.mask = {}, 0
         graph = [(listener.name, listener.mask) for listener in self.definition.listeners]
         for name, mask in (*graph, *self.state.listeners.items(), *self.view.listeners.items()):
-            self.heard[name] = self.heard.get(name, 0) | mask
+            self.listening[name] = self.listening.get(name, 0) | mask
             self.mask |= mask
 
     def happens(self, change: Any) -> frozenset[str]:
@@ -94,7 +94,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         if not self.mask >> bit & 1:
             return frozenset()
         actions: set[str] = set()
-        for listener, mask in self.heard.items():
+        for listener, mask in self.listening.items():
             if mask >> bit & 1:
                 actions.update(self._tell(listener, name, change))
         return frozenset(actions)
@@ -113,7 +113,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         except NodeFault as fault:  # who only listens does not stop what happens
             self.add_error(fault.kind, fault.message, token=token or 0)
             return []
-        return [str(each) for each in answer] if isinstance(answer, list) else []
+        return [str(action) for action in answer] if isinstance(answer, list) else []
 
     def ask_code(
         self, function: str, about: dict[str, Plain], token: int | None, node: Node | None = None
@@ -129,7 +129,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     # --- what is waited for ---------------------------------------------------------------------------
 
     def stop_waiting(self, token: NodeToken) -> None:
-        """Whatever would have completed a token, or asked its guard again, is not needed any more."""
+        """Cancel whatever would have completed a token, or asked its guard again."""
         if token.wake:
             self.command(commands.CancelTimer(token.wake))
             self.change(DelayOver(token.id))
@@ -144,7 +144,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.change(DelayOver(token.id))
 
     def give_up(self, call: str, *, abandon: bool = True) -> None:
-        """Nobody waits for a call any more; what it reserved is free."""
+        """Stop waiting for a call; what it reserved is free."""
         self.free(self.state.reserved.get(call, ()), well=False)
         self.change(NodeCallBack(call))
         if abandon:

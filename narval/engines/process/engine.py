@@ -66,7 +66,7 @@ instead_of_retry = "go back within it while it executes (narval backtrack), or s
 
 
 def begin(run: int, definition: Process) -> ProcessState:
-    """A process that has not started."""
+    """The state of a process that has not started."""
     return ProcessState(run, definition.full_name, "created")
 
 
@@ -79,7 +79,7 @@ def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
 def advance(
     definition: Process, state: ProcessState, event: Event, view: View
 ) -> tuple[list[ProcessChange], list[Command]]:
-    """What follows from one event."""
+    """Decide the changes and commands that follow from one event."""
     decision = ProcessDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
@@ -93,7 +93,7 @@ def advance(
 def on_engine_error(
     definition: Process, state: ProcessState, event: Event, view: View, error: int
 ) -> tuple[list[ProcessChange], list[Command]]:
-    """What ends a process whose advance raised: it fails where it stands; its calls are given up for it."""
+    """Decide the end of a process whose advance raised: it fails where it stands; its calls are given up."""
     decision = ProcessDecision(state, APPLY, event, view, definition=definition)
     if not state.over:
         completion.fail(decision, error, abandon=False)
@@ -101,7 +101,7 @@ def on_engine_error(
 
 
 def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
-    """A node could not go on: who asked for what led there is told, and may ask again; else the run fails."""
+    """Refuse the signal that led to a node that cannot go on; without a signal, fail the run."""
     error = fault.error
     if error is None:
         error = decision.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)

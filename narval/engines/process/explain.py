@@ -1,4 +1,4 @@
-"""How far a process has come: as an XML element (N2), what it waits for, and why (N11)."""
+"""A process for people: as an XML element (N2), its waits, its parts, and why they are so (N11)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
+from narval.engines.run_element import add_caller, finished
 
 SHOWN = 200
 """So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""
@@ -26,9 +27,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
         name=definition.name,
         state=state.status,
     )
-    if state.caller is not None:
-        root.set("parent_run", str(state.caller.run))
-        root.set("parent_step", state.caller.step)
+    add_caller(root, state, "parent_run")
     for name, value in state.environment.items():
         _text(etree.SubElement(root, "attribute", name=_clean(name)), value)
     for token in _last(state.nodes):
@@ -39,13 +38,10 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
             _text(etree.SubElement(node, "attribute", name=_clean(name)), value)
         for eid in token.produced:
             etree.SubElement(node, "element", eid=str(eid))
-    for arc_token in (state.arcs[each] for each in list(state.active_arcs)[-SHOWN:]):
+    for arc_token in (state.arcs[number] for number in list(state.active_arcs)[-SHOWN:]):
         start = state.nodes[arc_token.parent].node
         etree.SubElement(root, "arc-token", {"id": str(arc_token.id), "from": start, "to": arc_token.to})
-    elements = etree.SubElement(root, "elements")
-    for eid in context:
-        etree.SubElement(elements, "element", eid=str(eid))
-    return etree.tostring(root, encoding="utf-8")
+    return finished(root, context)
 
 
 def _last(nodes: dict[int, NodeToken]) -> list[NodeToken]:
@@ -63,8 +59,8 @@ def _text(element: etree._Element, value: str) -> None:
 
 
 def _clean(text: str) -> str:
-    """What XML can hold of a text."""
-    return "".join(each for each in text if each >= " " or each in "\t\n\r")
+    """The text without the characters that XML cannot hold."""
+    return "".join(character for character in text if character >= " " or character in "\t\n\r")
 
 
 def word_of(token: NodeToken) -> str:
@@ -80,7 +76,7 @@ def word_of(token: NodeToken) -> str:
 
 
 def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """What the process waits for now: calls, moments, memory, people, other tokens."""
+    """The things that the process waits for now: calls, moments, memory, people, other tokens."""
     for number in state.active_nodes:
         yield _wait(definition, state, state.nodes[number], watches)
     hooks = tuple(state.hooks)
@@ -89,7 +85,7 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
         yield Wait(token.node, "call", f"backtrack of token {token.id}", calls=(call,))
     for place, count in _joins(state).items():
         yield Wait(
-            place, "join", f"{count} arc token{'s' * (count > 1)} there; {_lacking(definition, place)}"
+            place, "join", f"{count} arc token{'s' * (count > 1)} there; {_incomplete(definition, place)}"
         )
     if state.paused:
         yield Wait("queue", "time", "its turn: many tokens are to be moved", until=None)
@@ -127,7 +123,7 @@ def _joins(state: ProcessState) -> dict[str, int]:
     return found
 
 
-def _lacking(definition: Process, place: str) -> str:
+def _incomplete(definition: Process, place: str) -> str:
     node = definition.nodes[place]
     text = " ".join(node.join_text.split())
     return f"join {node.join}{f' {text}' * bool(text)} is not complete"
@@ -152,15 +148,15 @@ def parts(definition: Process, state: ProcessState) -> dict[str, list[dict[str, 
         "arc_tokens": [_arc_row(definition, state, token) for token in state.arcs.values()],
         "token_sets": [
             {
-                "id": each.id,
-                "name": each.name,
-                "count": each.count,
-                "level": each.level,
-                "active": len(each.nodes) + len(each.arcs),
-                "environment": dict(each.environment),
-                "members": {str(index): dict(own) for index, own in each.members.items()},
+                "id": token_set.id,
+                "name": token_set.name,
+                "count": token_set.count,
+                "level": token_set.level,
+                "active": len(token_set.nodes) + len(token_set.arcs),
+                "environment": dict(token_set.environment),
+                "members": {str(index): dict(own) for index, own in token_set.members.items()},
             }
-            for each in state.sets.values()
+            for token_set in state.sets.values()
         ],
         "environment": [{"id": name, "value": value} for name, value in state.environment.items()],
     }
@@ -176,7 +172,7 @@ def state_of(state: ProcessState, node: str) -> str:
 
 
 def _calls_of(state: ProcessState, node: str) -> list[str]:
-    tokens = (state.nodes[each] for each in state.standing.get(node, ()))
+    tokens = (state.nodes[number] for number in state.standing.get(node, ()))
     return [token.call for token in tokens if token.call]
 
 
@@ -220,7 +216,7 @@ def _arc_row(definition: Process, state: ProcessState, token: ArcToken) -> dict[
 
 def sets_of(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
     """The sets that a token is a member of, with its index in each."""
-    return [f"{state.sets[each].name}[{index}]" for each, index in token.sets.items()]
+    return [f"{state.sets[number].name}[{index}]" for number, index in token.sets.items()]
 
 
 # --- why ------------------------------------------------------------------------------------------------
@@ -233,19 +229,21 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
     node = definition.nodes.get(identifier)
     if node is None:
         return None
-    standing = [state.nodes[each] for each in state.standing.get(node.id, ())]
-    waiting = [state.arcs[each] for each in state.active_arcs if state.arcs[each].to == node.id]
-    told = [_reason_of_token(definition, token) for token in standing]
+    standing = [state.nodes[number] for number in state.standing.get(node.id, ())]
+    waiting = [state.arcs[number] for number in state.active_arcs if state.arcs[number].to == node.id]
+    reasons = [_reason_of_token(definition, token) for token in standing]
     if waiting:
-        came = ", ".join(sorted({state.nodes[each.parent].node for each in waiting}))
-        told.append(f"{len(waiting)} arc tokens wait there, from {came}; {_lacking(definition, node.id)}")
-    if not told:
+        came = ", ".join(sorted({state.nodes[token.parent].node for token in waiting}))
+        reasons.append(
+            f"{len(waiting)} arc tokens wait there, from {came}; {_incomplete(definition, node.id)}"
+        )
+    if not reasons:
         newest = state.newest.get(node.id)
-        told = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
-    if not told:
+        reasons = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
+    if not reasons:
         led = ", ".join(dict.fromkeys(arc.start.id for arc in node.ins)) or "no arc"
-        told = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
-    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(told)}"
+        reasons = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
+    return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(reasons)}"
 
 
 def _reason_of_token(definition: Process, token: NodeToken) -> str:
@@ -279,7 +277,9 @@ def diagnose(
         node = definition.nodes[token.node]
         if token.watch and identifier in (None, node.id):
             bounds = tuple(
-                each.condition.bind({}) for each in node.conditions if not each.condition.variables
+                condition.condition.bind({})
+                for condition in node.conditions
+                if not condition.condition.variables
             )
             yield Wait(
                 node.id, "condition", "an element for each condition", bounds, tuple(None for _ in bounds)

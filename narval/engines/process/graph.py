@@ -58,7 +58,7 @@ def _edge(arc: Arc, tokens: list[ArcToken]) -> GraphEdge:
 
 
 def _kind(tokens: list[ArcToken]) -> EdgeKind:
-    """What became of an arc: of its last token that waits, else of the last that took it."""
+    """The kind of an arc: by its last token that waits, else by the last that took it."""
     waiting = [token for token in tokens if not token.complete]
     if waiting:
         return "turning" if waiting[-1].execution_type.startswith("UTurn") else "waiting"

@@ -1,4 +1,4 @@
-"""What code of the user's own wants done with its token: plain data, in order (sections 8 and 10)."""
+"""The wishes of the user's code for its token: plain data, done in order (sections 8 and 10)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from narval.engines.process.tokens.token import NodeToken
 Effect = Mapping[str, Any]
 
 
-def take(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
-    """Do what a node has said, one thing after another. Raises NodeFault."""
+def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
+    """Do what the code of a node wants, in order. Raises NodeFault."""
     wishes = value.get("effects")
     if wishes is None:
         return
     try:
         listed: list[Any] = wishes if isinstance(wishes, list) else [wishes]
-        for each in listed:
-            _DO[each["do"]](decision, token, each)
+        for wish in listed:
+            _DO[wish["do"]](decision, token, wish)
     except OperationRefused as refusal:
         raise NodeFault(refusal.kind, refusal.message, decision.node(token)) from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -35,9 +35,9 @@ def _set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     if of in ("token", "process"):
         write(decision, values, token=token.id if of == "token" else None)
         return
-    for each, index in token.sets.items():
-        if decision.state.sets[each].name == wish["set"]:
-            write(decision, values, token_set=each, index=index if of == "member" else None)
+    for number, index in token.sets.items():
+        if decision.state.sets[number].name == wish["set"]:
+            write(decision, values, token_set=number, index=index if of == "member" else None)
             return
     raise OperationRefused("no-set-member", f"token {token.id} is in no token set named {wish['set']}")
 
@@ -76,7 +76,7 @@ def names_of(arcs: Any) -> tuple[str, ...]:
         return ("",)
     if not isinstance(arcs, list | tuple):
         raise OperationRefused("bad-argument", f"expected a list of arcs, got: {arcs!r:.80}")
-    return tuple("" if each is None else str(each) for each in arcs)
+    return tuple("" if arc is None else str(arc) for arc in arcs)
 
 
 def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
@@ -87,7 +87,7 @@ def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...]
         raise OperationRefused("bad-argument", f"expected a number of members, got: {count!r:.80}")
     if not isinstance(given, dict) or not isinstance(members, dict):
         raise OperationRefused("bad-argument", "expected the attributes of a token set by name")
-    lists = {name: each if isinstance(each, list) else [each] for name, each in members.items()}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in members.items()}
     try:
         texts = environment.texts(given)
         spread = environment.spread(lists, count)

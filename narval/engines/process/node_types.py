@@ -1,6 +1,6 @@
-"""What a node does when a token is accepted, by its type (sections 2 and 10).
+"""The types of nodes, and the hooks of the user's classes for them (sections 2 and 10).
 
-`node` completes on the default arc, and so does any type that nobody has defined; `wait` waits to be
+`node` completes on the default arc, and so does any type that is not defined; `wait` waits to be
 completed, or for memory; the others call something: an action, a transform, a run, a script, or the class
 of the user's own that has the name of the type.
 """
@@ -18,7 +18,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
-    """What the user's class for the type of a node does itself; nothing where there is no such class."""
+    """The hooks of the user's class for the type of a node; none where there is no such class."""
     if node.type in BUILT_IN:
         return _NONE
     found = decision.view.definition("node-type", node.type)

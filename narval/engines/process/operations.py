@@ -13,6 +13,7 @@ from narval.engines.process.decision import OperationRefused, ProcessDecision
 from narval.engines.process.tokens import backtracking, environment, flow
 from narval.engines.process.tokens.token import NodeToken
 from narval.errors import ElementError
+from narval.memory.elements.element import Element
 
 Arguments = dict[str, Plain]
 Value = dict[str, Plain]
@@ -44,7 +45,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     refusal = decision.view.schema_fault(xml)
     if refusal is not None:
         raise OperationRefused("invalid", refusal)
-    eid = decision.add(xml, call=event.signal)
+    eid = decision.add(Element(0, xml), call=event.signal)
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]
@@ -60,11 +61,11 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
 # --- tokens ---------------------------------------------------------------------------------------------
 
 
-def _complete(decision: ProcessDecision, said: Arguments) -> Value:
+def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
     _executing(decision)
-    token = _active(decision, said)
-    names = node_effects.names_of(said.get("arcs") or None)
-    made = said.get("set")
+    token = _active(decision, arguments)
+    names = node_effects.names_of(arguments.get("arcs") or None)
+    made = arguments.get("set")
     value: Value = {"token": token.id, "exits": len(flow.exits(decision.node(token), names))}
     unknown = [name for name in names if name and name not in decision.node(token).outs_by_name]
     if unknown:
@@ -74,20 +75,20 @@ def _complete(decision: ProcessDecision, said: Arguments) -> Value:
         decision.leaves_queue = True
     else:
         flow.complete(decision, token, names)
-        decision.leaves_queue = bool(said.get("asynchronous"))
+        decision.leaves_queue = bool(arguments.get("asynchronous"))
     return _with_state(decision, value)
 
 
-def _backtrack(decision: ProcessDecision, said: Arguments) -> Value:
+def _backtrack(decision: ProcessDecision, arguments: Arguments) -> Value:
     _executing(decision)
-    result = backtracking.backtrack(decision, _complete_one(decision, said))
+    result = backtracking.backtrack(decision, _complete_one(decision, arguments))
     return _with_state(decision, {"token": result.id})
 
 
-def _execute_token(decision: ProcessDecision, said: Arguments) -> Value:
+def _execute_token(decision: ProcessDecision, arguments: Arguments) -> Value:
     """A listener had held a token back: its node is executed now."""
     _executing(decision)
-    token = _active(decision, said)
+    token = _active(decision, arguments)
     if token.guard != "AcceptToken" or token.call or token.watch:
         raise OperationRefused(
             "not-accepted", f"token {token.id} on {token.node} is not held back before its node"
@@ -96,9 +97,9 @@ def _execute_token(decision: ProcessDecision, said: Arguments) -> Value:
     return _with_state(decision, {"token": token.id})
 
 
-def _reevaluate(decision: ProcessDecision, said: Arguments) -> Value:
+def _reevaluate(decision: ProcessDecision, arguments: Arguments) -> Value:
     _executing(decision)
-    token = _token(decision, said)
+    token = _token(decision, arguments)
     if token.completed is not None:
         raise _is_complete(token)
     if token.guard not in ("DelayUntil", ""):
@@ -107,9 +108,9 @@ def _reevaluate(decision: ProcessDecision, said: Arguments) -> Value:
     return _with_state(decision, {"token": token.id})
 
 
-def _retry(decision: ProcessDecision, said: Arguments) -> Value:
+def _retry(decision: ProcessDecision, arguments: Arguments) -> Value:
     _executing(decision)
-    number = said.get("token")
+    number = arguments.get("token")
     token = decision.state.arcs.get(number) if isinstance(number, int) else None
     if token is None:
         raise OperationRefused("no-token", f"process {decision.state.eid} has no arc token {number}")
@@ -118,12 +119,12 @@ def _retry(decision: ProcessDecision, said: Arguments) -> Value:
     return _with_state(decision, {"joined": flow.retry(decision, token)})
 
 
-def _execute_queued(decision: ProcessDecision, said: Arguments) -> Value:
+def _execute_queued(decision: ProcessDecision, arguments: Arguments) -> Value:
     _executing(decision)
     return _with_state(decision, {})
 
 
-def _finalize(decision: ProcessDecision, said: Arguments) -> Value:
+def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
     """A listener had held the end of the process up."""
     if decision.state.status == "pending-completion":
         completion.finalize_complete(decision)
@@ -136,7 +137,7 @@ def _finalize(decision: ProcessDecision, said: Arguments) -> Value:
     return _with_state(decision, {})
 
 
-def _cancel(decision: ProcessDecision, said: Arguments) -> Value:
+def _cancel(decision: ProcessDecision, arguments: Arguments) -> Value:
     if decision.state.status == "pending-cancel":
         raise OperationRefused("cancelled", f"process {decision.state.eid} is being canceled already")
     completion.cancel(decision)
@@ -146,13 +147,15 @@ def _cancel(decision: ProcessDecision, said: Arguments) -> Value:
 # --- attributes and listeners ---------------------------------------------------------------------------
 
 
-def _environment(decision: ProcessDecision, said: Arguments) -> Value:
+def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
     """Write attributes, None removing one; what they are then, those of the process below a token's."""
-    values = said.get("set") or {}
+    values = arguments.get("set") or {}
     if not isinstance(values, dict):
         raise OperationRefused("bad-argument", "expected the attributes to set by name")
-    set_name, index = said.get("of_set"), said.get("index")
-    token = _token(decision, said) if said.get("token") is not None or said.get("node") else None
+    set_name, index = arguments.get("of_set"), arguments.get("index")
+    token = (
+        _token(decision, arguments) if arguments.get("token") is not None or arguments.get("node") else None
+    )
     if set_name is not None:
         return _of_set(decision, token, str(set_name), index, values)
     node_effects.write(decision, values, token=token.id if token is not None else None)
@@ -165,7 +168,7 @@ def _of_set(
 ) -> Value:
     """The attributes of a token set, or of a member: of the set a token is in, or the newest of the name."""
     among = token.sets if token is not None else decision.state.sets
-    found = [each for each in among if decision.state.sets[each].name == name]
+    found = [number for number in among if decision.state.sets[number].name == name]
     if not found:
         raise OperationRefused("no-set-member", f"there is no token set named {name}")
     chosen = found[-1]
@@ -176,28 +179,28 @@ def _of_set(
     return {"environment": dict(environment.of_member(decision.state, chosen, place))}
 
 
-def _listen(decision: ProcessDecision, said: Arguments) -> Value:
-    name, mask = _listening(said)
+def _listen(decision: ProcessDecision, arguments: Arguments) -> Value:
+    name, mask = _listening(arguments)
     known = decision.state.listeners.get(name, 0)
     decision.change(ListenerSet(name, known | mask))
     decision.listen()
     return {"listener": name, "mask": known | mask}
 
 
-def _unlisten(decision: ProcessDecision, said: Arguments) -> Value:
-    name, mask = _listening(said)
+def _unlisten(decision: ProcessDecision, arguments: Arguments) -> Value:
+    name, mask = _listening(arguments)
     left = decision.state.listeners.get(name, 0) & ~mask
     decision.change(ListenerSet(name, left))
     decision.listen()
     return {"listener": name, "mask": left}
 
 
-def _listening(said: Arguments) -> tuple[str, int]:
-    name, events = said.get("listener"), said.get("events") or []
+def _listening(arguments: Arguments) -> tuple[str, int]:
+    name, events = arguments.get("listener"), arguments.get("events") or []
     if not isinstance(name, str) or not name or not isinstance(events, list):
         raise OperationRefused("bad-argument", "expected the name of a listener, and a list of events")
     try:
-        return name, mask_of(tuple(str(each) for each in events))
+        return name, mask_of(tuple(str(event_name) for event_name in events))
     except KeyError as error:
         raise OperationRefused("bad-argument", f"there is no event {error.args[0]}") from None
 
@@ -220,11 +223,11 @@ def _with_state(decision: ProcessDecision, value: Value) -> Value:
     return value
 
 
-def _token(decision: ProcessDecision, said: Arguments) -> NodeToken:
+def _token(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
     """The token of a number; or the only active one on a node."""
-    number = said.get("token")
+    number = arguments.get("token")
     if number is None:
-        return _on_node(decision, said)
+        return _on_node(decision, arguments)
     if isinstance(number, bool) or not isinstance(number, int):
         raise OperationRefused("bad-argument", f"expected the number of a token, got: {number!r:.80}")
     token = decision.state.nodes.get(number)
@@ -233,33 +236,33 @@ def _token(decision: ProcessDecision, said: Arguments) -> NodeToken:
         raise OperationRefused(
             "no-token", f"process {decision.state.eid} of {decision.definition.full_name}: {number} {what}"
         )
-    node = said.get("node")
-    if node and all(token.node != each.id for each in decision.definition.named(str(node))):
+    node = arguments.get("node")
+    if node and all(token.node != other.id for other in decision.definition.named(str(node))):
         raise OperationRefused("no-token", f"token {number} is on {token.node}, not on {node}")
     return token
 
 
-def _on_node(decision: ProcessDecision, said: Arguments) -> NodeToken:
-    nodes = _nodes(decision, said)
-    active = [each for node in nodes for each in decision.state.standing.get(node, ())]
+def _on_node(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
+    nodes = _nodes(decision, arguments)
+    active = [number for node in nodes for number in decision.state.standing.get(node, ())]
     if len(active) > 1:
         listed = ", ".join(map(str, active[:10]))
         raise OperationRefused(
-            "ambiguous", f"{len(active)} tokens are active on {said.get('node')}: {listed}; name one"
+            "ambiguous", f"{len(active)} tokens are active on {arguments.get('node')}: {listed}; name one"
         )
     if active:
         return decision.state.nodes[active[0]]
     newest = [decision.state.newest[node] for node in nodes if node in decision.state.newest]
     if not newest:
-        raise OperationRefused("no-token", f"no token has come to {said.get('node')} yet")
+        raise OperationRefused("no-token", f"no token has come to {arguments.get('node')} yet")
     return decision.state.nodes[max(newest)]
 
 
-def _nodes(decision: ProcessDecision, said: Arguments) -> list[str]:
-    name = said.get("node")
+def _nodes(decision: ProcessDecision, arguments: Arguments) -> list[str]:
+    name = arguments.get("node")
     if not isinstance(name, str) or not name:
         raise OperationRefused("bad-argument", "expected a node or the number of a token")
-    external = said.get("external")
+    external = arguments.get("external")
     path = tuple(str(external).split(":")) if external else None
     found = [node.id for node in decision.definition.named(name, path)]
     if not found:
@@ -267,8 +270,8 @@ def _nodes(decision: ProcessDecision, said: Arguments) -> list[str]:
     return found
 
 
-def _active(decision: ProcessDecision, said: Arguments) -> NodeToken:
-    token = _token(decision, said)
+def _active(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
+    token = _token(decision, arguments)
     if token.completed is not None:
         raise _is_complete(token)
     return token
@@ -278,16 +281,16 @@ def _is_complete(token: NodeToken) -> OperationRefused:
     return OperationRefused("token-complete", f"token {token.id} on {token.node} is complete already")
 
 
-def _complete_one(decision: ProcessDecision, said: Arguments) -> NodeToken:
+def _complete_one(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
     """The token of a number; or the newest complete one on a node that was not gone back from."""
-    if said.get("token") is not None:
-        return _token(decision, said)
-    nodes = frozenset(_nodes(decision, said))
+    if arguments.get("token") is not None:
+        return _token(decision, arguments)
+    nodes = frozenset(_nodes(decision, arguments))
     for token in reversed(decision.state.nodes.values()):
         if token.node in nodes and token.completed is not None and not token.backtracked:
             return token
     raise OperationRefused(
-        "not-complete", f"no token on {said['node']} is complete and could be gone back to"
+        "not-complete", f"no token on {arguments['node']} is complete and could be gone back to"
     )
 
 

@@ -1,4 +1,4 @@
-"""What came back from the call of a node: elements, attributes, and the arcs it leaves on."""
+"""The return of a node's call: elements, attributes, and the arcs it leaves on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import NESTED
 from narval.engines.process.tokens import backtracking, flow
 from narval.engines.process.tokens.token import NodeToken
+from narval.memory.elements.element import Element
 
 ERROR_ARC = "error"
 """Where a node leaves whose call failed, if it has such an arc."""
 
 
 def returned(decision: ProcessDecision, event: Returned) -> None:
-    """A call came back: the node goes on, waits, or has failed. Raises NodeFault."""
+    """Receive a return: the node goes on, waits, or has failed. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[event.call]]
     node = decision.node(token)
     hook = event.call in decision.state.hooks
@@ -43,7 +44,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     elif not hook:
         _goes_on(decision, node, token, event.value)
     else:
-        node_effects.take(decision, token, event.value or {})
+        node_effects.apply_wishes(decision, token, event.value or {})
     if hook:
         backtracking.undo(decision)
 
@@ -60,8 +61,8 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
         decision.give_up(event.call)
         _failed(decision, node, token, Failure("bad-output", verdict.fault), None, False)
         return
-    for each in (*verdict.accepted, *verdict.errors):
-        decision.keep(each, node.id, event.call)
+    for output in (*verdict.accepted, *verdict.errors):
+        decision.keep(output, node.id, event.call)
 
 
 def _goes_on(
@@ -70,7 +71,7 @@ def _goes_on(
     if node.target is not None:
         flow.complete(decision, token)
         return
-    node_effects.take(decision, token, value or {})
+    node_effects.apply_wishes(decision, token, value or {})
     decision.happens(NodeTokenExecuted(token.id))
 
 
@@ -78,7 +79,7 @@ def _goes_on(
 
 
 def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """What a call gave, as it stands in memory; or why it is not what was promised (N20)."""
+    """The outputs of a call as they stand in memory; or why they are not what was promised (N20)."""
     if node.target is not None and node.target[0] not in WITH_PROTOTYPE:
         decision.add_to_context(event.eids)
         return None, event.eids
@@ -90,9 +91,9 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     verdict = judge(prototype, event.elements, decision.view, _bindings(decision, prototype))
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
-    kept = (decision.keep(each, node.id, event.call) for each in verdict.accepted)
+    kept = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
     eids = tuple(eid for eid in kept if eid is not None)
-    errors = [decision.keep(each, node.id, event.call) for each in verdict.errors]
+    errors = [decision.keep(output, node.id, event.call) for output in verdict.errors]
     if errors:
         return Failure("action-failed", f"node {node.id} gave error element {errors[0]}"), ()
     return None, eids
@@ -104,7 +105,7 @@ def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Fail
         refusal = decision.view.schema_fault(raw.xml)
         if refusal is not None:
             return Failure("bad-output", f"an element of node {node.id} is refused: {refusal}"), ()
-    return None, tuple(decision.add(raw.xml, node.id, event.call) for raw in event.elements)
+    return None, tuple(decision.add(Element(0, raw.xml), node.id, event.call) for raw in event.elements)
 
 
 def _prototype(decision: ProcessDecision, node: Node) -> Prototype | None:

@@ -75,7 +75,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return ((node, " ".join(map(str, tokens))) for node, tokens in self.standing.items())
 
     def waits_in_line(self, token: int) -> bool:
-        """Whether an arc token waits at its node."""
+        """True if an arc token waits at its node."""
         return token in self.active_arcs
 
     def first_in(self, place: str) -> int | None:
@@ -92,15 +92,15 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         """The set of the highest level among some, and the place in it."""
         if not sets:
             return None
-        found = max(sets, key=lambda each: self.sets[each].level)
+        found = max(sets, key=lambda number: self.sets[number].level)
         return found, sets[found]
 
 
 def place(arc: int) -> str:
-    """Where all arc tokens of an arc wait."""
+    """The place in which all arc tokens of an arc wait."""
     return str(arc)
 
 
 def place_of(arc: int, member: tuple[int, int] | None) -> str:
-    """Where those wait that are this member of a set, or that are in no set."""
+    """The place in which those wait that are this member of a set, or that are in no set."""
     return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"

@@ -2,7 +2,7 @@
 
 The states of a process have no end, for it may loop, so that a walk through them would have none. But a token
 comes only along arcs: a node to which none can come is never run, whatever guards, people and programs say.
-What is an *error* here holds of every run; whoever completes a token may name any arcs, and does not name
+What is an *error* here holds of every run; a person who completes a token may name any arcs, but not
 those of a node that completes by itself.
 """
 

@@ -83,14 +83,17 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def surroundings(
-        self, context: Context | None, near: tuple[tuple[int, ...], ...], arguments: tuple[Element, ...] = ()
+        self,
+        context: Context | None,
+        nearby: tuple[tuple[int, ...], ...],
+        arguments: tuple[Element, ...] = (),
     ) -> CandidateSearch:
         """The search for elements around a step or transition, nearest first (N15)."""
         bindings = None
         if context is not None:
             names = frozenset[str]().union(*(alternative.variables for alternative in context.alternatives))
             bindings = self.bindings(names)
-        return CandidateSearch(self.view, self.state.eid, near, arguments, context, bindings)
+        return CandidateSearch(self.view, self.state.eid, nearby, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
         """The products of the in-steps of a transition, oldest first; errors too if the link does."""

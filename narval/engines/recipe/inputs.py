@@ -101,7 +101,7 @@ class InputSearch:
                 eids = tuple([eid if eid >= 0 else self._added(eid) for eid in eids])
             settled.append((slot.id, eids))
             if slot.use or slot.outdates:
-                self.decision.take_input(self.scope(slot), slot.outdates, eids)
+                self.decision.use_input(self.scope(slot), slot.outdates, eids)
         return tuple(settled)
 
     def outdated_by(self, settled: Inputs) -> tuple[int, ...]:
@@ -171,4 +171,4 @@ class InputSearch:
         return slot.condition.bind(self.decision.bindings(slot.condition.variables))
 
     def _added(self, eid: int) -> int:
-        return self.decision.add(self._arguments[-1 - eid].xml, self.step.id)
+        return self.decision.add(Element(0, self._arguments[-1 - eid].xml), self.step.id)

@@ -9,6 +9,7 @@ from lxml import etree
 
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.recipe.state import PlanState
+from narval.engines.run_element import add_caller, finished
 
 
 def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> bytes:
@@ -25,9 +26,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
     )
     if definition.decay is not None:
         root.set("decay", f"{definition.decay:g}")
-    if state.caller is not None:
-        root.set("parent_plan", str(state.caller.run))
-        root.set("parent_step", state.caller.step)
+    add_caller(root, state, "parent_plan")
     if state.resumed is not None:
         root.set("retry_of", str(state.resumed[0]))
         root.set("retry_from", state.resumed[1])
@@ -35,10 +34,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
         _render_step(root, step, state)
     for transition in definition.transitions.values():
         _render_transition(root, transition, state)
-    elements = etree.SubElement(root, "elements")
-    for eid in context:
-        etree.SubElement(elements, "element", eid=str(eid))
-    return etree.tostring(root, encoding="utf-8")
+    return finished(root, context)
 
 
 def _render_step(root: etree._Element, step: Step, state: PlanState) -> None:

@@ -122,16 +122,16 @@ def _with_outputs(
         return CallReturned(event.call)
     if verdict.fault:
         return _bad_output(decision, step, event.call, call, verdict)
-    if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0].xml)):
+    if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
     kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
-    errors = [decision.add(output.xml, step.id, event.call, call.inputs) for output in verdict.errors]
+    errors = [decision.add(error, step.id, event.call, call.inputs) for error, _ in verdict.errors]
     return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 
-def _failure_in(error: bytes) -> Failure:
+def _failure_in(error: Element) -> Failure:
     """The failure that an error element describes, as an action gave it back."""
-    kind, message, _ = read_error(Element(0, error))
+    kind, message, _ = read_error(error)
     return Failure(kind, message)
 
 

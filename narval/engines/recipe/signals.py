@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from narval.engines import signal_element
 from narval.engines.events import Signalled
-from narval.engines.recipe import transitions
+from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
 from narval.errors import ElementError
+from narval.memory.elements.element import Element
 
 LISTENING = frozenset({"ready", "running"})
 """In these states something may still be waited for."""
@@ -32,7 +33,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
     if refusal is not None:
         decision.refuse(event, "invalid", refusal)
         return
-    eid = decision.add(xml, call=event.signal)
+    eid = decision.add(Element(0, xml), call=event.signal)
     decision.answer(event, eid=eid, taken_by=_offer(decision, eid))
 
 
@@ -53,5 +54,5 @@ def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     transition = decision.definition.transitions[identifier]
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))
-        for bound, scope in transitions.wanted(decision, transition)
+        for bound, scope in triggers.wanted(decision, transition)
     )

@@ -24,6 +24,7 @@ from narval.engines.recipe.changes import (
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.inputs import InputSearch, around, scope_of
 from narval.errors import DefinitionError
+from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
@@ -138,7 +139,7 @@ def _call_run(decision: RecipeDecision, step: Step) -> None:
             why = f"nothing in memory fits foreach ({step.foreach.text})"
             fail(decision, step, "input-missing", why, input="foreach")
             return
-    arguments = tuple(decision.add(xml, step.id) for xml in step.arguments)
+    arguments = tuple(decision.add(Element(0, xml), step.id) for xml in step.arguments)
     if step.foreach is None:
         _call(decision, step, elements=arguments, nearby=_near_to_run(decision, step, arguments))
     else:
@@ -173,7 +174,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             continue
         room -= 1
         if foreach.input:
-            decision.take_input(scope, foreach.outdates, (eid,))
+            decision.use_input(scope, foreach.outdates, (eid,))
             reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, (foreach.input, (eid,)))
             _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
         else:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
-from narval.engines.assignment import Slot
 from narval.engines.decision import Wanted
 from narval.engines.recipe import explain, triggers
 from narval.engines.recipe.changes import (
@@ -22,7 +21,7 @@ from narval.engines.recipe.changes import (
     TransitionFired,
     TransitionWaiting,
 )
-from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
+from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
@@ -59,20 +58,25 @@ def matched(decision: RecipeDecision, watch: str) -> None:
     """Try a waiting transition and its rivals: an element came that it may take, or one was replaced."""
     for identifier in decision.state.waiting:
         if decision.state.transition(identifier).watch == watch:
-            _choose(decision, decision.definition.transitions[identifier].rivals, look_up=_as_watched)
+            _choose(
+                decision,
+                decision.definition.transitions[identifier].rivals,
+                look_up=triggers.watched_conditions,
+            )
             _fail_if_unhandled(decision)
             return
 
 
 def timer_fired(decision: RecipeDecision, wake: str) -> None:
-    """Try a transition whose date or duration is over, and its rivals; or wait for the right date.
-
-    The same for the moment when elements may have fitted long enough (N38).
-    """
+    """Try a transition whose date (N25) or duration (N38) is over, and its rivals; or set the right date."""
     for identifier in decision.state.awaiting_duration:
         if decision.state.transition(identifier).wake == wake:
             decision.change(DurationEnded(identifier))
-            _choose(decision, decision.definition.transitions[identifier].rivals, look_up=_as_watched)
+            _choose(
+                decision,
+                decision.definition.transitions[identifier].rivals,
+                look_up=triggers.watched_conditions,
+            )
             _fail_if_unhandled(decision)
             return
     for identifier in decision.state.awaiting_date:
@@ -135,7 +139,7 @@ def _choose(
 
     `look_up` gives the conditions of a transition; without one they are resolved anew.
     """
-    look_up = look_up or wanted
+    look_up = look_up or triggers.wanted
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
     for transition in transitions:
@@ -145,7 +149,7 @@ def _choose(
             early.append(transition)
             continue
         conditions = look_up(decision, transition)
-        took = _found(decision, transition, conditions)
+        took = triggers.elements_for(decision, transition, conditions)
         if took is None:
             lacking.append((transition, conditions))
         else:
@@ -163,8 +167,7 @@ def _choose(
             continue
         if transition.id not in decision.state.waiting:
             _wait(decision, transition, conditions)
-        if triggers.has_durations(transition):
-            triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
+        triggers.set_duration(decision, transition, conditions)
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
@@ -176,7 +179,7 @@ def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
 
 def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
     if took:
-        decision.take_matches(wanted, took)
+        decision.use_matches(wanted, took)
     _stop_waiting(decision, transition)
     _go(decision, transition, took)
     for link in transition.ins:
@@ -206,7 +209,7 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
 def _waiting_for(decision: RecipeDecision, step: Step) -> list[Transition]:
     """The waiting transitions that use `$step`, which has elements once that step has ended (N10)."""
     waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
-    return [transition for transition in waiting if step.id in _variables(transition)]
+    return [transition for transition in waiting if step.id in triggers.variables_of(transition)]
 
 
 def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
@@ -214,10 +217,9 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        conditions = wanted(decision, transition)
+        conditions = triggers.wanted(decision, transition)
         _wait(decision, transition, conditions)
-        if triggers.has_durations(transition):
-            triggers.set_duration(decision, transition, conditions, _slots(decision, transition, conditions))
+        triggers.set_duration(decision, transition, conditions)
 
 
 def _stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
@@ -284,44 +286,3 @@ def _may_handle(decision: RecipeDecision, transition: Transition, step: Step) ->
     if decision.state.transition(transition.id).state not in ("wait-step", "wait-time"):
         return False
     return any(link.on_error and link.step is step for link in transition.ins)
-
-
-# --- conditions -----------------------------------------------------------------------------------------
-
-
-def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """The conditions of a transition with their variables resolved, and where what they use is marked."""
-    return conditions_of(decision.definition, decision.state, transition, decision.view.element)
-
-
-def _as_watched(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """The conditions of a transition as its watch has them, if no step has ended since.
-
-    What `$plan` stands for is another element at any time.
-    """
-    if transition.id in decision.state.waiting and PLAN not in _variables(transition):
-        watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
-        if watch is not None:
-            return list(zip(watch.conditions, watch.scopes, strict=True))
-    return wanted(decision, transition)
-
-
-def _variables(transition: Transition) -> frozenset[str]:
-    return frozenset[str]().union(*(required.condition.variables for required in transition.conditions))
-
-
-def _found(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
-    """One element for each condition, each its own, nearest first (N23); None when one has none."""
-    if not wanted:
-        return ()
-    slots = _slots(decision, transition, wanted)
-    if triggers.has_durations(transition):
-        slots = triggers.lasted(decision, transition, wanted, slots)
-    return decision.one_for_each_slot(slots)
-
-
-def _slots(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
-    """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
-    around = decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
-    again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
-    return decision.slots(around, wanted, again)

@@ -1,4 +1,4 @@
-"""Triggers that are moments: the dates of transitions (N25), and conditions that must last (`for`, N38).
+"""The triggers of transitions: dates (N25), conditions (N23), and conditions that must last (`for`, N38).
 
 The clock of a transition starts once its in-steps have ended, and one date is set: the next that fits. The
 runtime says when its moment is there, and says so early when the clock has been set back or the zone of the
@@ -7,8 +7,8 @@ home is another now: then the date is worked out anew.
 A condition with `for` holds once an element fits it and has done so for as long. That is counted from the
 moment when the element was added, or the first of those that it replaced in turn, if they all fitted. When
 all conditions of a transition have elements and only time is missing, one timer is set: for the moment when
-the last of them will have lasted. It is an absolute moment, so it needs neither a daemon that is up nor a
-clock that nobody sets; when it comes, all is judged anew.
+the last of them will have lasted. It is an absolute moment: time without a daemon counts, and a clock that is
+set does not move it. When it comes, the transition is tried anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narval.engines import commands, dates
 from narval.engines.assignment import Slot, assign
 from narval.engines.decision import Wanted
 from narval.engines.recipe.changes import DateSet, DurationEnded, DurationStarted, Satisfied
-from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
 
 
 def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
@@ -38,7 +38,7 @@ def set_date(decision: RecipeDecision, transition: Transition) -> bool:
         return False
     wake = decision.identifier()
     decision.change(DateSet(transition.id, date, wake))
-    decision.command(commands.SetTimer(wake, date, dated=True))
+    decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
 
@@ -46,6 +46,48 @@ def has_come(decision: RecipeDecision, transition: Transition) -> bool:
     """True if the date that was set is there, or was missed and is not to be dropped for that."""
     date = decision.state.transition(transition.id).date
     return dates.has_come(transition.times, date, decision.event.at, decision.view)
+
+
+# --- conditions -----------------------------------------------------------------------------------------
+
+
+def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
+    """The conditions of a transition with their variables resolved, and where what they use is marked."""
+    return conditions_of(decision.definition, decision.state, transition, decision.view.element)
+
+
+def watched_conditions(decision: RecipeDecision, transition: Transition) -> Wanted:
+    """The conditions of a transition as its watch has them, if no step has ended since.
+
+    What `$plan` stands for is another element at any time.
+    """
+    if transition.id in decision.state.waiting and PLAN not in variables_of(transition):
+        watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
+        if watch is not None:
+            return list(zip(watch.conditions, watch.scopes, strict=True))
+    return wanted(decision, transition)
+
+
+def variables_of(transition: Transition) -> frozenset[str]:
+    """The variables in the conditions of a transition."""
+    return frozenset[str]().union(*(required.condition.variables for required in transition.conditions))
+
+
+def elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
+    """One element for each condition, each its own, nearest first (N23); None when one has none."""
+    if not wanted:
+        return ()
+    slots = slots_of(decision, transition, wanted)
+    if has_durations(transition):
+        slots = lasted(decision, transition, wanted, slots)
+    return decision.one_for_each_slot(slots)
+
+
+def slots_of(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
+    """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
+    around = decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
+    again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
+    return decision.slots(around, wanted, again)
 
 
 # --- conditions that must last ----------------------------------------------------------------------------
@@ -81,11 +123,14 @@ def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slo
     ]
 
 
-def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> None:
+def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
     """Wait for the moment when the conditions of a waiting transition may have lasted.
 
-    No timer is set while a condition has no element at all: an element that comes is told by the watch.
+    No timer is set while a condition has no element at all: the watch tells of an element that comes.
     """
+    if not has_durations(transition):
+        return
+    slots = slots_of(decision, transition, wanted)
     run = decision.state.transition(transition.id)
     found = _candidates(decision, transition, wanted, slots)
     until = None if assign(slots).missing else _next_moment(found, decision.event.at)
@@ -102,7 +147,7 @@ def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wante
     if until is not None:
         wake = decision.identifier()
         decision.change(DurationStarted(transition.id, satisfied, until, wake))
-        decision.command(commands.SetTimer(wake, until, dated=True))
+        decision.command(commands.SetTimer(wake, until, calendar=True))
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:

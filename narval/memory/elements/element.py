@@ -40,7 +40,9 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Element(msgspec.Struct, eq=False, gc=False):
-    """One element of memory: never altered; a new version is a new element that outdates this one (N1).
+    """One element of memory: a new version is a new element that outdates this one (N1).
+
+    It is altered once, when it enters memory: then it is given number, moment and origin.
 
     `eid` is its number (0: not in memory yet), `xml` its bytes (UTF-8, no declaration, no eid attribute),
     `added` the moment it arrived (seconds since 1970, UTC), `origin` its maker (None: from outside).
@@ -51,6 +53,10 @@ class Element(msgspec.Struct, eq=False, gc=False):
     added: float = 0.0
     origin: Origin | None = None
     _name: str | None = None
+
+    def enter(self, eid: int, added: float, origin: Origin | None) -> None:
+        """Be of memory from now on, under a number."""
+        self.eid, self.added, self.origin = eid, added, origin
 
     @property
     def name(self) -> str:

@@ -73,7 +73,7 @@ class AgentState:
         self.clockwork = Clockwork(zone, since, forget_after)
         self.queue = EventQueue()
         self.damage: list[Damage] = []
-        """What the store could not give back, but for runs: to be reported."""
+        """Damage of the store that concerns no run alone: to be reported."""
         self.numbers = Numbers()
         self.history_entries = history_entries
 
@@ -107,7 +107,7 @@ class AgentState:
         """Move along what lasts; dates are worked out anew, if the clock was set back."""
         for run in self.runs.active.values():
             for wake, command in run.wakes.items():
-                if not command.dated:
+                if not command.calendar:
                     run.wakes[wake] = replace(command, at=command.at + by)
         self.clockwork.shift(by, self._lasts)
         if by < 0:
@@ -116,7 +116,7 @@ class AgentState:
     def work_dates_out_anew(self) -> None:
         """Fire the timers of dates early: the clock was set back, or the zone is another."""
         for run in self.runs.active.values():
-            for wake in [wake for wake, command in run.wakes.items() if command.dated]:
+            for wake in [wake for wake, command in run.wakes.items() if command.calendar]:
                 del run.wakes[wake]
                 self.clockwork.timers.discard((run.eid, wake))
                 self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
@@ -125,7 +125,7 @@ class AgentState:
         """True if a moment is the end of a length of time, and not a date."""
         run = self.runs.active.get(key[0])
         command = run.wakes.get(key[1]) if run is not None else None
-        return command is None or not command.dated
+        return command is None or not command.calendar
 
 
 def _unseen(run: Run) -> bytes:

@@ -1,4 +1,4 @@
-"""What each command does to a transaction, and to a run that is replayed (§ "One turn").
+"""The effects of each command: on a transaction, and on a run that is replayed (§ "One turn").
 
 `EFFECTS` has a row for each command there is:
 

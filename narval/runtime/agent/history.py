@@ -38,7 +38,7 @@ class RunAt(NamedTuple):
 
 
 def given(store: Store, run: Run) -> Iterator[Reusable]:
-    """What the calls of a run were given, by step and input."""
+    """The elements that the calls of a run were given, by step and input."""
     for row in store.journal(run.eid):
         for fields in codec.describe_entry(row.data, None, row.seq):
             if fields["what"] == "Call":
@@ -84,7 +84,7 @@ def past(agent: AgentState, store: Store, run: Run, seq: int) -> RunAt:
 
 
 def is_whole(lines: list[_Line]) -> bool:
-    """Whether the history begins with the beginning."""
+    """True if the history begins with the beginning."""
     return lines[0].what == "Started"
 
 
@@ -136,10 +136,10 @@ def _joining(line: _Line) -> tuple[int, ...]:
 def _context(
     agent: AgentState, run: Run, lines: list[_Line], joined: dict[int, None], at: float
 ) -> tuple[int, ...]:
-    """What the run held: what had joined, and what it holds of which the journal does not say when."""
-    told = {eid for line in lines for eid in _joining(line)}
+    """The context of the run: elements that had joined, and those of which the journal does not say when."""
+    dated = {eid for line in lines for eid in _joining(line)}
     for eid in agent.memory.contexts.of(run.eid):
         element = agent.memory.element(eid)
-        if eid not in told and element is not None and element.added <= at:
+        if eid not in dated and element is not None and element.added <= at:
             joined[eid] = None
     return tuple(sorted(joined))

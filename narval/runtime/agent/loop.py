@@ -29,7 +29,7 @@ from narval.runtime.system.clock import Clock, Jump
 log = logging.getLogger("narval.loop")
 
 DUE_SLICE = 0.02
-"""Seconds that a turn takes timers and jobs for: they were promised for now, what follows from them was not.
+"""Seconds that a turn spends on timers and jobs: they were promised for now, what follows from them was not.
 """
 
 UNNOTICED = 0.25
@@ -55,7 +55,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """What has come for the next turn, and the answers that are due once the present one is recorded.
+    """Deliveries and requests for the next turn, and answers that are due once the present one is recorded.
 
     `gone` says why there will be no more turns.
     """
@@ -202,13 +202,13 @@ class Loop:
             self._clock_watch.reckon(agent, now)
         room = Room(self.limit)
         if self.record_only:
-            self._take_in(turn, room)
+            self._handle_intake(turn, room)
         else:
             if agent.queue:
                 self._drain(turn, Room(self.limit))
             if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
                 self._do_what_is_due(turn, Room(self.limit, DUE_SLICE))
-            self._take_in(turn, room)
+            self._handle_intake(turn, room)
             if agent.queue:
                 self._drain(turn, room)
         batch = turn.transaction.rows()
@@ -242,7 +242,7 @@ class Loop:
         """True if what is asked for is performed at once: nothing is recorded that a crash would leave."""
         return self.store.is_volatile and not self.record_only
 
-    def _take_in(self, turn: Turn, room: Room) -> None:
+    def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
         self._intake.handle(turn, room)
         if self._waves:
@@ -271,7 +271,7 @@ class Loop:
             turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
 
     def _do_what_is_due(self, turn: Turn, room: Room) -> None:
-        """Fire timers and do jobs; forgetting has less room, for nobody waits for it."""
+        """Fire timers and do jobs; forgetting has less room, for no request depends on it."""
         clockwork, forgetting = self.agent.clockwork, Room(self.limit)
         timers, idle = clockwork.timers, clockwork.idle
         while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:

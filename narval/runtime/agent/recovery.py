@@ -39,7 +39,7 @@ def restore(library: Library, store: Store, **settings: Any) -> AgentState:
 
 
 def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Element, str, bool]]:
-    """What memory is filled with, while the agent learns what else there is to know of each."""
+    """The elements to fill memory with; damage and idle times are noted on the way."""
     for element, declared, outdated, fault in kept:
         if fault:
             agent.damage.append(LostOrigin(fault, element.eid))

@@ -82,7 +82,7 @@ class Run(msgspec.Struct, eq=False):
 
     # --- what happens to it -----------------------------------------------------------------------------
 
-    def told(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         """Count an event that the journal has, and settle the call that it is about."""
         self.entries += 1
         if type(event) is Returned:
@@ -103,6 +103,8 @@ class Run(msgspec.Struct, eq=False):
 
     def end(self, phase: str, at: float, error: int | None) -> None:
         """Be over: `error` is the eid of the element that says why it failed."""
+        if self.state is None:
+            self.status = phase
         self.phase, self.ended, self.error, self.library = phase, at, error, None
 
     def wait_for_nothing(self) -> None:
@@ -144,10 +146,6 @@ class Run(msgspec.Struct, eq=False):
     def lose(self, why: str) -> None:
         """Note why the store could not give it back; the first reason stays."""
         self.unreadable = self.unreadable or why
-
-    def fail_at_once(self) -> None:
-        """Have failed, where there is no state to ask."""
-        self.status = "failed"
 
     # --- its element ------------------------------------------------------------------------------------
 

@@ -35,6 +35,11 @@ class TimerQueue(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._live)
 
+    @property
+    def moments(self) -> int:
+        """The number of moments in the heap, those without keys included."""
+        return len(self._heap)
+
     def push(self, at: float, key: Key, value: Value) -> None:
         """Set a timer; an earlier one under this key is replaced."""
         if key in self._live:

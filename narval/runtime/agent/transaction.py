@@ -1,4 +1,4 @@
-"""What a turn does to memory, kept twice: in memory at once, and as rows of the batch to be committed.
+"""The changes of a turn, kept twice: in memory at once, and as rows of the batch to be committed.
 
 Facts stand once they are *settled*: they become rows, and elements that others watch for become offers. Until
 then `undo` takes them back. Nothing outside is touched.
@@ -23,7 +23,7 @@ from narval.runtime.store.batch import Batch, MomentRow, Offer, RunRow
 
 
 class Pending(msgspec.Struct, eq=False):
-    """What may still be undone: facts, elements to be offered, control elements."""
+    """Facts that may still be undone, elements to be offered, control elements to be executed."""
 
     facts: list[Change] = []
     offered: list[int] = []

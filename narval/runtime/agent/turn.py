@@ -1,28 +1,26 @@
-"""One turn of an agent, before it is recorded: runs are told events (§ "One turn")."""
+"""One turn of an agent, before it is recorded (§ "One turn")."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
 from narval.engines.events import (
-    Caller,
     CallStarting,
     Cancelled,
     Event,
     Matched,
     Produced,
-    Resume,
     Returned,
     TimerFired,
 )
 from narval.errors import ActionError, StoreError, UnreadableError
-from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.controls import Controls
@@ -42,10 +40,10 @@ log = logging.getLogger("narval.turn")
 
 
 class Turn:
-    """All that happens between two commits.
+    """The part of an agent's work between two commits: runs are told events, requests are done.
 
-    With `record_only` no run is told anything and nothing is performed: what is asked is recorded for the
-    next daemon.
+    `add`, `start` and `execute_control` are for requests. With `record_only` no run is told anything and
+    nothing is performed: requests are recorded for the next daemon.
     """
 
     def __init__(
@@ -61,6 +59,8 @@ class Turn:
         self.transaction = Transaction(agent, at)
         self.view = TurnView(self.transaction, surroundings)
         self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
+        self.add, self.execute_control = self._controls.add, self._controls.execute
+        self.start = partial(start_run, self.transaction)
 
     @property
     def at(self) -> float:
@@ -152,7 +152,7 @@ class Turn:
                 self._controls.execute_all()
         self.agent.numbers.draw(1 + len(decided) + len(wished))
         transaction.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
-        run.told(event)
+        run.note(event)
         for command in wished:
             effect = DEFERRED.get(type(command))
             if effect is not None:
@@ -208,7 +208,6 @@ class Turn:
         if run.state is not None:
             self._break(run, event, "unreadable", why)
             return
-        run.fail_at_once()
         eid = self._add_error(run, "unreadable", why)
         self._record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
 
@@ -222,37 +221,6 @@ class Turn:
     def _add_error(self, run: Run, kind: str, message: str) -> int:
         error = make_error(kind, message, plan=run.eid, recipe=run.name)
         return self.transaction.add(error, Origin(run.eid), held=run)
-
-    # --- what is asked of a turn ------------------------------------------------------------------------
-
-    def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
-        """Let an element enter memory from outside an engine; its eid."""
-        return self._controls.add(xml, origin, declared)
-
-    def execute_control(self, element: Element) -> None:
-        """Do what a control element says: `start-plan` (N4), `quit` (N34)."""
-        self._controls.execute(element)
-
-    def start(
-        self,
-        name: str,
-        elements: tuple[int, ...] = (),
-        *,
-        kind: str | None = None,
-        caller: Caller | None = None,
-        resume: Resume | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> Run | None:
-        """Begin a run, as `start_run` says; None when there is no such definition."""
-        return start_run(
-            self.transaction,
-            name,
-            elements,
-            kind=kind,
-            caller=caller,
-            resume=resume,
-            environment=environment,
-        )
 
     def do(self, job: Job) -> None:
         """Do a job that is due."""

@@ -1,4 +1,4 @@
-"""What engines read while they decide: memory, the library, the run that is advanced, the surroundings."""
+"""The view of engines while they decide: memory, the library, the run that is advanced, the surroundings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 
 
 class Surroundings:
-    """What a decision may depend on beside memory: schemas, the files of programs, the user's code."""
+    """Sources of decisions beside memory: schemas, the files of programs, the user's code."""
 
     def __init__(
         self, schemas: Schemas, *, ask: Ask | None = None, is_up_to_date: IsUpToDate | None = None
@@ -84,14 +84,14 @@ class TurnView(LiveMemory):
         """The definition of a kind and name, in the version that counts for the run that asks."""
 
     def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
-        """What follows from an event: changes and commands. Raises what the engine raises."""
+        """Changes and commands that follow from an event. Raises what the engine raises."""
         self._run, self.definition = run, partial(self._agent.lookup.definition, run)
         decision = run.engine.advance(run.definition, run.state, event, self)
         self._run = None
         return decision
 
     def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
-        """What ends a run whose engine raised; `error` is the eid of the error element."""
+        """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
         self._run, self.definition = None, partial(self._agent.lookup.definition, None)
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
 

@@ -1,4 +1,4 @@
-"""What runs wait for: watches by the elements that would satisfy them, and events still to be told."""
+"""Watches, by the elements that would satisfy them, and the queue of events still to be told."""
 
 from __future__ import annotations
 

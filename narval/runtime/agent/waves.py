@@ -1,4 +1,4 @@
-"""The fast path of a store that is gone with the program: calls are made, and told of, within the turn.
+"""The fast path of a store that is gone with the program: calls are made and return within the turn.
 
 Nothing is recorded there that could be read after a crash, so what is asked for need not wait for a commit.
 `bench/steps.py` (1000x10) measures it.
@@ -16,13 +16,13 @@ from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 
 SLICE = 0.005
-"""Seconds that a turn takes events for, once it has begun: those who ask something are not kept waiting."""
+"""Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
 
 WAVE = 100
 """The calls that are made before their runs go on: their states are still in the processor's cache then."""
 
 Perform = Callable[[Run, Outer], Event | None]
-"""Has a command performed; the event that comes of it at once, or None."""
+"""Performs a command; the event that comes of it at once, or None."""
 
 
 class Room:

@@ -1,4 +1,4 @@
-"""What actions print goes to the log, with the call it belongs to, and not among the daemon's own output."""
+"""The prints of actions: they go to the log, with the call they belong to, and not to the daemon's output."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ _logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-l
 
 
 _unended: set[str] = set()
-"""Calls that have printed something."""
+"""The calls that have printed something."""
 
 MOST_AT_ONCE = 400
-"""Lines of one piece that are told; a program that prints without end must not be all that a log holds."""
+"""The most lines of one piece that are logged; a program that prints without end must not fill the log."""
 
 
 class Lines:
-    """Text that comes in pieces, told line by line; what is never ended is told when it gets long."""
+    """Splits text that comes in pieces into lines; a line without end is handed on when it gets long."""
 
-    __slots__ = ("_rest", "_tell")
+    __slots__ = ("_rest", "_write")
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
         self._rest = ""
 
     def add(self, text: str) -> None:
-        """Tell the lines that this piece completes."""
+        """Hand on the lines that this piece completes."""
         *complete, self._rest = (self._rest + text).split("\n")
         for line in complete[:MOST_AT_ONCE]:
-            self._say(line)
+            self._hand_on(line)
         if len(complete) > MOST_AT_ONCE:
-            self._say(f"… {len(complete) - MOST_AT_ONCE} lines left out: too many at once")
+            self._hand_on(f"… {len(complete) - MOST_AT_ONCE} lines left out: too many at once")
         while len(self._rest) > _LONGEST_LINE:
-            self._say(self._rest[:_LONGEST_LINE])
+            self._hand_on(self._rest[:_LONGEST_LINE])
             self._rest = self._rest[_LONGEST_LINE:]
 
     def end(self) -> None:
-        """Tell what is left."""
+        """Hand on an unfinished line."""
         rest, self._rest = self._rest, ""
-        self._say(rest)
+        self._hand_on(rest)
 
-    def _say(self, line: str) -> None:
+    def _hand_on(self, line: str) -> None:
         if line.strip():
-            self._tell(line.rstrip())
+            self._write(line.rstrip())
 
 
 def log_print(line: str, id: str, run: int, step: str) -> None:
-    """One line that an action printed."""
+    """Log one line that an action printed."""
     logger.info("%s", line, extra={"call": id, "run": run, "step": step})
 
 
 class _Captured:
-    """Stands before a stream: what an action writes goes to the log, all else passes through."""
+    """Stands before a stream: text that an action writes goes to the log, all else passes through."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -77,7 +77,7 @@ class _Captured:
             self.write(line)
 
     def end(self, id: str) -> None:
-        """Tell what the call has left on an unfinished line."""
+        """Log the unfinished line of a call."""
         lines = self._lines.pop(id, None)
         if lines is not None:
             lines.end()
@@ -119,7 +119,7 @@ def capture_output() -> Callable[[], None]:
 
 
 def end_prints(id: str) -> None:
-    """A call is over: tell what it printed without ending the line."""
+    """Log the unfinished lines of a call that is over."""
     if id not in _unended:
         return
     _unended.discard(id)

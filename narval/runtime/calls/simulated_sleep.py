@@ -1,4 +1,4 @@
-"""Calls that let time pass (`narval.sleep`), where time is what somebody else moves: a simulated clock.
+"""Calls that let time pass (`narval.sleep`), on a simulated clock.
 
 On the clock of the machine a call sleeps as any coroutine does. Beside a simulated one that would be wrong
 twice: it would hold up a simulation in which a year passes in a second, and end at a moment of its own.
@@ -14,7 +14,7 @@ from narval.runtime.system.clock import Clock
 
 
 class SimulatedSleeps:
-    """Who sleeps, and until when."""
+    """The calls that sleep, and the moments at which they wake."""
 
     __slots__ = ("_asleep", "_clock", "_heap", "_order")
 
@@ -28,25 +28,25 @@ class SimulatedSleeps:
         return call in self._asleep
 
     def begin(self, call: str, until: float) -> asyncio.Future[None]:
-        """A call sleeps until a moment: what is given back is done then."""
-        nap: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._heap, (until, next(self._order), call, nap))
+        """Let a call sleep until a moment; the future is done then."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._heap, (until, next(self._order), call, woken))
         self._asleep.add(call)
-        return nap
+        return woken
 
     def end(self, call: str) -> None:
-        """A call sleeps no longer, for whatever reason."""
+        """Take note that a call sleeps no longer, for whatever reason."""
         self._asleep.discard(call)
 
     def next(self) -> float | None:
-        """When the next one is over, or None."""
+        """The moment at which the next call wakes, or None."""
         while self._heap and self._heap[0][3].done():
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def wake(self) -> None:
-        """End those whose moment has come."""
+        """Wake the calls whose moment has come."""
         while (due := self.next()) is not None and due <= self._clock.now():
-            _, _, call, nap = heapq.heappop(self._heap)
+            _, _, call, woken = heapq.heappop(self._heap)
             self.end(call)
-            nap.set_result(None)
+            woken.set_result(None)

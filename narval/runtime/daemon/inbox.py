@@ -71,7 +71,7 @@ class Inbox:
     def look(self) -> None:
         """Look soon: something may have been dropped."""
         self.is_busy = True
-        self._settling.hear()
+        self._settling.notice()
 
     async def _follow(self) -> None:
         while True:

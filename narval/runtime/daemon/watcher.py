@@ -69,7 +69,7 @@ class FileWatcher:
             self._inbox.look()
         if part != FOLDER or self._events.stale:
             self._unread = True
-            self._settling.hear()
+            self._settling.notice()
 
     async def _follow(self) -> None:
         at_rest = True

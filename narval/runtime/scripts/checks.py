@@ -1,6 +1,6 @@
-"""What is wrong with the text of scripts, found without running them, each at its place in the file (N13).
+"""Faults in the text of scripts, found without running them, each at its place in the file (N13).
 
-A script is read by what will run it, behind a statement that ends it before it begins.
+A script is read by the interpreter that will run it, behind a statement that ends it before it begins.
 """
 
 from __future__ import annotations
@@ -10,50 +10,41 @@ import re
 from collections.abc import Iterable, Iterator
 
 from narval.definitions.library import Definition
-from narval.definitions.process.definition import Node, Process
+from narval.definitions.scripts import HasScripts, ScriptText
 from narval.errors import Fault
 from narval.runtime.scripts.interpreters import LANGUAGES, MEMORY, STACK
-
-SCRIPTS = ("execute", "backtrack", "allowBacktrack")
-"""The properties of a node of the type `script` that are scripts (section 10)."""
 
 _NOT_BEGUN = "throw '__not_begun__';"
 
 
 def faults_of_scripts(definitions: Iterable[Definition]) -> Iterator[Fault]:
-    """What is wrong with the scripts that processes have themselves."""
-    for process in definitions:
-        if isinstance(process, Process):
-            nodes = process.nodes.values() if process.draft is None else process.draft.nodes
-            for node in nodes:
-                if node.type == "script" and not node.external:
-                    yield from _of_node(process, node)
+    """The faults in the scripts that definitions have themselves."""
+    for definition in definitions:
+        if isinstance(definition, HasScripts):
+            for script in definition.scripts():
+                yield from _faults(script)
 
 
-def _of_node(process: Process, node: Node) -> Iterator[Fault]:
-    for key in SCRIPTS:
-        text = node.text_of(key)
-        line, column = node.places.get(key, (node.line, 1))
-        written = node.text_of(f"{key}Type")
-        language = LANGUAGES.get(written.lower())
-        if language is None:
-            known = ", ".join(sorted(name for name in LANGUAGES if name))
-            yield Fault(
-                process.path, line, column, f"{key}: expected a script in {known}, found {written!r:.60}"
-            )
-        elif text and (slip := slip_of(language, text)) is not None:
-            down, right, message = slip
-            place = (line, column + right) if down == 0 else (line + down, right + 1)
-            yield Fault(process.path, *place, f"{key}: {message}")
+def _faults(script: ScriptText) -> Iterator[Fault]:
+    language = LANGUAGES.get(script.language.lower())
+    if language is None:
+        known = ", ".join(sorted(name for name in LANGUAGES if name))
+        message = f"{script.name}: expected a script in {known}, found {script.language!r:.60}"
+        yield Fault(script.path, script.line, script.column, message)
+    elif script.text and (fault := syntax_fault(language, script.text)) is not None:
+        down, right, message = fault
+        line = script.line + down
+        column = script.column + right if down == 0 else right + 1
+        yield Fault(script.path, line, column, f"{script.name}: {message}")
 
 
-def slip_of(language: str, text: str) -> tuple[int, int, str] | None:
-    """The first thing that is no sentence of a language: line and column from 0, and what it is."""
+def syntax_fault(language: str, text: str) -> tuple[int, int, str] | None:
+    """The first syntax fault of a script: line and column from 0, and the message; None: no fault."""
     return _js(text) if language == "js" else _python(text)
 
 
 def _js(text: str) -> tuple[int, int, str] | None:
-    import quickjs  # type: ignore[import-untyped]
+    import quickjs  # type: ignore[import-untyped]  # here, since few homes have scripts
 
     context = quickjs.Context()
     context.set_max_stack_size(STACK)

@@ -29,12 +29,12 @@ STACK = 512 * 1024
 MOST_EFFECTS = 10_000
 MOST_PRINTED = 256 * 1024
 _MORE_MEMORY = 16 * 1024 * 1024
-"""What there is besides to write down what a script left that had used up its own."""
+"""Bytes there are besides to write down the effects of a script that had used up its own."""
 
 LANGUAGES: Mapping[str, str] = {
     "js": "js", "javascript": "js", "ecmascript": "js", "": "js", "py": "python", "python": "python",
 }  # fmt: skip
-"""What `executeType` may say, in any case; without it, a script is in js."""
+"""The values of `executeType`, in any case, and their language; without it, a script is in js."""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -92,17 +92,17 @@ class _Left(msgspec.Struct, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What a script did: its effects as plain data, and the value of its last expression."""
+    """The effects of a script as plain data, and the value of its last expression."""
 
     effects: list[dict[str, Any]]
     value: str | int | float | bool | None
 
 
 def run(script: Script, write: Callable[[str], None]) -> Ran:
-    """Run a script; `write` is told each line it printed. Raises ActionError."""
+    """Run a script; `write` is called with each line it printed. Raises ActionError."""
     language = LANGUAGES.get(script.language.strip().lower())
     if language is None:
-        known = ", ".join(sorted({each for each in LANGUAGES if each}))
+        known = ", ".join(sorted({name for name in LANGUAGES if name}))
         raise ActionError(
             f"the script of node {script.node!r} is in {script.language!r}; there is {known}",
             "script-language",
@@ -127,15 +127,15 @@ def _given(script: Script) -> dict[str, Any]:
 
 
 def _checked(effects: object) -> list[dict[str, Any]]:
-    """What a script left, once it is known to be what it should be."""
+    """The effects of a script, checked against their types. Raises ActionError."""
     try:
         found: list[dict[str, Any]] = msgspec.to_builtins(msgspec.convert(effects, list[Effect]))
         msgspec.msgpack.encode(found)  # what cannot be written down cannot be kept
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise ActionError(f"the script left effects that are none: {error}", "script-failed") from None
-    for each in found:
-        if each["do"] == "complete-with-new-token-set" and not 1 <= each["count"] <= 100_000:
-            raise ActionError(f"expected a count from 1 to 100,000, got {each['count']}", "script-failed")
+    for effect in found:
+        if effect["do"] == "complete-with-new-token-set" and not 1 <= effect["count"] <= 100_000:
+            raise ActionError(f"expected a count from 1 to 100,000, got {effect['count']}", "script-failed")
     return found
 
 
@@ -147,7 +147,7 @@ def _failed(script: Script, message: str, kind: str = "script-failed") -> Action
 
 
 def _js(script: Script, write: Callable[[str], None]) -> Ran:
-    import quickjs  # type: ignore[import-untyped]
+    import quickjs  # type: ignore[import-untyped]  # here, since few homes have scripts
 
     context = quickjs.Context()
     context.set_max_stack_size(STACK)
@@ -174,7 +174,7 @@ def _js(script: Script, write: Callable[[str], None]) -> Ran:
 def _js_left(
     context: Any, script: Script, write: Callable[[str], None], refusal: ActionError | None
 ) -> list[dict[str, Any]]:
-    """What the script left; where it failed, what it had printed counts alone."""
+    """The effects of the script; where it failed, its prints count alone."""
     try:
         found = json.loads(context.eval("__narval.result()"))
         for line in found["printed"]:
@@ -189,7 +189,7 @@ def _js_left(
 
 
 def _js_refusal(script: Script, message: str) -> ActionError:
-    """What is wrong, and on which line of the script."""
+    """The error, and the line of the script."""
     first = _first_line(message)
     place = re.search(r"(?:<eval> \(|at )<input>:(\d+)", message)
     where = f"line {place[1]}: " if place is not None else ""
@@ -209,7 +209,7 @@ def _first_line(message: str) -> str:
 
 
 def _python(script: Script, write: Callable[[str], None]) -> Ran:
-    import pydantic_monty as monty
+    import pydantic_monty as monty  # here, since few homes have scripts
 
     lines = _Lines(write)
     limits: Any = {
@@ -220,7 +220,7 @@ def _python(script: Script, write: Callable[[str], None]) -> Ran:
     with monty.Monty() as pool, pool.checkout(limits=limits) as session:
         try:
             session.feed_run(_prelude("prelude.monty"), inputs={"given": _given(script)})
-            value = session.feed_run(script.text, print_callback=lines.take)
+            value = session.feed_run(script.text, print_callback=lines.add)
             effects = session.feed_run("effects")
         except monty.MontyError as error:
             raise _python_refusal(script, error) from None
@@ -242,13 +242,13 @@ def _python_refusal(script: Script, error: Any) -> ActionError:
 
 
 class _Lines:
-    """What is printed, line by line, up to a limit."""
+    """The prints of a script, line by line, up to a limit."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write, self._rest, self._room = write, "", MOST_PRINTED
 
-    def take(self, stream: str, text: str) -> None:
-        """Something is printed."""
+    def add(self, stream: str, text: str) -> None:
+        """Take in printed text. Raises ValueError for too much of it."""
         self._room -= len(text)
         if self._room < 0:
             raise ValueError("the script prints too much")
@@ -257,7 +257,7 @@ class _Lines:
             self._write(line)
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """End the prints."""
         if self._rest:
             self._write(self._rest)
             self._rest = ""

@@ -1,7 +1,7 @@
 """The program that answers one question to a script, and ends: `python -m narval.runtime.scripts.one_shot`.
 
 The question comes on standard input, the answer goes to standard output; what the script prints, to standard
-error. Who asks kills it when it takes too long.
+error. The asker kills it when it takes too long.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from narval.runtime.scripts.interpreters import MEMORY, Script, run
 from narval.runtime.system.memory_limit import bound_memory
 
 ROOM = 512 * 1024 * 1024
-"""What the interpreters need beside what a script may have."""
+"""Bytes that the interpreters need beside those of a script."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class ScriptAnswer(msgspec.Struct, frozen=True):
     """The value of the script, or why it has none."""
 
     value: str | int | float | bool | None = None
@@ -32,10 +32,10 @@ def main() -> None:
     script = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Script)
     bound_memory(MEMORY + ROOM)
     try:
-        said = Said(run(script, partial(print, file=sys.stderr)).value)
+        answer = ScriptAnswer(run(script, partial(print, file=sys.stderr)).value)
     except ActionError as error:
-        said = Said(None, error.kind, str(error))
-    sys.stdout.buffer.write(msgspec.msgpack.encode(said))
+        answer = ScriptAnswer(None, error.kind, str(error))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
 
 
 if __name__ == "__main__":

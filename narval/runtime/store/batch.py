@@ -1,4 +1,4 @@
-"""What one turn records: a batch of rows."""
+"""A batch of rows: the record of one turn."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _rows() -> Any:
 
 
 class Batch(msgspec.Struct, eq=False):
-    """What one turn leaves to record. Each slot is a list of rows; they are written slot by slot in this
+    """The record of one turn. Each slot is a list of rows; they are written slot by slot in this
     order, first all that comes and then what goes, whatever the order of filling.
     """
 

@@ -79,8 +79,8 @@ _SLIM: dict[type, Callable[[Any], Any]] = {
     Add: lambda command: replace(command, element=command.element.eid),
     Watch: lambda command: replace(command, conditions=[bound.plain() for bound in command.conditions]),
 }
-_KNOWN = frozenset(each.__name__ for each in get_args(Command))
-_TRACKED: dict[str, Any] = {each.__name__: each for each in get_args(Tracked)}
+_KNOWN = frozenset(command.__name__ for command in get_args(Command))
+_TRACKED: dict[str, Any] = {command.__name__: command for command in get_args(Tracked)}
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_any = msgspec.msgpack.Decoder().decode
@@ -145,9 +145,9 @@ def _shown(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list):
-        return [_shown(each) for each in value]
+        return [_shown(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _shown(each) for key, each in value.items()}
+        return {str(key): _shown(item) for key, item in value.items()}
     return value
 
 

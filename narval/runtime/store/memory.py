@@ -24,7 +24,35 @@ from narval.runtime.store.codec import encode_entry
 from narval.runtime.store.store import Store
 
 
-class VolatileStore(Store):
+class AlwaysNew(Store):
+    """A store that is empty at each start."""
+
+    def elements(self) -> Iterator[KeptElement]:
+        """None."""
+        return iter(())
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """None."""
+        return iter(())
+
+    def marks(self) -> Iterator[tuple[str, str, str, int]]:
+        """None."""
+        return iter(())
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """None."""
+        return iter(())
+
+    def queue(self) -> list[QueuedRow]:
+        """None."""
+        return []
+
+    def moments(self) -> list[MomentRow]:
+        """None."""
+        return []
+
+
+class VolatileStore(AlwaysNew):
     """A store in memory, for a home that has no disk: quick, and gone when it is closed.
 
     It keeps what is asked for during a life (runs, journal, snapshots, definitions) and not what is only read
@@ -56,8 +84,8 @@ class VolatileStore(Store):
                 self._snapshots.update((row.run, row) for row in batch.snapshots)
             if batch.meta:
                 self._meta.update(batch.meta)
-            for each in batch.definitions:
-                self._define(each)
+            for definition in batch.definitions:
+                self._define(definition)
             for run, seq, keep in batch.trimmed:
                 kept_entries = self._journals.get(run, [])
                 behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
@@ -79,30 +107,6 @@ class VolatileStore(Store):
 
     def close(self) -> None:
         """Nothing to end."""
-
-    def elements(self) -> Iterator[KeptElement]:
-        """None: a start is always empty; so with all readers for the start."""
-        return iter(())
-
-    def contexts(self) -> Iterator[tuple[int, int]]:
-        """None."""
-        return iter(())
-
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """None."""
-        return iter(())
-
-    def keys(self) -> Iterator[tuple[str, str, str]]:
-        """None."""
-        return iter(())
-
-    def queue(self) -> list[QueuedRow]:
-        """None."""
-        return []
-
-    def moments(self) -> list[MomentRow]:
-        """None."""
-        return []
 
     @property
     def meta(self) -> Mapping[str, str]:
@@ -135,9 +139,9 @@ class VolatileStore(Store):
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""
         advances = self._journals.get(run, [])
-        for each in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
-            data = encode_entry(each.event, each.changes, each.commands)
-            yield JournalRow(run, each.seq, each.event.at, data)
+        for entry in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
+            data = encode_entry(entry.event, entry.changes, entry.commands)
+            yield JournalRow(run, entry.seq, entry.event.at, data)
 
     def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
         """The entries of all runs."""
@@ -150,8 +154,8 @@ class VolatileStore(Store):
 
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The versions of definitions."""
-        return [each for each in self._definitions.values() if current is None or each.current == current]
+        return [row for row in self._definitions.values() if current is None or row.current == current]
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
-        return next((each for each in self._definitions.values() if each.digest == digest), None)
+        return next((row for row in self._definitions.values() if row.digest == digest), None)

@@ -46,7 +46,7 @@ class Driver(Protocol):
     statements: Mapping[str, str]
 
     errors: tuple[type[Exception], ...]
-    """What connecting, and a connection, may raise."""
+    """The errors that connecting, and a connection, may raise."""
 
     def ensure(self) -> None:
         """Make a new store where there is none."""
@@ -97,74 +97,11 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
         raise
 
 
-class Database(Store):
-    """The tables of `tables.py`, and their one writer."""
+class DatabaseReader(Store):
+    """The tables of `tables.py`, read on connections of the driver's."""
 
-    def __init__(self, driver: Driver, writer: Any) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver, self._name, self._sql = driver, driver.name, driver.statements
-        self._writer = writer
-        cursor = writer.cursor()
-        self._execute, self._execute_many = cursor.execute, cursor.executemany
-        self._writes = statements.by_slot(self._sql)
-        self._refusal = ""
-        self._closed = False
-
-    # --- writing --------------------------------------------------------------------------------------
-
-    def commit(self, *batches: Batch) -> None:
-        """Record the batches, all or nothing."""
-        if self._refusal:
-            raise StoreError(self._refusal)
-        try:
-            work = self._work(batches)
-            if len(work) == 1 and len(work[0][1]) == 1:
-                self._execute(work[0][0], work[0][1][0])
-            elif work:
-                self._execute("BEGIN")
-                for sql, rows in work:
-                    if len(rows) == 1:
-                        self._execute(sql, rows[0])
-                    else:
-                        self._execute_many(sql, rows)
-                self._execute("COMMIT")
-        except BaseException as error:
-            refused = trouble(self._name, error, _NOT_PERFORMED)
-            self._refusal = f"no turn is recorded after one that could not be: {refused}"
-            with suppress(*self._driver.errors):  # the database has rolled back by itself, or is gone
-                self._writer.rollback()
-            if isinstance(error, self._driver.errors):
-                raise refused from error
-            raise
-
-    def _work(self, batches: Iterable[Batch]) -> list[tuple[str, Rows]]:
-        """The statements that record the batches, each with its rows."""
-        work: list[tuple[str, Rows]] = []
-        for batch in batches:
-            slots = slots_of(batch)
-            for filled, writes in compress(zip(slots, self._writes, strict=True), slots):
-                for sql, rows in writes:
-                    made = filled if rows is None else rows(batch)
-                    if made:
-                        work.append((sql, made))
-        return work
-
-    def make_room(self) -> None:
-        """Let the driver have ready what it needs."""
-        self._driver.make_room()
-
-    def close(self) -> None:
-        """Mark the stop as clean, and let go of the database."""
-        if self._closed:
-            return
-        self._closed = True
-        if not self._refusal:
-            self._refusal = f"the store is closed: {self._name}"
-            with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
-                self._execute(self._sql["put meta"], ("clean", "1"))
-        self._writer.close()
-        self._driver.close()
-
-    # --- reading --------------------------------------------------------------------------------------
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
@@ -193,7 +130,7 @@ class Database(Store):
         return list(map(QueuedRow._make, self._read("events")))
 
     def moments(self) -> list[MomentRow]:
-        """What is to be done later, soonest first."""
+        """The jobs, soonest first."""
         return list(map(MomentRow._make, self._read("moments")))
 
     @property
@@ -258,6 +195,76 @@ class Database(Store):
             raise trouble(self._name, error) from error
 
 
+class Database(DatabaseReader):
+    """The tables of `tables.py`, and `writer`, the one connection that writes them."""
+
+    def __init__(self, driver: Driver, writer: Any) -> None:
+        super().__init__(driver)
+        self.writer = writer
+        cursor = writer.cursor()
+        self._execute, self._execute_many = cursor.execute, cursor.executemany
+        self._writes = statements.by_slot(self._sql)
+        self._refusal = ""
+        self._closed = False
+
+    def commit(self, *batches: Batch) -> None:
+        """Record the batches, all or nothing."""
+        if self._refusal:
+            raise StoreError(self._refusal)
+        try:
+            work = self._work(batches)
+            if len(work) == 1 and len(work[0][1]) == 1:
+                self._execute(work[0][0], work[0][1][0])
+            elif work:
+                self._execute("BEGIN")
+                for sql, rows in work:
+                    if len(rows) == 1:
+                        self._execute(sql, rows[0])
+                    else:
+                        self._execute_many(sql, rows)
+                self._execute("COMMIT")
+        except BaseException as error:
+            refused = trouble(self._name, error, _NOT_PERFORMED)
+            self._refusal = f"no turn is recorded after one that could not be: {refused}"
+            with suppress(*self._driver.errors):  # the database has rolled back by itself, or is gone
+                self.writer.rollback()
+            if isinstance(error, self._driver.errors):
+                raise refused from error
+            raise
+
+    def refuse(self, why: str) -> None:
+        """Record nothing from now on, and leave the stop unmarked, as a crash would."""
+        self._refusal = why
+
+    def _work(self, batches: Iterable[Batch]) -> list[tuple[str, Rows]]:
+        """The statements that record the batches, each with its rows."""
+        work: list[tuple[str, Rows]] = []
+        for batch in batches:
+            slots = slots_of(batch)
+            for filled, writes in compress(zip(slots, self._writes, strict=True), slots):
+                for sql, rows in writes:
+                    made = filled if rows is None else rows(batch)
+                    if made:
+                        work.append((sql, made))
+        return work
+
+    def make_room(self) -> None:
+        """Let the driver have ready what it needs."""
+        self._driver.make_room()
+
+    def close(self) -> None:
+        """Mark the stop as clean, and let go of the database."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._refusal:
+            self._refusal = f"the store is closed: {self._name}"
+            with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
+                self._execute(self._sql["put meta"], ("clean", "1"))
+        self.writer.close()
+        self._driver.close()
+
+
 def _definition(row: tuple[Any, ...]) -> DefinitionRow:
     found = DefinitionRow._make(row)
     return found._replace(current=bool(found.current))
@@ -267,7 +274,7 @@ def _definition(row: tuple[Any, ...]) -> DefinitionRow:
 
 
 def _driver(where: Path | str, durability: Durability, patience: float) -> Driver:
-    """What connects to the file of a SQLite store, or to the URL of any other."""
+    """The driver for the file of a SQLite store, or for the URL of any other."""
     if isinstance(where, Path) or "://" not in where:
         return File(Path(where).absolute(), durability, patience)
     from narval.runtime.store.postgresql import Server, file_of

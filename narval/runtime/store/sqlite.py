@@ -2,7 +2,7 @@
 
 WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: a commit is
 with the operating system and survives the daemon; FULL for `power`: it is on the disk. The file is not mapped
-into memory, because a mapped file that shrinks kills whoever reads it. docs/store.md tells the rest.
+into memory, because a mapped file that shrinks kills its reader. docs/store.md tells the rest.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ _TROUBLES = (
 
 
 def trouble(name: str, error: BaseException, consequence: str = "") -> StoreError:
-    """What a driver's error means to who runs the daemon, and what to do next."""
+    """The error for the operator: the meaning of a driver's error, and what to do next."""
     cause = getattr(error, "orig", None) or error
     code = getattr(cause, "sqlite_errorname", "") or ""
     what, advice = "the store failed", "set that right and start again"
     for prefix, meaning, remedy in _TROUBLES:
         if code.startswith(prefix):
             what, advice = meaning, remedy
-    said = ": ".join(part for part in (type(cause).__name__ if not code else "", str(cause)) if part)
-    return StoreError("; ".join(part for part in (f"{what}: {name} ({said})", consequence, advice) if part))
+    shown = ": ".join(part for part in (type(cause).__name__ if not code else "", str(cause)) if part)
+    return StoreError("; ".join(part for part in (f"{what}: {name} ({shown})", consequence, advice) if part))
 
 
 class File:
@@ -191,7 +191,7 @@ class File:
         return {name for (name,) in found}
 
     def look_through(self, connection: sqlite3.Connection) -> None:
-        """Whether the file is sound, after a stop that was not clean."""
+        """Check the file after a stop that was not clean. Raises StoreError."""
         quick_check(connection, self.path)
 
     def engine(self) -> Engine:
@@ -203,8 +203,8 @@ class File:
     def shrink(self, connection: sqlite3.Connection) -> None:
         """Give back to the disk what is free in the file, where that is most of it."""
         pages, free, size = (
-            connection.execute(f"PRAGMA {each}").fetchone()[0]
-            for each in ("page_count", "freelist_count", "page_size")
+            connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+            for pragma in ("page_count", "freelist_count", "page_size")
         )
         if pages * size > WORTH_SHRINKING and 2 * free > pages:
             with suppress(sqlite3.OperationalError):  # no room: the free pages are used again as they are
@@ -212,11 +212,11 @@ class File:
 
 
 def quick_check(connection: sqlite3.Connection, path: Path) -> None:
-    """Whether the file is sound, after a stop that was not clean."""
-    said = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
-    if said != ["ok"]:
+    """Check the file after a stop that was not clean. Raises StoreError."""
+    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+    if found != ["ok"]:
         raise StoreError(
-            f"the store is damaged: {path} ({'; '.join(said)}); put back a backup (docs/store.md)"
+            f"the store is damaged: {path} ({'; '.join(found)}); put back a backup (docs/store.md)"
         )
 
 

@@ -34,8 +34,8 @@ def of_sqlite() -> Mapping[str, str]:
 
 def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
     """The tables of an empty database, stamped with their version so that nothing is to be migrated."""
-    for each in known["schema"].split(";\n"):
-        cursor.execute(each)
+    for statement in known["schema"].split(";\n"):
+        cursor.execute(statement)
     cursor.execute(known["stamp"], (HEAD,))
     cursor.executemany(known["put meta"], [("narval", __version__), ("clean", "1")])
 
@@ -83,8 +83,8 @@ def _mark_rows(batch: Batch) -> Rows:
 
 def _entry_rows(batch: Batch) -> Rows:
     return [
-        (each.run, each.seq, each.event.at, encode_entry(each.event, each.changes, each.commands))
-        for each in batch.journal
+        (entry.run, entry.seq, entry.event.at, encode_entry(entry.event, entry.changes, entry.commands))
+        for entry in batch.journal
     ]
 
 

@@ -1,9 +1,9 @@
-"""What a daemon keeps so that nothing is lost: one writer, one commit a turn (design, "Storage", N35).
+"""The contract of a store: one writer, one commit a turn, nothing lost (design, "Storage", N35).
 
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
-Reading is for the start (what is in memory, what was under way) and for history. Two stores keep these
-promises: `sql.py` on a disk or a server, and `VolatileStore` below, which is gone when it is closed. What a
-slot of a batch takes, the reader of that name gives back.
+Reading is for the start (memory, and runs under way) and for history; the rows of a slot come back from the
+reader of that name. Two stores keep these promises: `sql.py` on a disk or a server, and `memory.py`, which is
+gone when it is closed.
 """
 
 from __future__ import annotations
@@ -25,31 +25,11 @@ from narval.runtime.store.batch import (
 )
 
 Durability = Literal["crash", "power"]
-"""What a commit survives: `crash`, the death of the daemon; `power`, the death of the machine too."""
+"""The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
 
 
-class Store(ABC):
-    """One home's store. One thread at a time commits; others may read meanwhile and see what is committed."""
-
-    is_volatile = False
-    """Whether all of it is gone when the program ends, however it ends."""
-
-    @abstractmethod
-    def commit(self, *batches: Batch) -> None:
-        """Record the batches in order, all or nothing; whoever returns from here may perform.
-
-        Raises StoreError, and then for every later batch too: memory is ahead of a store that failed.
-        """
-
-    @abstractmethod
-    def make_room(self) -> None:
-        """A daemon begins to work: have ready what makes its commits quicker."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End it well. Closing twice is as good as once."""
-
-    # --- for the start --------------------------------------------------------------------------------
+class StartReader(ABC):
+    """Reading for the start: what is in memory, what waits."""
 
     @abstractmethod
     def elements(self) -> Iterator[KeptElement]:
@@ -73,14 +53,16 @@ class Store(ABC):
 
     @abstractmethod
     def moments(self) -> list[MomentRow]:
-        """What is to be done later, soonest first."""
+        """The jobs, soonest first."""
 
     @property
     @abstractmethod
     def meta(self) -> Mapping[str, str]:
         """Small facts about the home, by key, as they are now."""
 
-    # --- for the start and for history ----------------------------------------------------------------
+
+class HistoryReader(ABC):
+    """Reading for the start and for history: runs, their entries, versions of definitions."""
 
     @abstractmethod
     def runs(
@@ -118,8 +100,30 @@ class Store(ABC):
         """The version of that digest."""
 
     def stored_files(self, path: str) -> list[bytes]:
-        """What the last good version of a file defined: the source of each definition in it."""
-        return [each.source for each in self.definitions(current=True) if each.path == path]
+        """The sources of the definitions in the last good version of a file."""
+        return [row.source for row in self.definitions(current=True) if row.path == path]
+
+
+class Store(StartReader, HistoryReader):
+    """One home's store. One thread at a time commits; others may read meanwhile and see what is committed."""
+
+    is_volatile = False
+    """True if all of it is gone when the program ends, however it ends."""
+
+    @abstractmethod
+    def commit(self, *batches: Batch) -> None:
+        """Record the batches in order, all or nothing: only then may their commands be performed.
+
+        Raises StoreError, and then for every later batch too: memory is ahead of a store that failed.
+        """
+
+    @abstractmethod
+    def make_room(self) -> None:
+        """A daemon begins to work: have ready what makes its commits quicker."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it well. Closing twice is as good as once."""
 
     def __enter__(self) -> Store:
         return self

@@ -188,7 +188,7 @@ def statements(dialect: Dialect) -> dict[str, str]:
 
 
 def _schema(dialect: Dialect) -> Iterator[str]:
-    """What makes the tables of an empty database."""
+    """The statements that make the tables of an empty database."""
     for table in metadata.sorted_tables:
         yield str(CreateTable(table).compile(dialect=dialect)).strip()
         for index in table.indexes:
@@ -196,17 +196,17 @@ def _schema(dialect: Dialect) -> Iterator[str]:
 
 
 def _writing(dialect: Dialect) -> dict[str, Statement]:
-    """What the writer does; `statements.WRITES` says when."""
+    """The statements of the writer; `statements.WRITES` has their order."""
     insert = _inserts(dialect)
 
     def put(table: Table) -> Insert:
-        """What is there already under the key is replaced."""
+        """Replace the row that is there under the key."""
         statement = insert(table)
         replaced = {column.name: statement.excluded[column.name] for column in _values(table)}
         return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=replaced)
 
     def once(table: Table) -> Insert:
-        """What is there already stays."""
+        """Leave the row that is there."""
         return insert(table).on_conflict_do_nothing()
 
     return {
@@ -241,7 +241,7 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
 
 
 def _reading() -> dict[str, Statement]:
-    """What the readers ask; None as a parameter that narrows leaves all in."""
+    """The queries of the readers; None as a parameter that narrows leaves all in."""
     lines, versions = journal.c, definitions.c
     return {
         "elements": _all(elements),
@@ -267,7 +267,7 @@ def _reading() -> dict[str, Statement]:
 
 
 def _beginning() -> dict[str, Statement]:
-    """What a start does besides."""
+    """The statements of a start."""
     versions = definitions.c
     needed = versions.digest.in_(select(runs.c.digest))
     return {
@@ -348,7 +348,7 @@ def _all(table: Table) -> Select[Any]:
 
 
 def _narrowed(column: Column[Any]) -> Any:
-    """That a column, which is never null, has the value that is given; or anything, where none is."""
+    """The condition that a column, which is never null, has the value given; true where none is."""
     return column == func.coalesce(bindparam(f"the_{column.name}", type_=column.type), column)
 
 
@@ -366,7 +366,7 @@ def _held() -> CompoundSelect[Any]:
 
 
 def sqlite_text() -> str:
-    """What stands in `sqlite.sql`."""
+    """The text of `sqlite.sql`."""
     from sqlalchemy.dialects import sqlite
 
     found = statements(sqlite.dialect()).items()

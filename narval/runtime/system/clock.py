@@ -14,7 +14,7 @@ SET = 5.0
 
 
 class Jump(NamedTuple):
-    """What happened to a clock beside the passing of time: it was set `by` so many seconds, or the machine
+    """A change of a clock beside the passing of time: it was set `by` so many seconds, or the machine
     `slept` that long.
     """
 
@@ -23,13 +23,13 @@ class Jump(NamedTuple):
 
 
 class Clock(Protocol):
-    """What the runtime reads the time from."""
+    """The clock of the runtime."""
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
 
     def jump(self) -> Jump | None:
-        """What happened to the clock since this was asked last, or None."""
+        """The jump of the clock since this was called last, or None."""
 
 
 def _always() -> float:
@@ -41,7 +41,7 @@ class SystemClock:
     """The clock of the machine.
 
     Set back by less than `SET`, it stands still until the time is made up for, so that nothing comes twice.
-    What was set by more is told as a `Jump`: three clocks together tell setting from sleeping, since one of
+    A larger change is a `Jump`: three clocks together tell setting from sleeping, since one of
     them goes on in sleep, one does not, and neither can be set.
     """
 
@@ -64,7 +64,7 @@ class SystemClock:
         return wall
 
     def jump(self) -> Jump | None:
-        """What happened to the clock since this was asked last, or None."""
+        """The jump of the clock since this was called last, or None."""
         ahead, slept = self._apart()
         by, nap = ahead - self._ahead, slept - self._slept
         self._ahead, self._slept = ahead, slept
@@ -73,13 +73,13 @@ class SystemClock:
         return Jump(by if abs(by) >= SET else 0.0, nap if nap >= SET else 0.0)
 
     def _apart(self) -> tuple[float, float]:
-        """How far the wall is ahead of time that cannot be set, and for how long the machine has slept."""
+        """Seconds the wall clock is ahead of time that cannot be set, and seconds the machine has slept."""
         always = self._always()
         return self._wall() - always, always - self._awake()
 
 
 class SimulatedClock:
-    """A clock that stands still until somebody moves it, for tests and simulations.
+    """A clock that stands still until it is moved, for tests and simulations.
 
     `start` is in seconds since 1970, a datetime, or its ISO 8601 text; without a zone it is UTC.
     """
@@ -101,17 +101,17 @@ class SimulatedClock:
         self._move(_seconds(moment))
 
     def step(self, seconds: float) -> None:
-        """Set the clock forward or back, as somebody sets a wrong one right: no time passes."""
+        """Set the clock forward or back, as one sets a wrong clock right: no time passes."""
         self._now += seconds
         self._jump = Jump(seconds + (self._jump.by if self._jump else 0.0), 0.0)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass while the machine sleeps, and nobody is at work."""
+        """Let time pass while the machine sleeps, and no program runs."""
         self.advance(seconds)
         self._jump = Jump(self._jump.by if self._jump else 0.0, seconds)
 
     def jump(self) -> Jump | None:
-        """What happened to the clock since this was asked last, or None."""
+        """The jump of the clock since this was called last, or None."""
         jump, self._jump = self._jump, None
         return jump
 

@@ -1,9 +1,9 @@
-"""Which folders of a home the system says have changed; nothing is polled (N31).
+"""Events of changed files in the folders of a home, as the system gives them; nothing is polled (N31).
 
-watchdog hears for us. Its notices say no more here than that one should look: what has changed is found by
-reading, so that it does not matter in how many strokes, or by which renames, an editor saves. Two things it
-keeps to itself are made up for: that the system's queue overflowed (then everything may have changed), and
-that a folder was replaced by another (then it is heard anew).
+watchdog collects them. An event means no more here than that one should look: the change is found by reading,
+so that it does not matter in how many strokes, or by which renames, an editor saves. Two facts that watchdog
+does not hand on are found otherwise: that the system's queue overflowed (then everything may have changed),
+and that a folder was replaced by another (then it is watched anew).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any, NamedTuple
 
 log = logging.getLogger("narval.notices")
 
-_HEARD = (
+_EVENTS = (
     "FileCreatedEvent", "FileModifiedEvent", "FileAttribEvent", "FileClosedEvent", "FileMovedEvent",
     "FileDeletedEvent", "DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent",
 )  # fmt: skip
-"""Not that a file was opened, or closed unwritten: our own reading would make such."""
+"""The events that count: not those of a file opened, or closed unwritten, which our own reading causes."""
 
 _OVERFLOW = "overflow"
 _WATCHDOG = "watchdog.observers.inotify_c"
-_UNHEARD = logging.NullHandler()
-"""Without one, Python writes what watchdog warns of to standard error, when it ends say."""
+_SILENCE = logging.NullHandler()
+"""Without a handler, Python writes the warnings of watchdog to standard error, when it ends for example."""
 
 
-class _Place(NamedTuple):
-    """A folder to be heard: which one it is now, and which part of the home it belongs to."""
+class _WatchedFolder(NamedTuple):
+    """A folder to be watched: its identity now, and the part of the home that it belongs to."""
 
     path: str
     device: int
@@ -42,25 +42,25 @@ class _Place(NamedTuple):
 
 
 class FileEvents:
-    """Hears of changes in `parts` of a folder; those that are True with all that is below them.
+    """Watches the `parts` of a folder; those that are True with all that is below them.
 
-    `hear` is told the name of a part, on the loop's thread, soon after something happened in it.
+    `changed` is called with the name of a part, on the loop's thread, soon after something happened in it.
     """
 
-    def __init__(self, root: Path, parts: Mapping[str, bool], hear: Callable[[str], None]) -> None:
-        self._root, self._parts, self._hear = root, parts, hear
+    def __init__(self, root: Path, parts: Mapping[str, bool], changed: Callable[[str], None]) -> None:
+        self._root, self._parts, self._changed = root, parts, changed
         self._loop = asyncio.get_running_loop()
         self._observer: Any = None
-        self._armed: frozenset[_Place] = frozenset()
+        self._armed: frozenset[_WatchedFolder] = frozenset()
         self.stale = False
-        """Whether folders have come or gone: then `arm` has something to do."""
-        self._told: set[str] = set()
+        """True if folders have come or gone: then `arm` has something to do."""
+        self._posted: set[str] = set()
         self._overflows = _Overflows(self._overflowed)
 
     def arm(self) -> None:
-        """Hear the folders as they are now. Not on the loop's thread: it may take a while.
+        """Watch the folders as they are now. Not on the loop's thread: it may take a while.
 
-        Raises OSError when the system has no room for it; then nothing is heard.
+        Raises OSError when the system has no room for it; then nothing is watched.
         """
         while True:
             stale, self.stale = self.stale, False
@@ -79,23 +79,25 @@ class FileEvents:
             self._armed = places
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Watch nothing more."""
         observer, self._observer, self._armed = self._observer, None, frozenset()
         logging.getLogger(_WATCHDOG).removeHandler(self._overflows)
         if observer is not None:
             observer.stop()
 
-    def _listen(self, places: frozenset[_Place]) -> None:
+    def _listen(self, places: frozenset[_WatchedFolder]) -> None:
         events = importlib.import_module("watchdog.events")
-        heard = [getattr(events, name) for name in _HEARD]
+        counted = [getattr(events, name) for name in _EVENTS]
         logging.getLogger(_WATCHDOG).addHandler(self._overflows)
-        logging.getLogger("watchdog").addHandler(_UNHEARD)
+        logging.getLogger("watchdog").addHandler(_SILENCE)
         self._observer = importlib.import_module("watchdog.observers").Observer()
         self._observer.start()
         for place in places:
-            self._observer.schedule(_Ear(self, place), place.path, recursive=place.deep, event_filter=heard)
+            self._observer.schedule(
+                _FolderListener(self, place), place.path, recursive=place.deep, event_filter=counted
+            )
 
-    def _places(self) -> Iterator[_Place]:
+    def _places(self) -> Iterator[_WatchedFolder]:
         """The home itself, whose folders come and go; each part; and where links in a part lead to."""
         folders = {_resolved(self._root): ("", False)}
         links: dict[Path, str] = {}
@@ -109,53 +111,53 @@ class FileEvents:
             with contextlib.suppress(OSError):
                 found = path.stat()
                 if path.is_dir():
-                    yield _Place(str(path), found.st_dev, found.st_ino, part, deep)
+                    yield _WatchedFolder(str(path), found.st_dev, found.st_ino, part, deep)
 
     # --- on watchdog's thread -------------------------------------------------------------------------
 
-    def heard(self, place: _Place, is_folder: bool, *paths: str) -> None:
-        """Something happened in a folder."""
+    def notice(self, place: _WatchedFolder, is_folder: bool, *paths: str) -> None:
+        """Take an event of a folder."""
         if place.part:
             self.stale = self.stale or is_folder
-            self._tell(place.part)
+            self._post(place.part)
             return
         names = {Path(path).relative_to(place.path).parts[:1] for path in paths if _below(path, place.path)}
-        for name in (each[0] for each in names if each):
+        for name in (parts[0] for parts in names if parts):
             if name in self._parts:
                 self.stale = True
-                self._tell(name)
+                self._post(name)
 
     def _overflowed(self) -> None:
         log.warning("changes of files came faster than the system can tell; everything is read again")
         self.stale = True
         for part in self._parts:
-            self._tell(part)
+            self._post(part)
 
-    def _tell(self, part: str) -> None:
-        if part in self._told:
+    def _post(self, part: str) -> None:
+        if part in self._posted:
             return
-        self._told.add(part)
+        self._posted.add(part)
         with contextlib.suppress(RuntimeError):  # the loop has just been closed
             self._loop.call_soon_threadsafe(self._pass_on, part)
 
     def _pass_on(self, part: str) -> None:
-        self._told.discard(part)
-        self._hear(part)
+        self._posted.discard(part)
+        self._changed(part)
 
 
-class _Ear:
-    """What watchdog tells of one folder."""
+class _FolderListener:
+    """Takes the events of one folder from watchdog."""
 
-    def __init__(self, notices: FileEvents, place: _Place) -> None:
-        self._notices, self._place = notices, place
+    def __init__(self, events: FileEvents, place: _WatchedFolder) -> None:
+        self._events, self._place = events, place
 
     def dispatch(self, event: Any) -> None:
         """Called by watchdog, in a thread of its own."""
-        self._notices.heard(self._place, event.is_directory, *filter(None, (event.src_path, event.dest_path)))
+        self._events.notice(self._place, event.is_directory, *filter(None, (event.src_path, event.dest_path)))
 
 
 class _Overflows(logging.Handler):
-    """Hears that notices were lost: watchdog says so to its log, and to nobody else."""
+    """Finds out that events were lost: watchdog writes it to its log only."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
@@ -168,19 +170,19 @@ class _Overflows(logging.Handler):
 
 
 class Debounce:
-    """Waits until nothing was heard for `settle` seconds; what never rests is looked at now and then."""
+    """Waits until nothing has happened for `settle` seconds, but for `most` seconds at most."""
 
     def __init__(self, settle: float, most: float) -> None:
         self._settle, self._most = settle, most
         self._news = asyncio.Event()
 
-    def hear(self) -> None:
-        """Something happened."""
+    def notice(self) -> None:
+        """Take note that something happened."""
         self._news.set()
 
     @property
     def settled(self) -> bool:
-        """Whether nothing was heard since the last wait."""
+        """True if nothing has happened since the last wait."""
         return not self._news.is_set()
 
     async def quiet(self, within: float | None = None) -> bool:
@@ -207,7 +209,7 @@ class Debounce:
 
 
 def _resolved(path: Path) -> Path:
-    """Where a path leads; of links that go in a circle, somewhere on it."""
+    """The path that a path leads to; of links that go in a circle, some path on it."""
     return Path(os.path.realpath(path))
 
 

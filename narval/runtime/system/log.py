@@ -15,13 +15,13 @@ from typing import Any
 FILE_BYTES = 2 * 1024 * 1024
 """At this size a log file is set aside, and a new one begun."""
 FILES = 3
-"""How many are kept beside the one that is written."""
+"""The number of files kept beside the one that is written."""
 KEPT = 2000
-"""Lines kept at hand for those who ask."""
+"""Lines kept in memory."""
 
 
 class Logbook(logging.Handler):
-    """Collects what narval and its actions log.
+    """Collects the log of narval and its actions.
 
     `path` is None for a home in memory. A logbook that is only read (`writes=False`) changes no file.
     """
@@ -39,7 +39,7 @@ class Logbook(logging.Handler):
             )
 
     def leave(self, where: str) -> None:
-        """The log is kept elsewhere from now on: the file says where; lines of this life stay at hand."""
+        """End the file with a line that says where the log is from now on; lines stay in memory."""
         if self._file is not None:
             self._log_one(f"from here on the log is kept elsewhere: {where}")
             self._file.close()
@@ -58,7 +58,7 @@ class Logbook(logging.Handler):
         logger.propagate = False
 
     def set_level(self, level: str) -> None:
-        """Hold from now on what is as grave as this, and graver."""
+        """Keep lines of this level and graver from now on."""
         self.setLevel(level.upper())
         if self._loop is not None:
             logging.getLogger("narval").setLevel(self.level)
@@ -74,7 +74,7 @@ class Logbook(logging.Handler):
             self._file.close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line more."""
+        """Add a line."""
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + logging.Formatter().formatException(record.exc_info)
@@ -90,7 +90,7 @@ class Logbook(logging.Handler):
         if self._file is not None:
             self._write(record, line)
         if self._loop is not None and self._waiting:
-            self._loop.call_soon_threadsafe(self._tell)
+            self._loop.call_soon_threadsafe(self._wake)
 
     def lines(self, after: int, most: int) -> list[dict[str, Any]]:
         """The last lines, or the first of those behind a number."""
@@ -108,14 +108,14 @@ class Logbook(logging.Handler):
         return max(0.0, wait - (time.monotonic() - began))
 
     def _write(self, record: logging.LogRecord, line: dict[str, Any]) -> None:
-        """A log that cannot be written (a full disk) stops nobody."""
+        """Write a line to the file; one that cannot be written (a full disk) is dropped."""
         assert self._file is not None
         text = json.dumps(line, ensure_ascii=False)
         plain = logging.LogRecord(record.name, record.levelno, "", 0, text, None, None)
         self._file.handleError = _pass  # type: ignore[method-assign]
         self._file.handle(plain)
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():
@@ -123,11 +123,11 @@ class Logbook(logging.Handler):
 
 
 def _pass(record: logging.LogRecord) -> None:
-    """Nothing more can be done about a line that cannot be written."""
+    """Ignore a line that cannot be written."""
 
 
 def _tail(path: Path) -> list[dict[str, Any]]:
-    """The lines at hand when a daemon starts, or when none runs."""
+    """The last lines of a log file."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)

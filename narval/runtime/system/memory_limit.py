@@ -1,6 +1,6 @@
-"""How much memory a worker may take, where the system keeps count of that (N32, N33).
+"""Limits of a worker's memory, where the system keeps count of that (N32, N33).
 
-What is bounded is by how much the program grows: what it has when it starts differs from system to system.
+The growth of the program is bounded: its size when it starts differs from system to system.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 def bound_memory(memory: int) -> None:
     """Let this program grow by so many bytes at most, for good: what asks for more gets a MemoryError."""
     if sys.platform == "linux":
-        import resource
+        import resource  # not on every system
 
         limit = _reached(memory)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -26,7 +26,7 @@ def bounded(memory: int) -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    import resource
+    import resource  # not on every system
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_reached(memory), hard))
@@ -37,8 +37,8 @@ def bounded(memory: int) -> Iterator[None]:
 
 
 def _reached(memory: int) -> int:
-    """How large this program would be with so many bytes more, or as large as it may be at all."""
-    import resource
+    """The size of this program in bytes with so many more, or the most it may have at all."""
+    import resource  # not on every system
 
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

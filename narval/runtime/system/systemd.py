@@ -1,4 +1,4 @@
-"""What the service manager that started the daemon is told, and where it wants the log (sd_notify(3)).
+"""Notices to the service manager that started the daemon, and the log it wants (sd_notify(3)).
 
 systemd names a datagram socket in NOTIFY_SOCKET: the daemon says there when it is ready, when it reads its
 files anew, when it ends, and, where WATCHDOG_USEC asks for it, that it is alive. Without these nothing is
@@ -26,7 +26,7 @@ _LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (log
 
 
 class ServiceManager:
-    """The program that started the daemon, if it wants to be told; telling any other is without effect."""
+    """The program that started the daemon, if it wants notices; without one they have no effect."""
 
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         named = environ.pop("NOTIFY_SOCKET", "")
@@ -34,22 +34,22 @@ class ServiceManager:
         period, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         meant = self._address and period.isascii() and period.isdigit() and pid in ("", str(os.getpid()))
         self.watchdog: float | None = int(period) / 1_000_000 if meant and int(period) else None
-        """Seconds after which a daemon that says nothing is taken for hung; None where nobody watches."""
+        """Seconds after which a daemon that is silent is taken for hung; None without a watchdog."""
 
     def ready(self, status: str = "") -> None:
-        """The daemon may be asked, or has read its files anew."""
-        self._tell("READY=1", *([f"STATUS={status}"] if status else ()))
+        """Report that the daemon may be asked, or has read its files anew."""
+        self._send("READY=1", *([f"STATUS={status}"] if status else ()))
 
     def reloading(self) -> None:
-        """The daemon reads its files anew; `ready` follows."""
-        self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        """Report that the daemon reads its files anew; `ready` follows."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The daemon ends."""
-        self._tell("STOPPING=1", "STATUS=stopping")
+        """Report that the daemon ends."""
+        self._send("STOPPING=1", "STATUS=stopping")
 
     async def keep_alive(self, turn: Callable[[], Awaitable[object]], status: Callable[[], str]) -> None:
-        """Say twice in each period that the daemon is alive, each time once a turn has come to its end.
+        """Report twice in each period that the daemon is alive, each time once a turn has come to its end.
 
         So a loop that hangs, or a commit that never returns, is noticed. It ends when turns fail.
         """
@@ -60,11 +60,11 @@ class ServiceManager:
                 await turn()
             except NarvalError:
                 return
-            self._tell("WATCHDOG=1", f"STATUS={status()}")
+            self._send("WATCHDOG=1", f"STATUS={status()}")
             await asyncio.sleep(self.watchdog / 2)
 
-    def _tell(self, *lines: str) -> None:
-        """Nobody is stopped by a service manager that does not listen."""
+    def _send(self, *lines: str) -> None:
+        """Send lines; a service manager that does not listen is ignored."""
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
@@ -77,7 +77,7 @@ class ServiceManager:
 
 
 def is_journal(handle: int, environ: MutableMapping[str, str] = os.environ) -> bool:
-    """Whether what is written to an open file goes to the journal of the system (JOURNAL_STREAM)."""
+    """True if an open file leads to the journal of the system (JOURNAL_STREAM)."""
     device, _, inode = environ.get("JOURNAL_STREAM", "").partition(":")
     try:
         found = os.fstat(handle)
@@ -97,7 +97,7 @@ class JournalFormatter(logging.Formatter):
 
 
 def journal_command(cgroup: Path = Path("/proc/self/cgroup")) -> str:
-    """How to see the log of this service in the journal."""
+    """The command that shows the log of this service in the journal."""
     try:
         path = cgroup.read_text(encoding="utf-8").strip().rpartition(":")[2]
     except OSError:

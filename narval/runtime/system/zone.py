@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 OTHERWISE = "UTC"
-"""Where the machine does not tell its zone."""
+"""The zone of a machine that names none."""
 
 _LINK = Path("/etc/localtime")
 _TEXT = Path("/etc/timezone")

@@ -54,6 +54,24 @@ class Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
+Pairs = tuple[tuple[str, str], ...]
+"""The values of an option that is a `Pair` and may be repeated."""
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
+    """A name and a text, written NAME=TEXT; `name` is how help shows it."""
+
+    def __init__(self, name: str = "NAME=VALUE") -> None:
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name and the text. Fails without a name or the sign between them."""
+        name, sign, text = value.partition("=")
+        if not (name and sign):
+            self.fail(f"expected {self.name}, got {value!r:.80}", param, ctx)
+        return name, text
+
+
 class Command(click.Command):
     """A command whose help ends with an example, with --home and --json before or after its name."""
 

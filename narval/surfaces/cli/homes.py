@@ -26,10 +26,10 @@ def init(session: Session, directory: Path | None, bare: bool) -> None:
 
     DIR is the folder to make; without it, the home that other commands would use.
     """
-    from narval.runtime.home.home import Home
+    from narval.runtime.home.new_home import create_home
 
     chosen = directory or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
-    path = Home.create(Path(chosen), bare=bare).path
+    path = create_home(Path(chosen), bare=bare).path
     session.give({"home": str(path)}, lambda _: click.echo(f"{path} is a home; start it: {_run(path)}"))
 
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.operations.text import took, xml_text
-from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import ELEMENTS, table
@@ -34,8 +34,8 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 @click.option(
     "--env",
     "environment",
+    type=Pair(),
     multiple=True,
-    metavar="NAME=VALUE",
     help="An attribute of a process to begin with.",
 )
 @click.pass_context
@@ -47,7 +47,7 @@ def start(
     wait: bool,
     timeout: float | None,
     each: bool,
-    environment: tuple[str, ...],
+    environment: Pairs,
 ) -> None:
     """Start a run of the definition NAME and print its eid.
 
@@ -59,7 +59,8 @@ def start(
         raise click.UsageError("--timeout goes with --wait")
     if each and (wait or not files):
         raise click.UsageError("--each takes the elements of FILEs, and does not go with --wait")
-    documents, given = documents_of(files), attributes_of(environment)
+    documents = documents_of(files)
+    given = {"environment": dict(environment)} if environment else {}
     if each:
         _start_each(session, name, files, documents, given)
         return
@@ -75,15 +76,6 @@ def start(
     elif wait:
         click.echo(_outcome(run), err=True)
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
-
-
-def attributes_of(written: tuple[str, ...]) -> dict[str, Any]:
-    """The values of `--env` as an argument of an operation; no argument where there are none."""
-    pairs = [pair.partition("=") for pair in written]
-    wrong = next((name + sign for name, sign, _ in pairs if not (name and sign)), None)
-    if wrong is not None:
-        raise click.BadParameter(f"expected NAME=VALUE, got {wrong!r}", param_hint="'--env'")
-    return {"environment": {name: value for name, _, value in pairs}} if pairs else {}
 
 
 def _start_each(

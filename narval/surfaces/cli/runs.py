@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.operations.text import xml_text
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import documents_of, naming
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
@@ -26,7 +26,7 @@ STATES = (
 """Phases, then the states of plans that are no phase."""
 
 
-class RunKind(click.Choice[str]):
+class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argument here
     """A kind of runs; the table of kinds is imported when one is given, or when help is asked for."""
 
     def __init__(self) -> None:
@@ -148,32 +148,26 @@ narval signal 12 reply answer.xml"""
 @click.argument("name")
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
 @click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="An attribute of the signal; may be repeated."
+    "--set",
+    "pairs",
+    type=Pair("KEY=VALUE"),
+    multiple=True,
+    help="An attribute of the signal; may be repeated.",
 )
-def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: tuple[str, ...]) -> None:
+def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: Pairs) -> None:
     """Tell a run something, under a name.
 
     The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is
     addressed to it alone: a condition waits for it with a pattern such as signal[@name='approve'].
     """
-    arguments = _arguments(pairs)
+    arguments = dict(pairs)
+    if len(arguments) < len(pairs):
+        twice = next(key for key in arguments if [name for name, _ in pairs].count(key) > 1)
+        raise click.BadParameter(f"{twice} is given twice.", param_hint="'--set'")
     documents = documents_of([file] if file is not None else [])
     with naming([file] if file is not None else [], documents):
         answer = session.ask("signal", run=run, name=name, elements=documents, arguments=arguments)
     session.give(answer, _effect)
-
-
-def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
-    """The attributes given by --set."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        key, is_pair, value = pair.partition("=")
-        if not is_pair:
-            raise click.BadParameter(f"expected KEY=VALUE, got {pair!r}.", param_hint="'--set'")
-        if key in found:
-            raise click.BadParameter(f"{key} is given twice.", param_hint="'--set'")
-        found[key] = value
-    return found
 
 
 def _effect(answer: dict[str, Any]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from narval.runtime.home.home import Home, shipped
+from narval.runtime.home.home import Home
+from narval.runtime.home.new_home import shipped
 
 
 def unit(home: Home, program: str = sys.executable) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from narval.surfaces.cli.command import command
-from narval.surfaces.cli.memory import attributes_of
+from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
 from narval.surfaces.cli.runs import at_option, run_argument
 from narval.surfaces.cli.session import Session
@@ -23,14 +22,12 @@ token_option = click.option("--token", type=int, metavar="ID", help="The token o
 @click.option("--asynchronous", is_flag=True, help="Leave what follows for later (--queued).")
 @click.option("--set", "set_name", metavar="NAME", help="Leave as a new set of tokens of this name,")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="… of so many members,")
-@click.option(
-    "--env", "environment", multiple=True, metavar="NAME=VALUE", help="… with an attribute they share,"
-)
+@click.option("--env", "environment", type=Pair(), multiple=True, help="… with an attribute they share,")
 @click.option(
     "--member",
     "members",
+    type=Pair("NAME=A,B,…"),
     multiple=True,
-    metavar="NAME=A,B,…",
     help="… with an attribute that differs: one value for each.",
 )
 @click.option("--queued", is_flag=True, help="Complete nothing: go on with what waits.")
@@ -43,8 +40,8 @@ def complete(
     asynchronous: bool,
     set_name: str | None,
     count: int | None,
-    environment: tuple[str, ...],
-    members: tuple[str, ...],
+    environment: Pairs,
+    members: Pairs,
     queued: bool,
 ) -> None:
     """Complete a token of a process: it goes on.
@@ -63,9 +60,8 @@ def complete(
         raise click.UsageError("--set NAME needs --count N")
     made = None
     if set_name is not None:
-        lists = {name: (value or "").split(",") for name, value in map(_attribute, members)}
-        shared = attributes_of(environment).get("environment", {})
-        made = {"name": set_name, "count": count, "environment": shared, "members": lists}
+        lists = {name: values.split(",") for name, values in members}
+        made = {"name": set_name, "count": count, "environment": dict(environment), "members": lists}
     asked = {"arcs": list(arcs) or None, "asynchronous": asynchronous, "set": made}
     session.give(session.ask("complete", run=run, node=node, token=token, **asked), _completed)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HOME = "narval_home"
 LONGEST_STORY = 300
-"""So many lines of what happened are shown of a scenario that failed, the last ones."""
+"""The most lines shown of the story of a scenario that failed, the last ones."""
 
 _STAGES: pytest.StashKey[dict[Path, SimulatedHome]] = pytest.StashKey()
 

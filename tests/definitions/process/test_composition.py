@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.kinds import parse
+from narval.definitions.kinds import parse, read_definition
 from narval.definitions.library import Library, check_targets
 from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
@@ -193,3 +193,12 @@ def test_externals_are_not_nested_without_end() -> None:
             read(f"p{level}", f'<node name="a"/><external name="x" processDefinition="p{level - 1}"/>')
         )
     assert any("deeper than 50 levels" in fault.message for fault in faults_of(*reversed(chain)))
+
+
+def test_a_variable_within_an_external_is_a_node_of_that_external_also_when_it_is_read_again() -> None:
+    ext = EXT.replace('joinType="labelAnd"/>', """><guard type="xpath">mail[@to=$A/@to]</guard></node>""")
+    outer = '<node name="P" isStart="true"/><external name="1" processDefinition="ext"/>'
+    found = composed(read("ext", ext), read("p", outer))["g.p"]
+    again = read_definition("process", found.path, found.xml)
+    assert isinstance(again, Process)
+    assert (list(again.nodes), again.digest) == (list(found.nodes), found.digest)

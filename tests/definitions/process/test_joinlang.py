@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from narval.definitions.process.joinlang import parse, text_of
 from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, SetRequired
@@ -77,6 +77,7 @@ def test_section_6_each_slip_is_at_its_character_and_all_are_found(text: str, me
 
 
 @given(JOINS)
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first join takes a second to draw
 def test_section_6_what_is_written_is_read_again(join: Join) -> None:
     assert placeless(read(text_of(join))) == placeless(join)
 

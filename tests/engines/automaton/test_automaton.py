@@ -33,13 +33,15 @@ class Programs(Dialogue):
             value = {"timeout": 1, "output": output}
         elif isinstance(status, str):
             value = {"signal": status, "output": output}
-        (call,) = [each for each in self.calls_of(state) if each.call in self.states[self.run].calls]
+        (call,) = [command for command in self.calls_of(state) if command.call in self.states[self.run].calls]
         self.answer(call, value=value)
 
     def gone(self, *states: str) -> None:
         """What was killed of these states is gone."""
         for state in states:
-            (call,) = [each for each in self.calls_of(state) if each.call in self.states[self.run].dying]
+            (call,) = [
+                command for command in self.calls_of(state) if command.call in self.states[self.run].dying
+            ]
             self.answer(call, abandoned=True)
 
     @property
@@ -366,7 +368,7 @@ def test_A15_a_run_that_fails_is_status_1_and_one_that_takes_too_long_a_timeout(
     failed.answer(failed.call_of("start"), problem=Failure("run-failed", "no"))
     assert failed.running == {"ill"}
     late.passes(5)
-    assert [each.call for each in late.wishes(CancelCall)] == [late.call_of("start").call]
+    assert [command.call for command in late.wishes(CancelCall)] == [late.call_of("start").call]
     late.answer(late.call_of("start"), abandoned=True, problem=Failure("run-cancelled", "no"))
     assert late.running == {"late"}
 

@@ -91,7 +91,7 @@ def test_section_2_where_somebody_asked_for_what_led_there_he_is_told_and_may_tr
     assert state.nodes[1].completed is not None
     assert state.queue.first is not None, "what was behind it stays in the queue"
     said.says(run, "execute")
-    assert [state.nodes[each].node for each in state.active_nodes] == ["b", "c"]
+    assert [state.nodes[number].node for number in state.active_nodes] == ["b", "c"]
     said.answers_to["predicate:T"] = True
     said.says(run, "reevaluate", node="b")
     assert state.nodes[state.newest["b"]].guard == "AcceptToken"

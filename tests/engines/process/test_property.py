@@ -23,7 +23,7 @@ def graph(random: Random, join: str, kinds: tuple[str, ...] = ("wait", "wait", "
     """A process without circles: arcs lead to later nodes only, and what none leads to is a start."""
     count = random.randint(2, 7)
     ends = [[to for to in range(at + 1, count) if random.random() < 0.4] for at in range(count)]
-    reached = {to for each in ends for to in each}
+    reached = {to for targets in ends for to in targets}
     nodes = []
     for at in range(count):
         start = "" if at in reached else ' isStart="true"'
@@ -40,20 +40,22 @@ def check(said: Dialogue, run: int) -> None:
     for token in state.nodes.values():
         assert (token.completed is None) == (token.id in state.active_nodes), token
         assert (token.id in state.standing.get(token.node, {})) == (token.id in state.active_nodes), token
-        assert all(state.arcs[each].child == token.id for each in token.parents), token
-        assert all(state.arcs[each].parent == token.id for each in token.children), token
-    pending = set(state.queue.all(lambda each: state.arcs[each].pending))
+        assert all(state.arcs[number].child == token.id for number in token.parents), token
+        assert all(state.arcs[number].parent == token.id for number in token.children), token
+    pending = set(state.queue.all(lambda number: state.arcs[number].pending))
     for arc in state.arcs.values():
         places = [arc.complete, arc.id in state.active_arcs, arc.pending]
         assert sum(places) == 1, arc
         assert arc.pending == (arc.id in pending), arc
         assert arc.complete == (arc.child is not None), arc
-    for each in state.sets.values():
-        assert set(each.nodes) == {
-            t.id for t in state.nodes.values() if each.id in t.sets and t.completed is None
+    for token_set in state.sets.values():
+        assert set(token_set.nodes) == {
+            t.id for t in state.nodes.values() if token_set.id in t.sets and t.completed is None
         }
-        assert set(each.arcs) == {t.id for t in state.arcs.values() if each.id in t.sets and not t.complete}
-        assert each.heading == Counter(state.arcs[token].to for token in each.arcs)
+        assert set(token_set.arcs) == {
+            t.id for t in state.arcs.values() if token_set.id in t.sets and not t.complete
+        }
+        assert token_set.heading == Counter(state.arcs[token].to for token in token_set.arcs)
     lined = Counter(token for line in state.waiting.values() for token in line.all(state.waits_in_line))
     for token, times in lined.items():
         assert times == 1 + max(1, len(state.arcs[token].sets)), token
@@ -69,7 +71,7 @@ def live(said: Dialogue, run: int) -> Counter[str]:
 
 def to_complete(said: Dialogue, run: int) -> list[int]:
     """The tokens that wait for somebody; those on `s` make a set when their call is back."""
-    return [each for each in said.states[run].active_nodes if said.states[run].nodes[each].node != "s"]
+    return [number for number in said.states[run].active_nodes if said.states[run].nodes[number].node != "s"]
 
 
 def finish(said: Dialogue, run: int, random: Random) -> None:

@@ -30,7 +30,9 @@ def told(*texts: str, others: tuple[Any, ...] = ()) -> list[str]:
     assert faults == []
     process = library.get("process", "g.p0")
     assert isinstance(process, Process)
-    return [f"{each.severity} {each.part}: {each.message}" for each in unreachable(process, library)]
+    return [
+        f"{finding.severity} {finding.part}: {finding.message}" for finding in unreachable(process, library)
+    ]
 
 
 def test_a_node_to_which_nothing_leads() -> None:
@@ -55,7 +57,7 @@ def test_a_join_that_needs_what_cannot_come(join: str, stuck: bool) -> None:
         + f'<node name="a"><arc to="j"/></node><node name="j" joinType="{join}"><arc to="k"/></node>'
         '<node name="k"/>'
     )
-    assert any("its join" in each and "needs one from 'a'" in each for each in found) is (
+    assert any("its join" in finding and "needs one from 'a'" in finding for finding in found) is (
         join in ("and", "labelAnd")
     )
     assert len(found) == (3 if join in ("and", "labelAnd") else 1)
@@ -90,7 +92,7 @@ def test_what_a_guard_never_says() -> None:
     found = told(
         START.format('<guard>IF a THEN Discard ELSE Skip x</guard><arc to="b"/>') + '<node name="b"/>'
     )
-    assert [each.partition(":")[0] for each in found] == ["error b", "note s"]
+    assert [finding.partition(":")[0] for finding in found] == ["error b", "note s"]
 
 
 def test_a_process_that_others_import_is_for_them_to_lead_into() -> None:
@@ -129,11 +131,11 @@ def test_no_run_comes_where_it_is_said_that_none_can(data: st.DataObject) -> Non
             f"<node name='{name}' joinType='{join}' isStart='{start}'><guard>{guard}</guard>{written}</node>"
         )
     text = "".join(nodes)
-    never = {each.split()[1].rstrip(":") for each in told(text) if each.startswith("error")}
+    never = {finding.split()[1].rstrip(":") for finding in told(text) if finding.startswith("error")}
     with narval.open() as agent:
         agent.load(f'<process-definition name="p0" group="g">{text}</process-definition>')
         run = agent.start("g.p0")
         agent.until_idle()
-        came = {str(each["node"]) for each in agent.run(run)["tokens"]}
+        came = {str(token["node"]) for token in agent.run(run)["tokens"]}
     assert came.isdisjoint(never)
     assert {"a", "b"} <= came

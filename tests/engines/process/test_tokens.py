@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lxml import etree
 
 from narval.engines.events import OutputElement
-from narval.engines.process.changes import ALL_EVENTS, EVENTS, mask_of
+from narval.engines.process.changes import ALL_EVENTS, EVENTS, ProcessCompleted, mask_of
 from narval.engines.process.engine import token_view
 from narval.engines.process.tokens import traversal
 from narval.engines.process.tokens.environment import Environment, full, of_member
 from narval.engines.process.tokens.token import NodeToken
+from narval.engines.registry import engine_of
+from narval.errors import InternalError
 from tests.engines.dialogue import Dialogue, Refusal
 
 DIAMOND = """<process-definition name="p">
@@ -32,7 +35,7 @@ def diamond() -> tuple[Dialogue, int, Any]:
 
 def walked(tokens: Any) -> str:
     """The nodes of node tokens, and `-` for arc tokens."""
-    return "".join(each.node if isinstance(each, NodeToken) else "-" for each in tokens)
+    return "".join(token.node if isinstance(token, NodeToken) else "-" for token in tokens)
 
 
 def test_section_12_walks_in_each_order_meet_node_tokens_once() -> None:
@@ -227,7 +230,7 @@ def test_a_portrait_has_all_that_code_may_know_of_a_token() -> None:
     assert found["node"]["custom"] == {"size": "5", "sizeUnit": "cm"}
     about = {"run": run, "name": "test.p", "state": "executing", "environment": {"who": "ada"}}
     assert found["process"] == about
-    assert [state.nodes[each].node for each in found["parents"]] == ["b", "c"]
+    assert [state.nodes[number].node for number in found["parents"]] == ["b", "c"]
     assert token_view(said.definitions[run], state, None) == {"process": about}
 
 
@@ -236,7 +239,7 @@ def test_memory_shows_the_process_with_its_tokens() -> None:
     said.says(run, "environment", node="d", set={"odd": "\x01<&>"})
     root = etree.fromstring(said.xml(run))
     assert (root.tag, root.get("state"), root.get("name")) == ("process", "executing", "p")
-    assert [(each.get("node"), each.get("state")) for each in root.iter("token")] == [
+    assert [(node.get("node"), node.get("state")) for node in root.iter("token")] == [
         ("a", "complete"), ("b", "complete"), ("c", "complete"), ("d", "active"),
     ]  # fmt: skip
     assert root.findtext("token[@node='d']/attribute[@name='odd']") == "<&>"
@@ -252,7 +255,7 @@ def test_every_part_has_a_reason_and_a_state() -> None:
     assert "completed" in str(engine.explain(definition, state, "a"))
     assert engine.explain(definition, state, "nobody") is None
     assert engine.explain(definition, state, None) is None
-    states = {each["id"]: each["state"] for each in engine.parts(definition, state)["nodes"]}
+    states = {node["id"]: node["state"] for node in engine.parts(definition, state)["nodes"]}
     assert states == {"a": "complete", "b": "complete", "c": "complete", "d": "active"}
     said.says(run, "complete", node="d")
     assert engine.explain(definition, state, None) == "no token was active any more"
@@ -264,12 +267,12 @@ def test_what_breaks_down_ends_where_it_stands_and_gives_its_calls_up_to_who_not
         said.definitions[run], state, said.heard[0].event, said, 99
     )
     assert (state.status, state.error) == ("failed", 99)
-    assert [type(each).__name__ for each in commands] == ["Finish"]
+    assert [type(command).__name__ for command in commands] == ["Finish"]
     assert changes
 
 
 def test_section_3_the_bits_of_events_are_those_of_the_source() -> None:
-    assert [name for name, _ in sorted(EVENTS.values(), key=lambda each: each[1])] == [
+    assert [name for name, _ in sorted(EVENTS.values(), key=lambda event: event[1])] == [
         "PROCESS_CREATED", "PROCESS_STARTED", "PROCESS_PENDING_COMPLETE", "PROCESS_COMPLETED",
         "PROCESS_PENDING_CANCEL", "PROCESS_CANCELED", "NODE_TOKEN_CREATED", "NODE_TOKEN_ACCEPTED",
         "NODE_TOKEN_EXECUTED", "NODE_TOKEN_DISCARDED", "NODE_TOKEN_SKIPPED", "NODE_TOKEN_COMPLETED",
@@ -293,7 +296,7 @@ def test_a_listener_that_fails_is_told_of_and_stops_nothing() -> None:
     run = said.start("p", kind="process")
     said.says(run, "complete", node="a")
     assert list(said.states[run].standing) == ["d"]
-    assert {each.attributes["type"] for each in said.errors()} == {"unknown-function"}
+    assert {error.attributes["type"] for error in said.errors()} == {"unknown-function"}
 
 
 def test_what_was_gone_back_from_is_no_result() -> None:
@@ -310,3 +313,12 @@ def test_what_was_gone_back_from_is_no_result() -> None:
             said.says(run, "backtrack", node="a")
     said.says(run, "complete", node="b")
     assert [said.xml(eid) for eid in said.finished[run].eids] == ["<second/>"]
+
+
+def test_a_move_that_no_table_lists_raises_with_the_story_of_the_process() -> None:
+    state = engine_of("process").begin(7, SimpleNamespace(full_name="t.p"))
+    with pytest.raises(
+        InternalError,
+        match=r"process 7 of t\.p \(created\): .* cannot go from created to completed; so far: ",
+    ):
+        engine_of("process").apply(state, ProcessCompleted(1.0))

@@ -165,7 +165,7 @@ def test_a_loop_that_never_waits_lets_others_have_their_turn_and_fails_in_the_en
     run.go_on()
     assert run.state.status == "failed"
     assert len(run.state.nodes) == MOVED_AT_ONCE * (LAPS + 1) + 1
-    (error,) = (each.element for each in run.commands if type(each).__name__ == "Add")
+    (error,) = (command.element for command in run.commands if type(command).__name__ == "Add")
     assert error.attributes["type"] == "endless"
 
 

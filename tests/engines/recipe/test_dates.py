@@ -45,7 +45,7 @@ def test_N25_the_clock_starts_once_the_in_steps_are_done() -> None:
     said.returned("a")
     assert said.transitions(run) == {"t": "wait-time"}
     tomorrow = moment("2026-03-02T07:00:00Z")
-    assert said.wishes(SetTimer) == [SetTimer("2.1", tomorrow, dated=True)]
+    assert said.wishes(SetTimer) == [SetTimer("2.1", tomorrow, calendar=True)]
     assert said.decided[-1] == DateSet("t", tomorrow, "2.1")
 
 
@@ -133,7 +133,7 @@ def test_N22_of_a_date_and_an_element_the_first_to_come_is_taken_and_the_other_w
     assert said.transitions(run)["late"] == "wait-time"
     said.arrives("<mail/>")
     assert said.transitions(run) == {"late": "impossible", "mail": "fired", "u": "impossible"}
-    assert [type(each) for each in said.wished if isinstance(each, CancelTimer | Unwatch)] == [
+    assert [type(command) for command in said.wished if isinstance(command, CancelTimer | Unwatch)] == [
         Unwatch,
         CancelTimer,
     ]
@@ -308,7 +308,7 @@ def test_N25_told_early_a_plan_works_its_date_out_anew() -> None:
     said.now = moment("2026-02-20T12:00:00Z")
     said.wakes_up(wake.wake)
     assert said.transitions(run) == {"t": "wait-time"}
-    assert [each.at for each in said.wishes(SetTimer)] == [moment("2026-02-21T07:00:00Z")]
+    assert [timer.at for timer in said.wishes(SetTimer)] == [moment("2026-02-21T07:00:00Z")]
 
 
 def test_N25_a_moment_of_nobody_changes_nothing() -> None:

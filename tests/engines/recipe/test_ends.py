@@ -284,7 +284,7 @@ def test_a_plan_that_is_over_ignores_every_event(event: object) -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [each for each in STRAY if getattr(each, "call", "") != "1.1" and not isinstance(each, Signalled)],
+    [event for event in STRAY if getattr(event, "call", "") != "1.1" and not isinstance(event, Signalled)],
     ids=lambda event: type(event).__name__,
 )
 def test_a_running_plan_ignores_what_does_not_concern_it(event: object) -> None:

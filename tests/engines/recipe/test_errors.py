@@ -281,7 +281,7 @@ def test_N26_all_errors_of_a_child_with_several_are_told() -> None:
     said.returned("b")
     said.erred("c", "one")
     said.erred("d", "two")
-    assert said.finished[run].eids == tuple(each.eid for each in said.errors())
+    assert said.finished[run].eids == tuple(element.eid for element in said.errors())
     said.answers(run)
     assert said.steps(outer)["a"] == "history"
 
@@ -401,4 +401,4 @@ def test_N27_a_failing_plan_waits_for_its_running_steps_and_keeps_what_they_give
     said.erred("d", "second")
     assert said.state(run) == "failed"
     assert said.finished[run].error == said.errors()[0].eid, "the first reason stays"
-    assert {each.eid for each in said.named("page")} <= set(said.context(run))
+    assert {element.eid for element in said.named("page")} <= set(said.context(run))

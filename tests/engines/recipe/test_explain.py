@@ -63,7 +63,7 @@ def test_N2_a_plan_is_an_element_with_the_attributes_of_table_2_12() -> None:
 def test_N2_it_shows_steps_and_transitions_with_their_states_and_links() -> None:
     said, run = waiting()
     root = said.memory.element(run).tree()
-    states = {each.get("id"): each.get("state") for each in root if each.get("id")}
+    states = {node.get("id"): node.get("state") for node in root if node.get("id")}
     assert states == {
         "a": "history",
         "b": "done",
@@ -112,7 +112,7 @@ def test_N2_it_is_well_formed_whatever_its_state() -> None:
     said = Dialogue(TEXT, *ACTIONS)
     definition = said.library.get("recipe", "g.r")
     root = etree.fromstring(engine.render(definition, engine.begin(1, definition), ()))
-    assert (root.get("state"), {each.get("state") for each in root.iter("step")}) == ("ready", {"todo"})
+    assert (root.get("state"), {node.get("state") for node in root.iter("step")}) == ("ready", {"todo"})
 
 
 # --- what it waits for --------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_N24_a_sleeping_transition_is_judged_by_what_its_watch_waits_for() -> No
     for wait in waiting_for(said, run):
         (now,) = diagnose(said, run, wait.id)
         assert now.scopes == wait.scopes
-        assert [each.text for each in now.conditions] == [each.text for each in wait.conditions]
+        assert [bound.text for bound in now.conditions] == [bound.text for bound in wait.conditions]
     assert [wait.id for wait in diagnose(said, run, "b")] == ["leave"]
     (join,) = diagnose(said, run, "z")[:1]
     assert (join.id, join.what) == ("short", "join")

@@ -34,7 +34,7 @@ def test_N19_each_output_tells_the_element_it_was_made_of() -> None:
     said.start("g.r")
     said.returned("a", "<mail/>", given=second)
     said.returned("a", "<mail/>", given=first)
-    assert [each.origin.inputs for each in said.named("mail")] == [(second,), (first,)]
+    assert [element.origin.inputs for element in said.named("mail")] == [(second,), (first,)]
 
 
 def test_N19_the_step_is_done_when_its_last_call_is_back() -> None:
@@ -56,8 +56,8 @@ def test_N19_the_other_inputs_are_assigned_once_and_shared() -> None:
     text, _, page = said.add("<text/>"), said.add("<text/>"), said.add("<page/>")
     said.start("g.r")
     assert given(said) == addresses
-    assert [dict(each.inputs)["text"] for each in said.calls_of("a")] == [(text,)] * 2
-    assert [dict(each.inputs)["pages"] for each in said.calls_of("a")] == [(page,)] * 2
+    assert [dict(call.inputs)["text"] for call in said.calls_of("a")] == [(text,)] * 2
+    assert [dict(call.inputs)["pages"] for call in said.calls_of("a")] == [(page,)] * 2
     assert said.memory.marks == {("g.r", "a", "text"): {text}}
 
 
@@ -69,7 +69,7 @@ def test_N19_an_argument_is_shared() -> None:
         said.add("<address/>")
     said.start("g.r")
     (text,) = said.named("text")
-    assert [dict(each.inputs)["text"] for each in said.calls_of("a")] == [(text.eid,)] * 2
+    assert [dict(call.inputs)["text"] for call in said.calls_of("a")] == [(text.eid,)] * 2
 
 
 def test_N19_no_candidate_for_a_mandatory_input_ends_the_plan() -> None:
@@ -257,9 +257,9 @@ def test_N19_good_outputs_are_kept_and_the_step_is_in_error_with_all_the_error_e
     said.returned("a", "<error><message>second</message></error>", given=addresses[2])
     assert said.steps(run) == {"a": "history", "z": "running"}
     assert len(said.errors()) == 2
-    assert {each.eid for each in said.named("mail")} < set(said.context(run))
+    assert {element.eid for element in said.named("mail")} < set(said.context(run))
     said.returned("z")
-    assert set(said.finished[run].eids) == {each.eid for each in said.named("mail")}
+    assert set(said.finished[run].eids) == {element.eid for element in said.named("mail")}
 
 
 def test_N20_N19_a_bad_output_of_one_call_makes_no_more_calls_and_fails_the_plan() -> None:
@@ -332,14 +332,14 @@ def test_N19_a_recipe_may_be_the_target_a_plan_for_each_element() -> None:
     said = Dialogue(EACH, INNER, READS)
     addresses = [said.add("<address/>") for _ in range(3)]
     run = said.start("g.r")
-    assert [each.elements for each in said.wishes(Call)] == [(eid,) for eid in addresses]
+    assert [call.elements for call in said.wishes(Call)] == [(eid,) for eid in addresses]
     for address in addresses:
         inner = said.begins("a", given=address)
         assert said.inputs("b", inner) == {"address": (address,)}
         said.returned("b", "<mail/>", run=inner)
         said.answers(inner)
     assert said.state(run) == "done"
-    assert set(said.finished[run].eids) == {each.eid for each in said.named("mail")}
+    assert set(said.finished[run].eids) == {element.eid for element in said.named("mail")}
 
 
 def test_N19_a_recipe_is_called_up_to_max_parallel_with_its_arguments_each_time() -> None:

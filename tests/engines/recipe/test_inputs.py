@@ -238,7 +238,7 @@ def test_N16_a_list_takes_every_candidate_of_its_best_rank_and_no_other() -> Non
     said.add("<mail/>")
     said.start("g.r")
     said.returned("a", "<mail n='1'/>", "<mail n='2'/>")
-    assert said.inputs("z") == {"mails": tuple(each.eid for each in said.named("mail")[1:])}
+    assert said.inputs("z") == {"mails": tuple(element.eid for element in said.named("mail")[1:])}
     assert said.call_of("z").listed == ("mails",)
 
 
@@ -255,8 +255,8 @@ def test_N16_an_optional_input_without_a_candidate_is_left_out() -> None:
 
 def narrowed(inside: str, taken: Input, *elements: str) -> Dialogue:
     said = Dialogue(recipe("g.r", step("a", inside=inside), end="a"), action("m.a", [taken]))
-    for each in elements:
-        said.add(each)
+    for xml in elements:
+        said.add(xml)
     said.start("g.r")
     return said
 
@@ -378,7 +378,7 @@ def test_N3_the_arguments_of_a_step_that_calls_a_recipe_are_the_first_context_of
     said = Dialogue(outer, INNER, TAKES_MAIL)
     run = said.start("g.outer")
     inner = said.begins("a")
-    assert list(said.context(inner)) == [each.eid for each in said.named("mail")]
+    assert list(said.context(inner)) == [element.eid for element in said.named("mail")]
     assert list(said.context(inner)) == list(said.context(run)), "and its caller's too"
 
 

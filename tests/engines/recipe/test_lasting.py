@@ -43,7 +43,7 @@ def replace(said: Dialogue, *xml: str) -> int:
 def test_N38_a_condition_holds_once_an_element_has_fitted_for_so_long() -> None:
     said, run = waiting(OPEN)
     eid = said.arrives("<order state='open'/>")
-    assert said.wishes(SetTimer) == [SetTimer("3.1", said.now + 600, dated=True)]
+    assert said.wishes(SetTimer) == [SetTimer("3.1", said.now + 600, calendar=True)]
     assert said.decided == [DurationStarted("t", (Satisfied(1, eid, said.now),), said.now + 600, "3.1")]
     said.passes(599)
     assert said.transitions(run) == {"t": "wait-condition"}
@@ -189,7 +189,7 @@ def test_N38_when_the_first_goes_the_next_counts() -> None:
     second = said.arrives("<order state='open'/>")
     assert said.decided == [], "nothing changes by it"
     said.outdated(first)
-    assert [each.eid for each in said.states[1].transitions["t"].satisfied] == [second]
+    assert [satisfied.eid for satisfied in said.states[1].transitions["t"].satisfied] == [second]
     assert said.until_woken() == 600
 
 

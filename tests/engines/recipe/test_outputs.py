@@ -159,11 +159,11 @@ def test_N37_an_element_of_that_name_with_an_equal_value_is_dropped() -> None:
     said = Dialogue(ONE, BOX)
     first = said.start("g.r")
     said.returned("a", "<mail id='1'/>", "<mail id='2'/>", "<mail id='1'/>")
-    assert [each.attributes["id"] for each in said.named("mail")] == ["1", "2"]
+    assert [element.attributes["id"] for element in said.named("mail")] == ["1", "2"]
     assert said.wishes(RecordUnique) == [RecordUnique("mail", "@id", "1"), RecordUnique("mail", "@id", "2")]
     second = said.start("g.r")
     said.returned("a", "<mail id='2'/>", "<mail id='3'/>")
-    assert [each.attributes["id"] for each in said.named("mail")] == ["1", "2", "3"]
+    assert [element.attributes["id"] for element in said.named("mail")] == ["1", "2", "3"]
     assert len(list(said.context(first))) == 2
     assert len(list(said.context(second))) == 1
 
@@ -221,8 +221,8 @@ def test_N36_the_step_of_a_source_stays_running_and_each_yield_adds_elements() -
     assert len(said.wishes(Add)) == 2
     said.produced("a", "<mail id='2'/>", "<mail id='3'/>")
     assert said.steps(run) == {"a": "running"}
-    assert [each.attributes["id"] for each in said.named("mail")] == ["1", "2", "3"]
-    assert {each.origin.step for each in said.named("mail")} == {"a"}
+    assert [element.attributes["id"] for element in said.named("mail")] == ["1", "2", "3"]
+    assert {element.origin.step for element in said.named("mail")} == {"a"}
 
 
 def test_N36_what_a_source_gives_is_for_everyone_and_not_held_by_its_plan() -> None:

@@ -66,7 +66,7 @@ def steps_of(draw: st.DrawFn, number: int) -> str:
 def transitions_to(draw: st.DrawFn, number: int, count: int) -> str:
     """A transition to that step, and perhaps to later ones, from one to three that come before it."""
     ins = draw(st.lists(st.integers(0, number - 1), min_size=1, max_size=3, unique=True))
-    links = " ".join(f"s{each}{'!' if draw(st.integers(0, 3)) == 0 else ''}" for each in ins)
+    links = " ".join(f"s{name}{'!' if draw(st.integers(0, 3)) == 0 else ''}" for name in ins)
     conditions = draw(st.lists(st.sampled_from(CONDITIONS), max_size=2)) if draw(st.booleans()) else []
     return transition(f"t{count}", links, f"s{number}", *conditions, priority=draw(st.integers(0, 2)))
 
@@ -74,7 +74,7 @@ def transitions_to(draw: st.DrawFn, number: int, count: int) -> str:
 @settings(max_examples=300, deadline=None)
 @given(plans(), st.data())
 def test_whatever_happens_the_rules_of_plans_hold(text: str, data: st.DataObject) -> None:
-    said = Dialogue(text, *(each for each in ACTIONS.values() if each is not None))
+    said = Dialogue(text, *(known for known in ACTIONS.values() if known is not None))
     for _ in range(data.draw(st.integers(0, 3))):
         said.add(data.draw(st.sampled_from(ELEMENTS)))
     runs = [said.start("g.r")]
@@ -102,7 +102,7 @@ def happens(said: Dialogue, runs: list[int], data: st.DataObject) -> None:
             said.answer(call, abandoned=True)
         elif what > 11 and call.name == "m.source":
             said.produced(call.step, *xml, run=run)
-        elif sum(each.step == call.step for each in said.calls_of(call.step, run)) > 1:
+        elif sum(other.step == call.step for other in said.calls_of(call.step, run)) > 1:
             said.returned(call.step, *xml, run=run, given=given)
         else:
             said.returned(call.step, *xml, run=run)
@@ -131,7 +131,7 @@ class Story:
                     self.ran[heard.run, change.step] += 1
                 elif isinstance(change, TransitionFired):
                     self.fired[heard.run, change.transition] += 1
-                    self.left.update((heard.run, each) for each in change.ends)
+                    self.left.update((heard.run, name) for name in change.ends)
                 if isinstance(change, StepRunning | CallMade) and self.uses(said, heard.run, change.step):
                     self.used.update((change.step, eid) for eid in change.inputs)
 
@@ -153,19 +153,19 @@ class Story:
             assert steps[definition.end.id] != "done"
         if run in said.finished and state.status != "cancelled":
             assert "running" not in steps.values()
-        for each in definition.transitions.values():
-            self.check_transition(said, run, each)
+        for watched in definition.transitions.values():
+            self.check_transition(said, run, watched)
 
     def check_transition(self, said: Dialogue, run: int, transition: object) -> None:
         steps, word = said.steps(run), said.transitions(run)[transition.id]
         wanted = {link.step.id: "error" if link.on_error else "done" for link in transition.ins}
         if word == "fired":
-            assert all(steps[each] == "history" for each in wanted)
-            assert all(steps[each.id] not in ("todo", "impossible") for each in transition.outs)
+            assert all(steps[name] == "history" for name in wanted)
+            assert all(steps[part.id] not in ("todo", "impossible") for part in transition.outs)
         elif word == "wait-condition":
-            assert all(steps[each] == to for each, to in wanted.items())
+            assert all(steps[name] == to for name, to in wanted.items())
         elif word == "impossible":
-            assert any(steps[each] not in (to, *NOT_ENDED) for each, to in wanted.items())
+            assert any(steps[name] not in (to, *NOT_ENDED) for name, to in wanted.items())
             for out in transition.outs:
-                others = {said.transitions(run)[each.id] for each in out.ins}
+                others = {said.transitions(run)[part.id] for part in out.ins}
                 assert others - {"impossible", "fail"} or steps[out.id] == "impossible"

@@ -34,9 +34,9 @@ class Retrying(Dialogue):
     def tell(self, run: int, event: object) -> None:  # type: ignore[override]
         super().tell(run, event)  # type: ignore[arg-type]
         for heard in self.heard:
-            for each in heard.commands:
-                if isinstance(each, Call):
-                    given = [Reusable(each.step, slot, eids) for slot, eids in each.inputs]
+            for command in heard.commands:
+                if isinstance(command, Call):
+                    given = [Reusable(command.step, slot, eids) for slot, eids in command.inputs]
                     self.given.setdefault(heard.run, []).extend(given)
 
     def plan_resume(self, run: int, part: str | None = None) -> Resume:
@@ -68,7 +68,7 @@ def test_the_failed_step_is_done_again_with_what_it_was_given_and_no_other() -> 
     assert said.transitions(again) == {"ab": "fired", "bz": "wait-step"}
     assert said.inputs("b", again) == {"page": given.eids}
     assert said.states[again].resumed == (run, "b")
-    assert not [each for each in said.wishes(MarkUsed) if each.scope[1] != "b"]
+    assert not [mark for mark in said.wishes(MarkUsed) if mark.scope[1] != "b"]
     said.returned("b", run=again)
     said.returned("z", run=again)
     assert said.state(again) == "done"
@@ -117,7 +117,7 @@ def test_the_current_definition_is_followed_arguments_are_its_own() -> None:
 
 FORK = recipe(
     "g.f",
-    *(step(each, "m.z") for each in ("s", "a", "b", "j", "other", "z")),
+    *(step(name, "m.z") for name in ("s", "a", "b", "j", "other", "z")),
     *(transition("fork", "s", "a b", priority=1), transition("never", "s", "other")),
     *(
         transition("join", "a b", "j"),

@@ -78,8 +78,8 @@ def test_N29_without_a_backoff_it_is_a_second_and_none_is_at_once() -> None:
 def test_N29_jitter_is_drawn_from_the_event_and_spreads_those_that_failed_together() -> None:
     waited = [wait(100.0, 1, event) for event in range(1, 2001)]
     assert waited == [wait(100.0, 1, event) for event in range(1, 2001)]
-    assert all(100 <= each <= 150 for each in waited)
-    tenths = [sum(100 + 5 * n <= each < 105 + 5 * n for each in waited) for n in range(10)]
+    assert all(100 <= seconds <= 150 for seconds in waited)
+    tenths = [sum(100 + 5 * n <= seconds < 105 + 5 * n for seconds in waited) for n in range(10)]
     assert min(tenths) > 100, tenths
 
 
@@ -93,14 +93,14 @@ def test_N29_an_action_that_returns_an_error_element_is_tried_again_and_what_els
 ):
     said, run = once(retries="1")
     said.returned("a", "<thing n='1'/>", "<error type='busy'><message>later</message></error>")
-    (erred,) = [each for each in said.decided if isinstance(each, TryFailed)]
+    (erred,) = [change for change in said.decided if isinstance(change, TryFailed)]
     assert (erred.problem.kind, erred.problem.message) == ("busy", "later")
     assert not said.named("thing")
     assert not said.errors()
     said.until_woken()
     said.returned("a", "<thing n='2'/>")
     assert said.state(run) == "done"
-    assert [each.attributes["n"] for each in said.named("thing")] == ["2"]
+    assert [element.attributes["n"] for element in said.named("thing")] == ["2"]
 
 
 def test_N29_the_last_try_keeps_what_it_gave_beside_its_error() -> None:
@@ -230,7 +230,7 @@ def test_N29_the_calls_that_were_tried_in_vain_are_all_told() -> None:
     for eid in addresses:
         said.erred("a", given=eid)
     assert said.state(run) == "failed"
-    assert [each.attributes.get("tries") for each in said.errors()] == ["2", "2", "2"]
+    assert [element.attributes.get("tries") for element in said.errors()] == ["2", "2", "2"]
 
 
 # --- recipes as targets -----------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_N36_a_source_that_breaks_is_begun_again_and_its_tries_count_from_what_i
         said.until_woken()
     assert said.call_of("a").attempt == 3
     said.produced("a", "<thing/>")
-    assert [type(each) for each in said.decided] == [TriesReset]
+    assert [type(change) for change in said.decided] == [TriesReset]
     said.produced("a", "<thing/>")
     assert not said.decided
     said.erred("a", "the line went dead")
@@ -454,7 +454,7 @@ def test_N29_of_many_calls_that_wait_why_tells_the_first_and_how_many() -> None:
 def test_N29_the_journal_has_each_try() -> None:
     said, _ = once(retries="1")
     said.erred("a", "no line")
-    assert [type(each) for each in said.decided] == [TryFailed]
+    assert [type(change) for change in said.decided] == [TryFailed]
     said.until_woken()
-    assert [type(each) for each in said.decided] == [NextTryMade]
-    assert [each.attempt for each in said.wishes(Call)] == [2]
+    assert [type(change) for change in said.decided] == [NextTryMade]
+    assert [call.attempt for call in said.wishes(Call)] == [2]

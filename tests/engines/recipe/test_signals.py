@@ -25,7 +25,7 @@ def waiting(said: Dialogue) -> int:
 
 
 def tell(said: Dialogue, run: int, name: str, *xml: str, **arguments: Any) -> Answer:
-    raws = tuple(OutputElement(each.encode()) for each in xml)
+    raws = tuple(OutputElement(text.encode()) for text in xml)
     said.tell(run, Signalled(1000, said.now, "s1", name, raws, arguments))
     (answer,) = said.wishes(Answer)
     assert answer.signal == "s1"

@@ -24,7 +24,7 @@ def test_N22_a_plan_starts_with_its_start_step_alone() -> None:
     said, run = plan(transition("t", "a", "z"))
     assert said.steps(run) == {"a": "running", "z": "todo"}
     assert said.transitions(run) == {"t": "wait-step"}
-    assert [each.step for each in said.wishes(Call)] == ["a"]
+    assert [call.step for call in said.wishes(Call)] == ["a"]
 
 
 def test_N22_a_recipe_may_be_one_step() -> None:
@@ -44,7 +44,7 @@ def test_N22_when_a_step_is_done_its_transition_fires_and_the_step_is_history() 
 def test_N22_several_out_steps_all_start_in_parallel() -> None:
     said, _ = plan(transition("t", "a", "b c d"), transition("u", "b c d", "z"))
     said.returned("a")
-    assert [each.step for each in said.wishes(Call)] == ["b", "c", "d"]
+    assert [call.step for call in said.wishes(Call)] == ["b", "c", "d"]
 
 
 def test_N22_several_in_steps_must_all_be_done() -> None:
@@ -180,7 +180,7 @@ def test_N22_a_step_that_two_branches_lead_to_runs_once() -> None:
     )
     said.returned("a")
     said.returned("b")
-    assert [each.step for each in said.wishes(Call)] == ["d"]
+    assert [call.step for call in said.wishes(Call)] == ["d"]
     said.returned("c")
     assert said.wishes(Call) == []
     assert said.transitions(run)["u"] == "fired"

@@ -17,7 +17,7 @@ from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.operations.operations import invoke
 from narval.operations.runs import cancel, start
-from narval.runtime.agent import waves
+from narval.runtime.agent import loop
 from narval.runtime.agent.forgetting import FORGOTTEN_AT_ONCE
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
@@ -109,17 +109,22 @@ async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(tmp_p
     assert rows(scene, "moments") == 0
 
 
-def just_one(room: Any) -> bool:
-    """A room for one thing: the first."""
-    first, room._seconds = room._seconds > 0, 0.0
-    return bool(first)
+class RoomForOne:
+    """Room for one event: the first."""
+
+    def __init__(self, events: int, seconds: float = 0.0) -> None:
+        self._is_free = True
+
+    def spend(self) -> bool:
+        is_free, self._is_free = self._is_free, False
+        return is_free
 
 
 @in_a_loop
 async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waves.Room, "spend", just_one)
+    monkeypatch.setattr(loop, "Room", RoomForOne)
     scene = scene_in(tmp_path)
     with watched_commits(scene):
         daemon = await scene.open()

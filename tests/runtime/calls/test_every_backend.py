@@ -1,4 +1,4 @@
-"""What is the same wherever an action runs: every case is put to each place."""
+"""Behaviour that is the same wherever an action runs: every case is put to each backend."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What actions print goes to the log."""
+"""Prints of actions go to the log."""
 
 import contextvars
 import logging

@@ -93,8 +93,8 @@ def test_a_simulation_takes_no_real_time_for_it(tmp_path: Path) -> None:
         report = agent.simulate("<scenario until='1d'><start recipe='n.long'/></scenario>")
         assert report["well"]
         limited = agent.simulate("<scenario until='1d'><start recipe='n.limited'/></scenario>")
-    ended = [each for each in report["happened"] if each["what"] == "ended"]
-    assert [each["phase"] for each in ended] == ["done"]
+    ended = [event for event in report["happened"] if event["what"] == "ended"]
+    assert [event["phase"] for event in ended] == ["done"]
     assert [run["error"]["type"] for run in limited["runs"]] == ["timeout"]
 
 

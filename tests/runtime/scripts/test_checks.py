@@ -1,4 +1,4 @@
-"""What is no script is a fault of its file, at its place (N13, section 10)."""
+"""A script that cannot be read is a fault of its file, at its place (N13, section 10)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narval.runtime.home.loader import Loader
-from narval.runtime.scripts.checks import slip_of
+from narval.runtime.scripts.checks import syntax_fault
 
 TEXT = """<process-definition name="p">
   <node name="a" isStart="true" type="script">
@@ -50,9 +50,9 @@ def test_section_10_slips_in_scripts_are_found_on_their_lines(tmp_path: Path) ->
 @pytest.mark.parametrize("language", ["js", "python"])
 @pytest.mark.parametrize("text", ["(" * 50_000, "{" * 50_000, "a." * 50_000, "\0", "'", "[" * 100_000 + "]"])
 def test_hostile_scripts_are_refused(language: str, text: str) -> None:
-    assert slip_of(language, text) is not None
+    assert syntax_fault(language, text) is not None
 
 
 @pytest.mark.parametrize("text", ["while (true) {}", "throw 'x'", "__never_called__()", "'use strict'; 1"])
 def test_nothing_of_a_script_is_run_to_read_it(text: str) -> None:
-    assert slip_of("js", text) is None
+    assert syntax_fault("js", text) is None

@@ -47,7 +47,7 @@ def test_changes_without_end_come_to_rest_after_the_longest_time() -> None:
 
         async def never_rests() -> None:
             while True:
-                settling.hear()
+                settling.notice()
                 await asyncio.sleep(0)
 
         noise = asyncio.create_task(never_rests())

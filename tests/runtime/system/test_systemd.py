@@ -1,4 +1,4 @@
-"""What a service manager is told, at a real socket, by path and by abstract name; what the journal gets."""
+"""Notices to a service manager at a real socket, by path and by abstract name; lines of the journal."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ def heard(making: Making, *at: float | None) -> list[float]:
 
         it = making(asyncio.get_running_loop(), ring)
         began = time.time()
-        for each in at:
-            it.set(None if each is None else began + each)
+        for moment in at:
+            it.set(None if moment is None else began + moment)
         if at[-1] is None:
             await asyncio.sleep(0.05)
         else:
             await bell.wait()
         it.close()
-        rings[:] = [each - began for each in rings]
+        rings[:] = [ring - began for ring in rings]
 
     asyncio.run(listen())
     return rings

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from narval.operations.operations import OPERATIONS
-from narval.runtime.home.home import Home
+from narval.runtime.home.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
 from tests.surfaces.cli.command_line import (
     NAME,
@@ -48,7 +48,7 @@ def test_every_command_explains_itself_with_an_example(command: click.Command) -
         words = shlex.split(line)
         assert "narval" in words
         given = words[words.index("narval") + 1 :]
-        known = {name for each in command.params for name in each.opts}
+        known = {name for option in command.params for name in option.opts}
         assert {word for word in given if word.startswith("--")} <= known
 
 
@@ -89,7 +89,7 @@ def test_shells_can_complete_commands(shell: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [each for each in COMMANDS.values() if each.name not in ("init", "automaton")],
+    [command for command in COMMANDS.values() if command.name not in ("init", "automaton")],
     ids=lambda one: one.name,
 )
 def test_without_a_home_every_command_says_how_to_make_one(command: click.Command, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_reader_that_has_gone_ends_a_command_well(home: Path, arguments: tuple
     run = well(home, "start", "demo.greet").strip()
     elements = "".join(f"<a n='{number}'/>" for number in range(2000))
     well(home, "add", "-", given=f"<memory>{elements}</memory>")
-    given = [run if each == "1" else each for each in arguments]
+    given = [run if argument == "1" else argument for argument in arguments]
     done = in_a_shell(home, "{} | true", *given)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -302,7 +302,7 @@ print(sorted(needless & set(sys.modules)), file=sys.stderr)
 
 
 def test_a_daemon_starts_without_what_it_may_never_need(tmp_path: Path) -> None:
-    home = Home.create(tmp_path / "home", bare=True)
+    home = create_home(tmp_path / "home", bare=True)
     done = subprocess.run(
         [sys.executable, "-c", _AT_WORK, str(home.path)], capture_output=True, text=True, check=False
     )

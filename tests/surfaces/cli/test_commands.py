@@ -104,7 +104,7 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
     assert result.stderr == (
         f"narval: {eid} is an element (letter), not a run; narval memory '*[@eid={eid}]' shows it\n"
     )
-    assert [each["eid"] for each in data(place, "memory", f"*[@eid={eid}]")] == [eid]
+    assert [element["eid"] for element in data(place, "memory", f"*[@eid={eid}]")] == [eid]
 
 
 def test_runs_are_a_table_for_people(place: Path) -> None:
@@ -122,7 +122,7 @@ def test_show_tells_steps_transitions_and_context(place: Path) -> None:
         ("say", "history", "talk.say"),
         ("end", "done", "talk.nothing"),
     ]
-    assert [(each["id"], each["state"]) for each in answer["transitions"]] == [("said", "fired")]
+    assert [(row["id"], row["state"]) for row in answer["transitions"]] == [("said", "fired")]
     greeting = data(place, "memory", "greeting")[0]["eid"]
     assert greeting in answer["context"]
     shown = well(place, "show", run_of(place, "demo.fail"))
@@ -167,8 +167,8 @@ def test_memory_counts_and_says_by_its_exit_status_whether_anything_matched(plac
 def test_memory_of_a_context_is_what_the_run_holds(place: Path) -> None:
     run = run_of(place, "demo.greet")
     held = data(place, "memory", "--context", run)
-    assert [each["eid"] for each in held] == data(place, "show", run)["context"]
-    assert [each["name"] for each in data(place, "memory", "name", "--context", run)] == ["name"]
+    assert [element["eid"] for element in held] == data(place, "show", run)["context"]
+    assert [element["name"] for element in data(place, "memory", "name", "--context", run)] == ["name"]
     assert narval(place, "memory", "letter", "--context", run).exit_code == 1
 
 
@@ -178,7 +178,7 @@ def test_memory_as_xml_can_be_added_again(place: Path, tmp_path: Path) -> None:
     other = make_home(tmp_path / "other")
     eids = data(other, "add", "-", given=written)["eids"]
     assert len(eids) == 2
-    assert [each["eid"] for each in data(other, "memory", "greeting | letter")] == eids
+    assert [element["eid"] for element in data(other, "memory", "greeting | letter")] == eids
     assert narval(place, "memory", "--xml", "--json").exit_code == 2
 
 
@@ -226,15 +226,15 @@ def test_why_of_a_part_gives_its_reason(place: Path) -> None:
 def test_definitions_and_actions_tell_what_is_loaded(place: Path) -> None:
     answer = data(place, "definitions")
     assert answer["faults"] == []
-    loaded = {(each["kind"], each["name"]): each for each in answer["definitions"]}
+    loaded = {(definition["kind"], definition["name"]): definition for definition in answer["definitions"]}
     recipe = loaded["recipe", "demo.await"]
     assert set(recipe) == {"kind", "name", "path", "line", "digest", "loaded", "description"}
     assert recipe["path"].endswith("recipes/demo.xml")
     assert recipe["line"] == 7
     assert "recipes/demo.xml:7" in well(place, "definitions")
-    say = next(each for each in data(place, "actions") if each["name"] == "talk.say")
-    assert [each["id"] for each in say["inputs"]] == ["name"]
-    assert [each["id"] for each in say["outputs"]] == ["greeting"]
+    say = next(action for action in data(place, "actions") if action["name"] == "talk.say")
+    assert [slot["id"] for slot in say["inputs"]] == ["name"]
+    assert [slot["id"] for slot in say["outputs"]] == ["greeting"]
     assert "Greets who is named." in well(place, "actions")
 
 
@@ -250,10 +250,10 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     assert run["phase"] == "active"
     assert data(place, "cancel", run["eid"], "--reason", "a test")["eid"] == run["eid"]
     begun = data(place, "start", "demo.slow", "-", "--each", given="<memory><c/><d/></memory>")["runs"]
-    assert [data(place, "cancel", each)["eid"] for each in begun] == begun
+    assert [data(place, "cancel", run)["eid"] for run in begun] == begun
     eids = data(place, "add", "-", given="<memory><a/><b/></memory>")["eids"]
-    assert [each["name"] for each in data(place, "memory", "a | b")] == ["a", "b"]
-    assert [each["eid"] for each in data(place, "memory", "a | b")] == eids
+    assert [element["name"] for element in data(place, "memory", "a | b")] == ["a", "b"]
+    assert [element["eid"] for element in data(place, "memory", "a | b")] == eids
 
 
 def test_colours_are_for_terminals_and_can_be_declined(place: Path) -> None:

@@ -218,8 +218,8 @@ def test_a_killed_daemon_leaves_nothing_in_the_way(home: Path) -> None:
 def test_commands_at_the_same_time_wait_for_each_other(home: Path) -> None:
     adding = [begun(home, "add", "-", given=f"<a n='{number}'/>".encode()) for number in range(4)]
     eids = []
-    for each in adding:
-        status, out, err = ended(each)
+    for command in adding:
+        status, out, err = ended(command)
         assert (status, err) == (0, "")
         eids += out.split()
     assert len(set(eids)) == 4

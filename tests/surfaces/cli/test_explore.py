@@ -43,9 +43,9 @@ def test_as_json_it_says_the_same(home: Path) -> None:
     (home / "recipes/trip.xml").write_text(block("xml"))
     answer = json.loads(narval(home, "check", "--explore", "--json").stdout)
     assert answer["faults"] == []
-    assert [each["definition"] for each in answer["explored"]] == ["trip.plan"]
+    assert [line["definition"] for line in answer["explored"]] == ["trip.plan"]
     assert answer["explored"][0]["complete"]
-    found = [(each["severity"], each["part"]) for each in answer["findings"]]
+    found = [(finding["severity"], finding["part"]) for finding in answer["findings"]]
     assert found == [
         ("note", None),
         ("note", None),
@@ -86,7 +86,7 @@ def test_a_search_cut_short_says_so_and_proves_nothing(home: Path) -> None:
     assert result.exit_code == 0
     assert "what follows is not a proof" in result.stdout
     answer = json.loads(narval(home, "check", "--explore", "--states", "1", "--json").stdout)
-    assert [each["complete"] for each in answer["explored"]] == [False]
+    assert [line["complete"] for line in answer["explored"]] == [False]
 
 
 def test_what_ships_is_explored_whole_and_nothing_in_it_is_impossible(home: Path) -> None:
@@ -94,5 +94,5 @@ def test_what_ships_is_explored_whole_and_nothing_in_it_is_impossible(home: Path
         shutil.copytree(ROOT / folder, home / folder, dirs_exist_ok=True)
     answer = json.loads(narval(home, "check", "--explore", "--json").stdout)
     assert len(answer["explored"]) >= 5
-    assert [each["definition"] for each in answer["explored"] if not each["complete"]] == []
-    assert [each["message"] for each in answer["findings"] if each["severity"] == "error"] == []
+    assert [line["definition"] for line in answer["explored"] if not line["complete"]] == []
+    assert [finding["message"] for finding in answer["findings"] if finding["severity"] == "error"] == []

@@ -43,8 +43,8 @@ def test_init_bare_makes_a_home_without_the_demo(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["init", str(place), "--bare"])
     assert f"narval --home '{place}' run" in result.stdout
     assert data(place, "check") == []
-    assert {each["kind"] for each in data(place, "definitions")["definitions"]} == {"action"}
-    assert [str(each.relative_to(place)) for each in place.glob("data/**/*")] == ["data/memory.xml"]
+    assert {definition["kind"] for definition in data(place, "definitions")["definitions"]} == {"action"}
+    assert [str(path.relative_to(place)) for path in place.glob("data/**/*")] == ["data/memory.xml"]
     assert list((place / "recipes").iterdir()) == []
     assert etree.parse(place / "data" / "memory.xml").getroot().tag == "memory"
     assert (place / "etc" / "narval.toml").is_file()
@@ -86,7 +86,9 @@ def test_N13_check_tells_every_fault_with_its_place(home: Path) -> None:
     assert all(re.match(r"\S*recipes/faulty\.xml:\d+:\d+: \S", line) for line in lines)
     assert f"{len(lines)} faults in 1 file" in result.stderr
     as_json = json.loads(narval(home, "check", "--json").stdout)
-    assert [set(each) for each in as_json] == [{"path", "line", "column", "message", "warning"}] * len(lines)
+    assert [set(fault) for fault in as_json] == [{"path", "line", "column", "message", "warning"}] * len(
+        lines
+    )
     assert narval(home, "check", home / "recipes" / "demo.xml").exit_code == 0
     assert narval(home, "check", faulty).exit_code == 1
 
@@ -94,7 +96,7 @@ def test_N13_check_tells_every_fault_with_its_place(home: Path) -> None:
 def test_N31_a_bad_file_is_told_and_the_rest_is_loaded(home: Path) -> None:
     (home / "recipes" / "broken.xml").write_text("<cookbook>\n<recipe")
     answer = data(home, "definitions")
-    assert [each["path"].endswith("broken.xml") for each in answer["faults"]] == [True]
-    assert "demo.greet" in {each["name"] for each in answer["definitions"]}
+    assert [fault["path"].endswith("broken.xml") for fault in answer["faults"]] == [True]
+    assert "demo.greet" in {definition["name"] for definition in answer["definitions"]}
     assert "broken.xml:2:" in well(home, "definitions")
     assert narval(home, "check").exit_code == 1

@@ -37,8 +37,8 @@ HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b",
 @given(st.text())
 def test_a_value_is_one_line_without_control_characters(text: str) -> None:
     for line in (clean(text), *clean_lines(text).split("\n")):
-        assert not any(unicodedata.category(each) == "Cc" for each in line)
-        assert not any(each in line for each in "\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
+        assert not any(unicodedata.category(char) == "Cc" for char in line)
+        assert not any(char in line for char in "\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
 
 
 @pytest.mark.parametrize("harmful", HARMFUL)
@@ -88,7 +88,7 @@ def test_moments_are_local_and_lengths_have_the_units_that_matter(monkeypatch: p
     assert moment_exactly("2026-11-21T08:08:33.975+01:00") == "2026-11-21 07:08:33.975"
     assert moment(None) == moment_exactly(None) == ""
     lengths = (0.0124, 4.25, 59, 61, 3700, 90061)
-    assert [duration(each) for each in lengths] == [
+    assert [duration(length) for length in lengths] == [
         "12 ms",
         "4.2 s",
         "59 s",
@@ -99,7 +99,7 @@ def test_moments_are_local_and_lengths_have_the_units_that_matter(monkeypatch: p
     run = {"started": "2026-11-21T08:08:33.000+00:00", "ended": "2026-11-21T08:09:34.000+00:00"}
     assert took(run) == "1 min 1 s"
     assert took({**run, "ended": None}) == ""
-    assert [counted(each, "fault") for each in (0, 1, 2)] == ["0 faults", "1 fault", "2 faults"]
+    assert [counted(number, "fault") for number in (0, 1, 2)] == ["0 faults", "1 fault", "2 faults"]
 
 
 # --- tables ---------------------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def test_on_a_narrow_terminal_the_last_column_gives_way_and_the_others_stay(
 ) -> None:
     columns, row = DRAWN[which]
     head, line = drawn(monkeypatch, width, columns, [row])
-    shown = [str(each.cell(row)) for each in columns[:-1] if each.cell(row)]
-    assert all(each in line for each in shown)
+    shown = [str(column.cell(row)) for column in columns[:-1] if column.cell(row)]
+    assert all(cell in line for cell in shown)
     assert line.index(LONG[:5]) == head.index(columns[-1].title)
     assert len(line) <= width
     assert line.endswith("…") == (len(LONG) > width - line.index(LONG[:5]) or "xml" in row)

@@ -114,9 +114,9 @@ def test_as_json(night: Path) -> None:
         "elements": [],
         "caller": None,
     }
-    assert [each["met"] for each in one["expected"]] == [True]
+    assert [line["met"] for line in one["expected"]] == [True]
     assert one["well"] is True
-    assert [each["scenario"] for each in json.loads(well(night, "simulate", "--json"))] == ["night"]
+    assert [report["scenario"] for report in json.loads(well(night, "simulate", "--json"))] == ["night"]
 
 
 def test_what_has_no_answer_is_not_well(night: Path) -> None:

@@ -35,14 +35,14 @@ def test_a_daemon_that_accepts_no_more_is_tried_until_patience_ends(folder: Path
         full.listen(0)
         waiting = []
         for _ in range(2):
-            each = socket.socket(socket.AF_UNIX)
-            each.setblocking(False)
-            each.connect_ex(str(path))
-            waiting.append(each)
+            connection = socket.socket(socket.AF_UNIX)
+            connection.setblocking(False)
+            connection.connect_ex(str(path))
+            waiting.append(connection)
         with pytest.raises(DaemonGoneError):
             Client(path, patience=0.12)
-        for each in waiting:
-            each.close()
+        for connection in waiting:
+            connection.close()
 
 
 @pytest.mark.parametrize(

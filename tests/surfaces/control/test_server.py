@@ -276,8 +276,8 @@ def test_who_asks_nothing_makes_room_for_who_does(folder: Path) -> None:
             assert ended(silent)
             client.ask("open")
         assert read(waiting)[1] == 1
-        for each in (waiting, half, silent):
-            each.close()
+        for connection in (waiting, half, silent):
+            connection.close()
 
 
 def test_a_flood_waits_in_its_own_socket_and_others_are_answered(folder: Path) -> None:

@@ -40,8 +40,8 @@ def test_an_error_is_the_same_at_the_other_end(folder: Path, name: str) -> None:
 
 def every_error(kind: type[NarvalError] = NarvalError) -> Iterator[type[NarvalError]]:
     yield kind
-    for each in kind.__subclasses__():
-        yield from every_error(each)
+    for subclass in kind.__subclasses__():
+        yield from every_error(subclass)
 
 
 def test_every_class_of_error_crosses_the_socket() -> None:

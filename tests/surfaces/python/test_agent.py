@@ -61,9 +61,9 @@ def test_elements_are_given_as_text_bytes_trees_or_elements() -> None:
         agent.add(b"<a/>")
         agent.add(etree.fromstring("<a/>"))
         agent.add(element)
-        assert len({each.eid for each in agent.memory("a")}) == 4
+        assert len({element.eid for element in agent.memory("a")}) == 4
         assert agent.add_all(["<memory><b/><b/></memory>", "<b/>"]) == [
-            each.eid for each in agent.memory("b")
+            element.eid for element in agent.memory("b")
         ]
         with pytest.raises(RequestError, match="expected one element, got 2"):
             agent.add("<memory><c/><c/></memory>")
@@ -87,7 +87,7 @@ def test_simulated_time_passes_only_when_it_is_told_to(module: Path) -> None:
         agent.elapse(seconds=1)
         assert len(agent.runs()) == 2
         agent.elapse(hours=1)
-        started = [each["started"] for each in agent.runs()]
+        started = [run["started"] for run in agent.runs()]
         assert len(started) == 2 + 18  # after 2, 4, … 256 seconds, then every 300
         assert started == sorted(started)
 
@@ -123,7 +123,7 @@ def test_a_run_is_started_for_each_element_or_for_none(module: Path) -> None:
         )
         agent.until_idle()
         assert [agent.run(run)["state"] for run in runs] == ["done"] * 3
-        assert {each.attributes["to"] for each in agent.memory("ack")} == {"a", "b", "c"}
+        assert {element.attributes["to"] for element in agent.memory("ack")} == {"a", "b", "c"}
         with pytest.raises(ElementError):
             agent.start_each("w.answer", ["<mail from='d'/>", "<mail"])
         with pytest.raises(RequestError, match="did you mean"):
@@ -137,7 +137,7 @@ def test_a_home_is_kept_between_two_openings(tmp_path: Path, module: Path) -> No
     with narval.open(tmp_path / "home") as agent:
         eid = agent.add("<note/>")
     with narval.open(tmp_path / "home") as agent:
-        assert [each.eid for each in agent.memory("note")] == [eid]
+        assert [element.eid for element in agent.memory("note")] == [eid]
 
 
 def test_a_home_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_scenario_as_a_text_or_a_file(seller: Agent, tmp_path: Path) -> None:
     text = """<scenario><start recipe="shop.sell"/><arrive><order id="1"/></arrive>
       <expect><element match="receipt" count="2"/></expect></scenario>"""
     found = seller.simulate(text)
-    assert [(each["found"], each["met"]) for each in found["expected"]] == [(1, False)]
+    assert [(line["found"], line["met"]) for line in found["expected"]] == [(1, False)]
     (tmp_path / "it.xml").write_text(text.replace('count="2"', 'count="1"'))
     assert seller.simulate(tmp_path / "it.xml")["well"]
 

@@ -1,4 +1,4 @@
-"""How facts about arc tokens alter the state of a process."""
+"""The application of facts about arc tokens to the state of a process."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
     state.nodes[change.parent].children.append(token.id)
     if not change.aside:
         state.queue.join(token.id)
-    for each in token.sets:
-        found = state.sets[each]
+    for number in token.sets:
+        found = state.sets[number]
         found.arcs[token.id] = None
         found.heading[token.to] = found.heading.get(token.to, 0) + 1
 
@@ -45,17 +45,17 @@ def _processed(state: ProcessState, change: ArcTokenProcessed) -> None:
     state.active_arcs[token.id] = None
     if change.waits:
         token.waits = True
-        for each in _places(token):
-            line = state.waiting.get(each)
+        for spot in _places(token):
+            line = state.waiting.get(spot)
             if line is None:
-                line = state.waiting[each] = Line()
+                line = state.waiting[spot] = Line()
             line.join(token.id)
 
 
 def _leave_queue(state: ProcessState, token: ArcToken) -> None:
     if token.pending:
         token.pending = False
-        state.queue.leave(lambda each: state.arcs[each].pending)
+        state.queue.leave(lambda number: state.arcs[number].pending)
 
 
 def _places(token: ArcToken) -> list[str]:
@@ -69,19 +69,19 @@ def _arc_deactivate(state: ProcessState, token: ArcToken) -> None:
     _leave_queue(state, token)
     if state.active_arcs.pop(token.id, True) is None and token.waits:
         token.waits = False
-        for each in _places(token):
-            line = state.waiting[each]
+        for spot in _places(token):
+            line = state.waiting[spot]
             line.leave(state.waits_in_line)
             if line.first is None:
-                del state.waiting[each]
+                del state.waiting[spot]
 
 
 def _arc_completed(state: ProcessState, change: ArcTokenCompleted) -> None:
     token = state.arcs[change.token]
     _arc_deactivate(state, token)
     token.complete, token.child = True, change.child
-    for each in token.sets:
-        found = state.sets[each]
+    for number in token.sets:
+        found = state.sets[number]
         if found.arcs.pop(token.id, True) is None:
             found.heading[token.to] -= 1
             if not found.heading[token.to]:
@@ -104,7 +104,7 @@ def _arc_merged(state: ProcessState, change: ArcTokenMerged) -> None:
 
 
 def _incomplete_join(state: ProcessState, change: ArcTokenIncompleteJoin) -> None:
-    """It stands in line since it was processed."""
+    """Nothing: the token stands in line since it was processed."""
 
 
 ARC_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {

@@ -55,8 +55,8 @@ def texts(values: Mapping[str, Any]) -> dict[str, str | None]:
 def spread(values: Mapping[str, Sequence[Any]], count: int) -> dict[int, dict[str, str]]:
     """Lists of values as attributes of members, from index 0 on; what is too many is left out."""
     members: dict[int, dict[str, str]] = {}
-    for name, each in values.items():
-        for index, value in enumerate(each[:count]):
+    for name, listed in values.items():
+        for index, value in enumerate(listed[:count]):
             text = to_text(value)
             if text is not None:
                 members.setdefault(index, {})[name] = text

@@ -103,8 +103,8 @@ def _merge(decision: ProcessDecision, joined: Joined, into: int) -> None:
 
 def _complete_join(decision: ProcessDecision, node: Node, joined: Joined) -> None:
     token = create(decision, node, joined.tokens, _memberships(decision, joined))
-    for each in joined.tokens:
-        _into(decision, each, token.id)
+    for number in joined.tokens:
+        _into(decision, number, token.id)
     run_node(decision, node, token)
 
 
@@ -122,16 +122,16 @@ def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
         return tuple(sets.items()) if sets else ()
     found: dict[int, int] = {}
     for token in joined.tokens:
-        for each, index in arcs[token].sets.items():
-            if each not in joined.ended:
-                found.setdefault(each, index)
+        for number, index in arcs[token].sets.items():
+            if number not in joined.ended:
+                found.setdefault(number, index)
     return tuple(found.items())
 
 
 def create(
     decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()
 ) -> NodeToken:
-    """A token comes to be on a node."""
+    """Make a token on a node."""
     token = decision.next_token()
     decision.happens(NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
     return decision.state.nodes[token]
@@ -250,7 +250,7 @@ def complete_with_set(
     if not arcs or count < 1:
         dead_end(decision, token)
         return None
-    level = 1 + max((decision.state.sets[each].level for each in token.sets), default=0)
+    level = 1 + max((decision.state.sets[number].level for number in token.sets), default=0)
     made = decision.next_token()
     decision.change(TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
     inherited = tuple(token.sets.items())
@@ -265,8 +265,8 @@ def complete_with_set(
 
 def dead_end(decision: ProcessDecision, token: NodeToken) -> None:
     """A token of a set went nowhere: what waits for the rest of the set may go on (section 7)."""
-    for each in token.sets:
-        retry_set(decision, each)
+    for number in token.sets:
+        retry_set(decision, number)
 
 
 def retry_set(decision: ProcessDecision, token_set: int) -> None:

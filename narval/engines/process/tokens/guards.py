@@ -1,4 +1,4 @@
-"""What a guard answers: accept, discard, skip, or ask again later (section 4)."""
+"""Guards and their answers: accept, discard, skip, or ask again later (section 4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DAYS = {"day": 1, "week": 7}
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What a guard says: to skip, on which arcs; to be asked again, when."""
+    """The answer of a guard: to skip, on which arcs; to be asked again, when."""
 
     action: str
     arcs: tuple[str, ...] = ("",)
@@ -46,7 +46,7 @@ _ACTIONS = frozenset({"AcceptToken", "DiscardToken", "SkipNode", "DelayUntil"})
 
 
 def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response:
-    """What the guard of a node says to a token. Raises NodeFault."""
+    """Ask the guard of a node about a token. Raises NodeFault."""
     if node.guard is None and not hooks(decision, node):
         return ACCEPT
     if "guard" in hooks(decision, node):
@@ -62,7 +62,7 @@ def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response
 
 
 def evaluate(decision: ProcessDecision, node: Node, token: NodeToken, statement: Statement) -> Response:
-    """What a statement of Rubric comes to. Raises NodeFault."""
+    """Evaluate a statement of Rubric. Raises NodeFault."""
     while isinstance(statement, If):
         holds = true_of(decision, node, token, statement.condition)
         statement = statement.then if holds else statement.otherwise
@@ -72,7 +72,7 @@ def evaluate(decision: ProcessDecision, node: Node, token: NodeToken, statement:
 def true_of(
     decision: ProcessDecision, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
 ) -> bool:
-    """Whether an expression holds of a token; `first` is what the predicate of that name says of a join."""
+    """True if an expression holds of a token; `first` is what the predicate of that name says of a join."""
     match expression:
         case Predicate(name="first") if first is not None:
             return first
@@ -132,15 +132,15 @@ def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) 
 
 
 def _of_hook(node: Node, answer: Plain) -> Response:
-    """What a node type's own guard says."""
-    said: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
-    action = said.get("action")
+    """Ask the guard of a node type's own class."""
+    given: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
+    action = given.get("action")
     if action not in _ACTIONS:
         expected = ", ".join(sorted(_ACTIONS))
         message = f"guard of type {node.type}: expected one of {expected}, got: {answer!r}"
         raise NodeFault("bad-answer", message, node)
     try:
-        arcs = tuple(str(each) for each in said.get("arcs") or ("",))
-        return Response(action, arcs, float(said.get("until") or 0.0))
+        arcs = tuple(str(arc) for arc in given.get("arcs") or ("",))
+        return Response(action, arcs, float(given.get("until") or 0.0))
     except (TypeError, ValueError):
         raise NodeFault("bad-answer", f"guard of type {node.type}: cannot read {answer!r}", node) from None

@@ -1,4 +1,4 @@
-"""What JoinLang requires of the tokens that wait at a node (section 6)."""
+"""The requirements of JoinLang on the tokens that wait at a node (section 6)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def by_requirements(
     parent = decision.state.nodes[token.parent]
     for requirements in node.joinlang:
         gathered = []
-        for each in requirements:
-            applies = each.when is None or true_of(decision, node, parent, each.when, first)
-            tokens, satisfied = _gather(decision, node, token, each)
+        for requirement in requirements:
+            applies = requirement.when is None or true_of(decision, node, parent, requirement.when, first)
+            tokens, satisfied = _gather(decision, node, token, requirement)
             gathered.append(Gathered(tokens, satisfied, applies))
         found = _decide(gathered, token.id, first)
         if found is not None:
@@ -43,12 +43,12 @@ def by_requirements(
 
 
 def _decide(gathered: list[Gathered], token: int, first: bool) -> tuple[tuple[int, ...], bool] | None:
-    applicable = [each for each in gathered if each.applies]
-    if any(token in each.tokens for each in applicable) and all(each.satisfied for each in applicable):
-        return tuple(dict.fromkeys(one for each in gathered for one in each.tokens)), False
+    applicable = [part for part in gathered if part.applies]
+    if any(token in part.tokens for part in applicable) and all(part.satisfied for part in applicable):
+        return tuple(dict.fromkeys(one for part in gathered for one in part.tokens)), False
     if first:
         return None
-    others = tuple(dict.fromkeys(one for each in gathered if not each.applies for one in each.tokens))
+    others = tuple(dict.fromkeys(one for part in gathered if not part.applies for one in part.tokens))
     return (others, True) if token in others else None
 
 
@@ -63,7 +63,7 @@ def _gather(
         case ArcsRequired(least=least, label=label):
             arcs = node.ins if label is None else node.ins_by_name.get(label, ())
             found = (decision.state.first_in(place(arc.index)) for arc in arcs)
-            tokens = tuple(each for each in found if each is not None)
+            tokens = tuple(number for number in found if number is not None)
             enough = len(arcs) if least is None else min(least, len(arcs))
             return tokens, len(tokens) >= enough
 
@@ -75,7 +75,7 @@ def _from_node(
     if _starts_at(decision.definition.arcs[token.arc], name):
         return (token.id,), True
     firsts = (decision.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
-    found = min((each for each in firsts if each is not None), default=None)
+    found = min((number for number in firsts if number is not None), default=None)
     return ((found,), True) if found is not None else ((), False)
 
 
@@ -87,8 +87,8 @@ def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int
     """All that is active of the first set of that name among the tokens at the node."""
     state = decision.state
     lines = (state.standing_in(place(arc.index)) for arc in node.ins)
-    sets = (each for one in merge(*lines) for each in state.arcs[one].sets)
-    chosen = next((each for each in sets if state.sets[each].name == name), None)
+    sets = (number for one in merge(*lines) for number in state.arcs[one].sets)
+    chosen = next((number for number in sets if state.sets[number].name == name), None)
     if chosen is None:
         return (), False
     found = state.sets[chosen]

@@ -1,4 +1,4 @@
-"""Whether a node token comes to be where an arc token arrives: every join (sections 5 and 7)."""
+"""Joins: when a node token is made where an arc token arrives (sections 5 and 7)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 def join(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    """What completes the join of a node now that a token is there; None: nothing does. Raises NodeFault."""
+    """The tokens that complete the join of a node now that a token is there, or None. Raises NodeFault."""
     if node.join == "or":
         return Joined((token.id,))
     return _JOINS[node.join](decision, node, token)
@@ -88,25 +88,25 @@ def _token_set_or(decision: ProcessDecision, node: Node, token: ArcToken) -> Joi
 
 def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
     """The set of that name that the token is in, and its deeper ones; else its deepest."""
-    named = [each for each in token.sets if name and state.sets[each].name == name]
+    named = [number for number in token.sets if name and state.sets[number].name == name]
     if not named:
         deepest = state.deepest(token.sets)
         return [deepest[0]] if deepest is not None else []
-    level = max(state.sets[each].level for each in named)
-    return [each for each in token.sets if state.sets[each].level >= level]
+    level = max(state.sets[number].level for number in named)
+    return [number for number in token.sets if state.sets[number].level >= level]
 
 
 def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | None:
     """All that is active of the sets, if it is all here; the sets end."""
-    for each in chosen:
-        if not all_here(state, each, node):
+    for number in chosen:
+        if not all_here(state, number, node):
             return None
-    tokens = dict.fromkeys(token for each in chosen for token in state.sets[each].arcs)
+    tokens = dict.fromkeys(token for number in chosen for token in state.sets[number].arcs)
     return Joined(tuple(tokens), frozenset(chosen))
 
 
 def all_here(state: ProcessState, token_set: int, node: Node) -> bool:
-    """Whether no node token of a set is active, and all its active arc tokens head for a node."""
+    """True if no node token of a set is active, and all its active arc tokens head for a node."""
     found = state.sets[token_set]
     return not found.nodes and found.heading.get(node.id, 0) == len(found.arcs)
 
@@ -124,13 +124,13 @@ def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> 
 
 
 def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    """What a join of the user's own says; it is told of all that waits at the node."""
+    """Ask a join of the user's own; it is told of all that waits at the node."""
     state, target = decision.state, merge_target(decision.state, node)
-    waiting = sorted(each for arc in node.ins for each in state.standing_in(place(arc.index)))
+    waiting = sorted(number for arc in node.ins for number in state.standing_in(place(arc.index)))
     payload: dict[str, Plain] = {
         "node": node.name,
         "arc_token": token.id,
-        "waiting": [arc_token_told(decision.definition, state.arcs[each]) for each in waiting],
+        "waiting": [arc_token_told(decision.definition, state.arcs[number]) for number in waiting],
         "target": target,
     }
     answer = decision.ask_code(f"join:{node.join_text}", payload, token.parent, node)

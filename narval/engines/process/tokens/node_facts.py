@@ -1,4 +1,4 @@
-"""How facts about node tokens alter the state of a process."""
+"""The application of facts about node tokens to the state of a process."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _node_created(state: ProcessState, change: NodeTokenCreated) -> None:
     state.nodes[token.id] = token
     state.next_token = max(state.next_token, token.id + 1)
     state.newest[token.node] = token.id
-    for each in token.sets:
-        state.sets[each].nodes[token.id] = None
+    for number in token.sets:
+        state.sets[number].nodes[token.id] = None
 
 
 def _inherited(state: ProcessState, arcs: list[int] | tuple[int, ...]) -> dict[str, str]:
@@ -45,8 +45,8 @@ def _inherited(state: ProcessState, arcs: list[int] | tuple[int, ...]) -> dict[s
     if len(arcs) == 1:
         return state.nodes[state.arcs[arcs[0]].parent].environment
     merged: dict[str, str] = {}
-    for each in arcs:
-        merged.update(state.nodes[state.arcs[each].parent].environment)
+    for number in arcs:
+        merged.update(state.nodes[state.arcs[number].parent].environment)
     return merged
 
 
@@ -69,7 +69,7 @@ def _accepted(state: ProcessState, change: NodeTokenAccepted) -> None:
 
 
 def _executed(state: ProcessState, change: NodeTokenExecuted) -> None:
-    """What executing did stands in other changes."""
+    """Nothing: what executing did stands in other changes."""
 
 
 def _discarded(state: ProcessState, change: NodeTokenDiscarded) -> None:
@@ -98,8 +98,8 @@ def _node_completed(state: ProcessState, change: NodeTokenCompleted) -> None:
     token = state.nodes[change.token]
     token.completed = change.at
     _deactivate(state, token)
-    for each in token.sets:
-        state.sets[each].nodes.pop(token.id, None)
+    for number in token.sets:
+        state.sets[number].nodes.pop(token.id, None)
 
 
 def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None:

@@ -39,7 +39,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def backtracked(self) -> bool:
-        """Whether it was gone back from, or is itself part of going back."""
+        """True if it was gone back from, or is itself part of going back."""
         return self.execution_type not in FORWARD
 
 
@@ -63,7 +63,7 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def backtracked(self) -> bool:
-        """Whether its way was gone back, or is itself a way back."""
+        """True if its way was gone back, or is itself a way back."""
         return self.execution_type not in FORWARD
 
 

@@ -27,7 +27,7 @@ def token_view(process: Process, state: ProcessState, token: int | None) -> dict
         "execution_type": found.execution_type,
         "node": _node(process.nodes[found.node]),
         "environment": dict(found.environment),
-        "parents": [state.arcs[each].parent for each in found.parents],
+        "parents": [state.arcs[arc].parent for arc in found.parents],
         "sets": _sets(state, found),
         "process": about,
     }
@@ -48,22 +48,22 @@ def _node(node: Node) -> dict[str, Any]:
 
 def _sets(state: ProcessState, token: NodeToken) -> list[dict[str, Any]]:
     """The sets a token is a member of, with their attributes and those of the member."""
-    found = ((state.sets[each], index) for each, index in token.sets.items())
+    found = ((state.sets[number], index) for number, index in token.sets.items())
     return [
         {
-            "id": each.id,
-            "name": each.name,
+            "id": token_set.id,
+            "name": token_set.name,
             "index": index,
-            "level": each.level,
-            "max_index": each.count - 1,
-            "environment": dict(each.environment),
-            "member": dict(each.members.get(index, {})),
+            "level": token_set.level,
+            "max_index": token_set.count - 1,
+            "environment": dict(token_set.environment),
+            "member": dict(token_set.members.get(index, {})),
         }
-        for each, index in found
+        for token_set, index in found
     ]
 
 
 def arc_token_told(process: Process, token: ArcToken) -> dict[str, Any]:
-    """What a join of the user's own may know of an arc token."""
+    """An arc token as a join of the user's own is told of it."""
     arc = process.arcs[token.arc]
     return {"id": token.id, "arc": arc.name, "from": arc.start.name, "parent": token.parent}

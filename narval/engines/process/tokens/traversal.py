@@ -77,9 +77,9 @@ def by_creation(state: ProcessState, start: int, follow: Follow = _everywhere) -
         token = state.nodes.get(number)
         if token is not None:
             yield token
-            for each in token.children:
-                if follow(state.arcs[each]):
-                    heappush(waiting, each)
+            for number in token.children:
+                if follow(state.arcs[number]):
+                    heappush(waiting, number)
             continue
         arc_token = state.arcs[number]
         yield arc_token
@@ -108,8 +108,8 @@ def _ways(
 ) -> Iterator[tuple[ArcToken, NodeToken | None]]:
     """The arc tokens on one side of a node token that are to be followed, and what lies beyond each."""
     forward = over == "children"
-    for each in tuple(token.children if forward else token.parents):
-        arc_token = state.arcs[each]
+    for number in tuple(token.children if forward else token.parents):
+        arc_token = state.arcs[number]
         if follow(arc_token):
             beyond = arc_token.child if forward else arc_token.parent
             yield arc_token, state.nodes[beyond] if beyond is not None else None

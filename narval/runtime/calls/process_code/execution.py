@@ -15,6 +15,7 @@ from narval.runtime.calls import conversion
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.process_code.token import Token
+from narval.runtime.scripts.interpreters import Script, run
 
 _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 
@@ -53,9 +54,6 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
 
 def _run_script(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The effects of a script; one that executes and does not complete its token, is done (section 10)."""
-    # not at the top: the daemon imports this module and never runs a script
-    from narval.runtime.scripts.interpreters import Script, run
-
     effects = run(Script(**payload["script"]), print).effects
     is_complete = any(effect["do"] in _COMPLETES for effect in effects)
     if payload["hook"] == "execute" and not is_complete:

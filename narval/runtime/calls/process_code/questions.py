@@ -2,7 +2,7 @@
 
 A question is answered in a thread of its own while the loop waits, for `LONGEST` seconds at most: then the
 thread is given up, the run that asked fails, and the loop goes on. What is asked gets copies, so nothing that
-it does late can touch a run. Question and answer are recorded by the engine, so nobody is asked again.
+it does late can touch a run. Question and answer are recorded by the engine, so none is asked again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,7 @@ from narval.runtime.calls.conversion import failure
 from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
 from narval.runtime.calls.process_code.token import Arrival, Delay, ProcessEvent, Token
 from narval.runtime.scripts.interpreters import Script
+from narval.runtime.scripts.one_shot import ScriptAnswer
 
 LONGEST = 1.0
 """Seconds that a question may take: for so long nothing else goes on."""
@@ -53,28 +54,25 @@ DELAYS = {
     "DELAY_PROCESS_FINALIZE_COMPLETE": "PROCESS_PENDING_COMPLETE",
     "DELAY_PROCESS_FINALIZE_CANCEL": "PROCESS_PENDING_CANCEL",
 }
-"""What listeners may answer, and the event that it answers."""
+"""The answers of listeners, and the event that each is an answer to."""
 
 
-class Found(Protocol):
-    """Where the functions of a version of a definition are: `Performer.function_of`."""
-
-    def __call__(self, run: Run, definition: Definition, /) -> Any:
-        """The function or class, or None."""
+FunctionOf = Callable[[Run, Definition], Any]
+"""The function or class of code in the version that counts for a run, or None (`CallTargets.function_of`)."""
 
 
 class QuestionAnswerer:
     """Answers the questions of one agent's engines; all of it is used on the loop's thread."""
 
-    def __init__(self, found: Found, *, longest: float = LONGEST) -> None:
-        self._found, self._longest = found, longest
-        self._voice: QuestionThread | None = None
+    def __init__(self, function_of: FunctionOf, *, longest: float = LONGEST) -> None:
+        self._function_of, self._longest = function_of, longest
+        self._thread: QuestionThread | None = None
         self._given_up: list[QuestionThread] = []
 
     @property
     def given_up(self) -> int:
-        """Questions given up whose code still runs."""
-        self._given_up = [each for each in self._given_up if each.is_alive()]
+        """The number of questions given up whose code still runs."""
+        self._given_up = [thread for thread in self._given_up if thread.is_alive()]
         return len(self._given_up)
 
     def ask(
@@ -87,12 +85,12 @@ class QuestionAnswerer:
         if kind == "node-type" and name == SCRIPT:
             return _ask_script(run, arguments)
         definition = agent.lookup.definition(run, kind, name)
-        manner = _MANNERS.get(kind)
-        if manner is None or not isinstance(definition, Code):
+        ask = _ASKERS.get(kind)
+        if ask is None or not isinstance(definition, Code):
             raise ActionError(
                 f"there is no {kind} named {name!r} in modules/", "unknown-function", final=True
             )
-        code = self._found(run, definition)
+        code = self._function_of(run, definition)
         if code is None:
             raise ActionError(f"the {kind} {name!r} is not loaded any more", "unknown-function", final=True)
         if self.given_up >= MOST_GIVEN_UP:
@@ -100,51 +98,49 @@ class QuestionAnswerer:
                 f"{self.given_up} questions did not come back and still run; {kind} {name!r} was not asked",
                 "question-refused",
             )
-        portray = partial(tokens_of(run.engine).token_view, run.definition, run.state)
-        question = Question(definition, code, hook, arguments, portray, at)
-        return self._answered(
-            f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, manner, question)
-        )
+        view_of = partial(tokens_of(run.engine).token_view, run.definition, run.state)
+        question = Question(definition, code, hook, arguments, view_of, at)
+        return self._answered(f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, ask, question))
 
     def close(self) -> None:
         """Ask no more."""
-        if self._voice is not None:
-            self._voice.ask(None)
-            self._voice = None
+        if self._thread is not None:
+            self._thread.ask(None)
+            self._thread = None
 
     def _answered(self, what: str, work: Callable[[], Plain]) -> Plain:
-        voice, self._voice = self._voice or QuestionThread(), None
-        voice.ask(work)
+        thread, self._thread = self._thread or QuestionThread(), None
+        thread.ask(work)
         try:
-            answer, error = voice.answers.get(timeout=self._longest)
+            answer, error = thread.answers.get(timeout=self._longest)
         except Empty:
-            self._given_up.append(voice)
-            voice.give_up()
+            self._given_up.append(thread)
+            thread.give_up()
             why = f"{what} did not answer within {self._longest:g} s"
             raise ActionError(why, "question-timeout", final=True) from None
-        self._voice = voice
+        self._thread = thread
         if error is not None:
             raise error
         return answer
 
 
 class Question(NamedTuple):
-    """What is asked, of whom; `portray` says what is known of a token, by its id."""
+    """A question to the user's code; `view_of` gives a token as plain data, by its id."""
 
     definition: Code
     code: Any
     hook: str
     arguments: Mapping[str, Any]
-    portray: Callable[[int | None], Mapping[str, Any]]
+    view_of: Callable[[int | None], Mapping[str, Any]]
     at: float
 
     def token(self) -> Token:
         """The token that the question is about."""
-        return Token(self.portray(self.arguments["token"]), at=self.at)
+        return Token(self.view_of(self.arguments["token"]), at=self.at)
 
 
 class QuestionThread:
-    """One thread, which answers what it is asked until it is asked nothing."""
+    """One thread, which answers questions until it is given None."""
 
     __slots__ = ("_asked", "_thread", "answers")
 
@@ -155,15 +151,15 @@ class QuestionThread:
         self._thread.start()
 
     def ask(self, work: Callable[[], Plain] | None) -> None:
-        """Have something answered; with None, end."""
+        """Have a question answered; None ends the thread."""
         self._asked.put(work)
 
     def is_alive(self) -> bool:
-        """Whether its thread has not ended."""
+        """True if its thread has not ended."""
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """Nobody listens any more. Python code is ended; what waits within the system ends when that does."""
+        """End the thread: Python code at once, a call of the system when that ends."""
         self.ask(None)
         number = self._thread.ident
         if number is not None:
@@ -186,12 +182,12 @@ class _GivenUpError(BaseException):
     """The thread of a question that took too long is to end."""
 
 
-def _answer(manner: Callable[[Question], Plain], question: Question) -> Plain:
-    """Ask, on the question's thread; whatever goes wrong there is the author's to hear of."""
+def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
+    """Ask, on the question's thread. Raises ActionError, in words for the author of the code."""
     try:
-        said = manner(question)
-        msgspec.msgpack.encode(said)  # what cannot be written down cannot be recorded
-        return said
+        answer = ask(question)
+        msgspec.msgpack.encode(answer)  # what cannot be written down cannot be recorded
+        return answer
     except _GivenUpError:
         raise
     except ActionError:
@@ -204,9 +200,7 @@ def _answer(manner: Callable[[Question], Plain], question: Question) -> Plain:
 
 
 def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
-    """What the `allowBacktrack` of a script says, in a program of its own: it must be a boolean."""
-    from narval.runtime.scripts.one_shot import Said
-
+    """The boolean that the `allowBacktrack` of a script gives, run in a program of its own."""
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
     line = [sys.executable, "-m", "narval.runtime.scripts.one_shot"]
@@ -215,104 +209,104 @@ def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
         done = subprocess.run(
             line, input=given, capture_output=True, timeout=SCRIPT_LONGEST, cwd=folder, check=True
         )
-        said = msgspec.msgpack.decode(done.stdout, type=Said)
+        answer = msgspec.msgpack.decode(done.stdout, type=ScriptAnswer)
     except subprocess.TimeoutExpired:
         why = f"the script of node {script.node!r} did not answer within {SCRIPT_LONGEST:g} s"
         raise ActionError(why, "question-timeout", final=True) from None
     except (OSError, subprocess.CalledProcessError, msgspec.MsgspecError) as error:
         raise ActionError(f"the script of node {script.node!r} was not run: {error}", "crashed") from None
-    if said.kind:
-        raise ActionError(said.message, said.kind, final=True)
-    if not isinstance(said.value, bool):
-        raise _bad("allowBacktrack to give true or false", said.value)
-    return said.value
+    if answer.kind:
+        raise ActionError(answer.message, answer.kind, final=True)
+    if not isinstance(answer.value, bool):
+        raise _bad("allowBacktrack to give true or false", answer.value)
+    return answer.value
 
 
 # --- how each kind is asked -------------------------------------------------------------------------------
 
 
 def _predicate(question: Question) -> Plain:
-    said = question.code(question.token())
-    if not isinstance(said, bool):
-        raise _bad("True or False", said)
-    return said
+    answer = question.code(question.token())
+    if not isinstance(answer, bool):
+        raise _bad("True or False", answer)
+    return answer
 
 
 def _date(question: Question) -> Plain:
-    said = question.code(question.token())
-    if isinstance(said, date) and not isinstance(said, datetime):
-        said = datetime(said.year, said.month, said.day)  # noqa: DTZ001 - a day begins where the home is
-    if isinstance(said, datetime):
-        return said.timestamp()
-    if isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said):
-        return float(said)
-    raise _bad("a datetime, or seconds since 1970", said)
+    answer = question.code(question.token())
+    if isinstance(answer, date) and not isinstance(answer, datetime):
+        answer = datetime(answer.year, answer.month, answer.day)  # noqa: DTZ001 - a day begins where the home is
+    if isinstance(answer, datetime):
+        return answer.timestamp()
+    if isinstance(answer, int | float) and not isinstance(answer, bool) and math.isfinite(answer):
+        return float(answer)
+    raise _bad("a datetime, or seconds since 1970", answer)
 
 
 def _string(question: Question) -> Plain:
-    said = question.code(question.token())
-    if not isinstance(said, str) or len(said) > MOST_ANSWER:
-        raise _bad(f"a text of at most {MOST_ANSWER:,} characters", said)
-    return said
+    answer = question.code(question.token())
+    if not isinstance(answer, str) or len(answer) > MOST_ANSWER:
+        raise _bad(f"a text of at most {MOST_ANSWER:,} characters", answer)
+    return answer
 
 
 def _node(question: Question) -> Plain:
     token = question.token()
-    said = getattr(made(question.code, token.node.custom), question.hook)(token)
+    answer = getattr(made(question.code, token.node.custom), question.hook)(token)
     if question.hook == "is_backtrackable":
-        if not isinstance(said, bool):
-            raise _bad("True or False", said)
-        return said
-    return _guard(said)
+        if not isinstance(answer, bool):
+            raise _bad("True or False", answer)
+        return answer
+    return _guard(answer)
 
 
-def _guard(said: object) -> Plain:
-    """What a guard said, as the engine knows it; nothing is to accept, as it is in the source."""
-    if said is None or said is True or _is(said, Accept):
+def _guard(answer: object) -> Plain:
+    """The answer of a guard, as the engine knows it; None is to accept, as it is in the source."""
+    if answer is None or answer is True or _is(answer, Accept):
         return {"action": "AcceptToken"}
-    if _is(said, Discard):
+    if _is(answer, Discard):
         return {"action": "DiscardToken"}
-    if said is Skip:
+    if answer is Skip:
         return {"action": "SkipNode", "arcs": [""]}
-    if isinstance(said, Skip):
-        return {"action": "SkipNode", "arcs": [str(said.arc or "")]}
-    if isinstance(said, Delay) and math.isfinite(said.until):
-        return {"action": "DelayUntil", "until": said.until}
-    raise _bad("Accept, Discard, Skip(arc) or Delay(until)", said)
+    if isinstance(answer, Skip):
+        return {"action": "SkipNode", "arcs": [str(answer.arc or "")]}
+    if isinstance(answer, Delay) and math.isfinite(answer.until):
+        return {"action": "DelayUntil", "until": answer.until}
+    raise _bad("Accept, Discard, Skip(arc) or Delay(until)", answer)
 
 
-def _is(said: object, wanted: type) -> bool:
-    return said is wanted or isinstance(said, wanted)
+def _is(answer: object, wanted: type) -> bool:
+    return answer is wanted or isinstance(answer, wanted)
 
 
 def _join(question: Question) -> Plain:
     arrival = Arrival(question.arguments)
     code = question.code().join if isinstance(question.code, type) else question.code
-    said = code(arrival)
-    if said is None:
+    answer = code(arrival)
+    if answer is None:
         return None
-    if isinstance(said, list | tuple):
-        said = arrival.join(said)
-    there = {each.id for each in arrival.waiting}
-    if not isinstance(said, dict) or not ({"join", "merge"} & said.keys()):
-        raise _bad("arrival.join(…), arrival.merge(…) or None", said)
-    ids = said.get("join", said.get("merge"))
+    if isinstance(answer, list | tuple):
+        answer = arrival.join(answer)
+    there = {token.id for token in arrival.waiting}
+    if not isinstance(answer, dict) or not ({"join", "merge"} & answer.keys()):
+        raise _bad("arrival.join(…), arrival.merge(…) or None", answer)
+    ids = answer.get("join", answer.get("merge"))
     if not isinstance(ids, list) or not ids or not there.issuperset(ids) or len(set(ids)) != len(ids):
         raise _bad("tokens that wait at the node, each once", ids)
-    return said
+    return answer
 
 
 def _listener(question: Question) -> Plain:
-    event = ProcessEvent(question.arguments, question.portray(question.arguments.get("token")))
+    event = ProcessEvent(question.arguments, question.view_of(question.arguments.get("token")))
     code = question.code().notify if isinstance(question.code, type) else question.code
-    said = code(event)
-    words = [] if said is None else [said] if isinstance(said, str) else said
-    if not isinstance(words, list | tuple | set | frozenset) or not all(each in DELAYS for each in words):
-        raise _bad(f"nothing, or {', '.join(DELAYS)}", said)
-    return sorted(each for each in set(words) if DELAYS[each] == event.type)
+    answer = code(event)
+    words = [] if answer is None else [answer] if isinstance(answer, str) else answer
+    if not isinstance(words, list | tuple | set | frozenset) or not all(word in DELAYS for word in words):
+        raise _bad(f"nothing, or {', '.join(DELAYS)}", answer)
+    return sorted(word for word in set(words) if DELAYS[word] == event.type)
 
 
-_MANNERS: Mapping[str, Callable[[Question], Plain]] = {
+_ASKERS: Mapping[str, Callable[[Question], Plain]] = {
     "predicate": _predicate,
     "date-function": _date,
     "string-function": _string,
@@ -323,9 +317,11 @@ _MANNERS: Mapping[str, Callable[[Question], Plain]] = {
 _KINDS = {"node": "node-type", "date": "date-function", "string": "string-function"}
 
 
-def _bad(wanted: str, said: object) -> ActionError:
+def _bad(wanted: str, answer: object) -> ActionError:
     try:
-        shown = repr(said)
+        shown = repr(answer)
     except Exception:
         shown = "what cannot be shown"
-    return ActionError(f"expected {wanted}, got {type(said).__name__} {shown:.80}", "bad-answer", final=True)
+    return ActionError(
+        f"expected {wanted}, got {type(answer).__name__} {shown:.80}", "bad-answer", final=True
+    )

@@ -1,4 +1,4 @@
-"""Tokens as the user's code sees them: plain data to read, and wishes kept in order (sections 8, 10).
+"""Tokens as the user's code sees them: plain data to read, and effects kept in order (sections 8, 10).
 
 A token is made of what the engine says of it (`token_view`). What the code sets, and how it completes the
 token, becomes *effects*: plain data that go back to the engine with the answer. So the same token serves in
@@ -85,15 +85,15 @@ class NodeView:
 
     __slots__ = ("arcs", "custom", "external", "external_environment", "name", "type")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.name: str = told["name"]
-        self.type: str = told.get("type", "node")
-        self.external: str | None = told.get("external")
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.name: str = data["name"]
+        self.type: str = data.get("type", "node")
+        self.external: str | None = data.get("external")
         """The externals by which it was imported, outermost first, between colons; or None."""
-        self.arcs: tuple[Mapping[str, str], ...] = tuple(told.get("arcs", ()))
+        self.arcs: tuple[Mapping[str, str], ...] = tuple(data.get("arcs", ()))
         """The arcs that leave it: `name` and `to` of each."""
-        self.custom: Mapping[str, str] = MappingProxyType(dict(told.get("custom", {})))
-        self.external_environment = EnvironmentView([dict(told.get("external_environment", {}))])
+        self.custom: Mapping[str, str] = MappingProxyType(dict(data.get("custom", {})))
+        self.external_environment = EnvironmentView([dict(data.get("external_environment", {}))])
 
     def __repr__(self) -> str:
         return f"<node {self.name!r} of type {self.type!r}>"
@@ -104,11 +104,11 @@ class ProcessView:
 
     __slots__ = ("environment", "name", "run", "state")
 
-    def __init__(self, told: Mapping[str, Any], write: Write | None = None) -> None:
-        self.run: int = told.get("run", 0)
-        self.name: str = told.get("name", "")
-        self.state: str = told.get("state", "")
-        self.environment = EnvironmentView([dict(told.get("environment", {}))], write)
+    def __init__(self, data: Mapping[str, Any], write: Write | None = None) -> None:
+        self.run: int = data.get("run", 0)
+        self.name: str = data.get("name", "")
+        self.state: str = data.get("state", "")
+        self.environment = EnvironmentView([dict(data.get("environment", {}))], write)
 
     def __repr__(self) -> str:
         return f"<process {self.run} of {self.name!r}>"
@@ -119,20 +119,20 @@ class SetMember:
 
     __slots__ = ("environment", "index", "level", "max_index", "member", "name")
 
-    def __init__(self, told: Mapping[str, Any], shared: Write | None, own: Write | None) -> None:
-        self.name: str = told["name"]
-        self.index: int = told.get("index", 0)
-        self.max_index: int = told.get("max_index", 0)
-        self.level: int = told.get("level", 0)
-        self.environment = EnvironmentView([dict(told.get("environment", {}))], shared)
-        self.member = EnvironmentView([dict(told.get("member", {}))], own)
+    def __init__(self, data: Mapping[str, Any], shared: Write | None, own: Write | None) -> None:
+        self.name: str = data["name"]
+        self.index: int = data.get("index", 0)
+        self.max_index: int = data.get("max_index", 0)
+        self.level: int = data.get("level", 0)
+        self.environment = EnvironmentView([dict(data.get("environment", {}))], shared)
+        self.member = EnvironmentView([dict(data.get("member", {}))], own)
 
     def __repr__(self) -> str:
         return f"<member {self.index} of the set {self.name!r}>"
 
 
 class Token:
-    """A node token: what is known of it, and what is to become of it."""
+    """A node token: its data, and the effects that code has on it."""
 
     __slots__ = (
         "_at", "completes", "effects", "environment", "execution_type", "guard_action", "id", "is_complete",
@@ -141,34 +141,34 @@ class Token:
 
     def __init__(
         self,
-        told: Mapping[str, Any],
+        data: Mapping[str, Any],
         *,
         writable: bool = False,
         completes: bool = True,
         at: float | None = None,
     ) -> None:
         self._at = at
-        self.id: int = told["id"]
-        self.node = NodeView(told["node"])
-        self.is_complete = bool(told.get("complete", False))
-        self.guard_action: str | None = told.get("guard_action") or None
-        self.execution_type: str = told.get("execution_type", "Forward")
-        self.parents: tuple[int, ...] = tuple(told.get("parents", ()))
+        self.id: int = data["id"]
+        self.node = NodeView(data["node"])
+        self.is_complete = bool(data.get("complete", False))
+        self.guard_action: str | None = data.get("guard_action") or None
+        self.execution_type: str = data.get("execution_type", "Forward")
+        self.parents: tuple[int, ...] = tuple(data.get("parents", ()))
         """The node tokens it comes from."""
         self.is_writable, self.effects = writable, list[Effect]()
         self.completes = completes
-        """Whether it may be completed here: once, and not by what goes back."""
-        self.process = ProcessView(told.get("process", {}), self._writer("process"))
-        own = dict(told.get("environment", {}))
+        """True if it may be completed here: once, and not by code that goes back."""
+        self.process = ProcessView(data.get("process", {}), self._writer("process"))
+        own = dict(data.get("environment", {}))
         shared = self.process.environment._layers[0]
         self.environment = EnvironmentView([own, shared], self._writer("token"))
         """Its own attributes over those of the process; what is set is its own."""
         self.sets: Mapping[str, SetMember] = MappingProxyType(
             {
-                each["name"]: SetMember(
-                    each, self._writer("set", each["name"]), self._writer("member", each["name"])
+                member["name"]: SetMember(
+                    member, self._writer("set", member["name"]), self._writer("member", member["name"])
                 )
-                for each in told.get("sets", ())
+                for member in data.get("sets", ())
             }
         )
 
@@ -182,13 +182,13 @@ class Token:
         self.environment.set(name, value)
 
     def complete(self, arc: str | None = None, *, asynchronous: bool = False) -> None:
-        """It is done: it leaves on the arcs of that name, or of no name."""
+        """Complete the token: it leaves on the arcs of that name, or of no name."""
         self.complete_many(arc, asynchronous=asynchronous)
 
     def complete_many(self, *arcs: str | None, asynchronous: bool = False) -> None:
-        """It is done: it leaves on the arcs of these names; of none, it ends here."""
+        """Complete the token: it leaves on the arcs of these names; given none, it ends here."""
         self._completing()
-        self._wish(do="complete", arcs=[_arc(each) for each in arcs], asynchronous=asynchronous)
+        self._add_effect(do="complete", arcs=[_arc(name) for name in arcs], asynchronous=asynchronous)
 
     def complete_with_new_token_set(
         self,
@@ -200,14 +200,14 @@ class Token:
         members: Mapping[str, Sequence[object]] | None = None,
         asynchronous: bool = False,
     ) -> None:
-        """It is done: a set of `count` tokens leaves on each arc of that name (section 7).
+        """Complete the token: a set of `count` tokens leaves on each arc of that name (section 7).
 
         `environment` is shared by the set; `members` gives each member its value by index.
         """
         if not isinstance(count, int) or not 1 <= count <= MOST_MEMBERS:
             raise RequestError(f"expected a count from 1 to {MOST_MEMBERS:,}, got {count!r:.80}")
         self._completing()
-        self._wish(
+        self._add_effect(
             do="complete-with-new-token-set",
             arcs=[_arc(arc)],
             name=kept("name", str(name)),
@@ -219,14 +219,14 @@ class Token:
 
     def backtrack(self, to: int) -> None:
         """The process goes back to where the token of that id was active (section 11)."""
-        self._wish(do="backtrack", token=int(to))
+        self._add_effect(do="backtrack", token=int(to))
 
     def _completing(self) -> None:
         if not self.completes:
             raise RequestError(f"token {self.id} is not to be completed here, or is already")
         self.completes = False
 
-    def _wish(self, **effect: Any) -> None:
+    def _add_effect(self, **effect: Any) -> None:
         if not self.is_writable:
             raise RequestError(f"token {self.id} can only be looked at here")
         if len(self.effects) >= MOST_EFFECTS:
@@ -239,7 +239,7 @@ class Token:
 
         def write(key: str, text: str | None) -> None:
             named = {} if name is None else {"set": name}
-            self._wish(do="set", of=of, name=key, value=text, **named)
+            self._add_effect(do="set", of=of, name=key, value=text, **named)
 
         return write
 
@@ -254,7 +254,7 @@ def _arc(name: str | None) -> str:
     return kept("arc", name or "") or ""
 
 
-# --- what questions are given ---------------------------------------------------------------------------
+# --- arguments of questions ------------------------------------------------------------------------------
 
 
 class ArcTokenView:
@@ -262,13 +262,13 @@ class ArcTokenView:
 
     __slots__ = ("arc", "id", "node", "parent")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.id: int = told["id"]
-        self.arc: str = told.get("arc", "")
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.id: int = data["id"]
+        self.arc: str = data.get("arc", "")
         """The arc's name, "" for those without one."""
-        self.node: str = told.get("from", "")
+        self.node: str = data.get("from", "")
         """The node it comes from."""
-        self.parent: int = told.get("parent", 0)
+        self.parent: int = data.get("parent", 0)
 
     def __repr__(self) -> str:
         return f"<arc token {self.id} from {self.node!r}>"
@@ -279,38 +279,38 @@ class Arrival:
 
     __slots__ = ("node", "target", "token", "waiting")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.waiting = tuple(ArcTokenView(each) for each in told.get("waiting", ()))
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.waiting = tuple(ArcTokenView(token) for token in data.get("waiting", ()))
         """The tokens that wait at the node, oldest first, the arriving one among them."""
-        self.token = next((each for each in self.waiting if each.id == told.get("arc_token")), None)
-        self.node: str = told.get("node", "")
-        self.target: int | None = told.get("target")
+        self.token = next((token for token in self.waiting if token.id == data.get("arc_token")), None)
+        self.node: str = data.get("node", "")
+        self.target: int | None = data.get("target")
         """The newest token on the node that others may be merged into, or None."""
 
     def join(self, tokens: Iterable[ArcTokenView] | None = None) -> dict[str, Any]:
         """The answer that joins these tokens into a new one; by default all that wait."""
-        return {"join": [each.id for each in (self.waiting if tokens is None else tokens)]}
+        return {"join": [token.id for token in (self.waiting if tokens is None else tokens)]}
 
     def merge(self, tokens: Iterable[ArcTokenView] | None = None) -> dict[str, Any]:
         """The answer that has these tokens end in the one that is on the node already: the newest."""
         if self.target is None:
             raise RequestError("there is no token on the node to merge into")
-        merged = [each.id for each in (self.waiting if tokens is None else tokens)]
+        merged = [token.id for token in (self.waiting if tokens is None else tokens)]
         return {"merge": merged, "into": self.target}
 
 
 class ProcessEvent:
-    """What a listener hears: what happened, and to which token."""
+    """An event that a listener is notified of, and the token it happened to."""
 
     __slots__ = ("arc_token", "arcs", "process", "token", "type")
 
-    def __init__(self, told: Mapping[str, Any], portrait: Mapping[str, Any]) -> None:
-        self.type: str = told["event"]
-        self.arc_token: int | None = told.get("arc_token")
-        self.arcs: tuple[str, ...] = tuple(told.get("arcs") or ())
+    def __init__(self, data: Mapping[str, Any], token: Mapping[str, Any]) -> None:
+        self.type: str = data["event"]
+        self.arc_token: int | None = data.get("arc_token")
+        self.arcs: tuple[str, ...] = tuple(data.get("arcs") or ())
         """Of a token that is completed, the names of the arcs on which it leaves."""
-        self.token = Token(portrait) if "id" in portrait else None
-        self.process = self.token.process if self.token is not None else ProcessView(portrait["process"])
+        self.token = Token(token) if "id" in token else None
+        self.process = self.token.process if self.token is not None else ProcessView(token["process"])
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.token if self.token is not None else self.arc_token}>"

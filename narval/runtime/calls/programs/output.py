@@ -17,13 +17,13 @@ from narval.runtime.calls.output_capture import Lines
 logger = logging.getLogger("narval.program")
 
 TAIL_BYTES, TAIL_LINES = 4096, 40
-"""How much of its end is kept with the run."""
+"""The part of its end that is kept with the run."""
 IN_MEMORY = 16 * 1024
 """Bytes; longer output goes to a file."""
 FILE_BYTES = 1024 * 1024
 """At this size a file is set aside, and the one set aside before it dropped."""
 LINES_A_SECOND = 200
-"""So many lines of one program the log is told in a second; of more it is told how many there were."""
+"""The most lines of one program that are logged in a second; of more their number is logged."""
 
 SWEEP_EVERY = 3600.0
 """Seconds between two looks for the output of forgotten runs."""

@@ -1,11 +1,11 @@
 """Ends what a daemon has started when the daemon is gone (A12); also run as a program of its own.
 
-    python -I -S keeper.py OWNER LOCK
+    python -I -S reaper.py OWNER LOCK
 
-It is told of every group through its standard input: `+123` when one begins, `-123` when it is gone. When
-that ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so does whatever has left
-its group but carries the owner in its environment. The lock is held meanwhile, so that the next daemon can
-wait for it. It imports what Python has loaded anyway, and little more.
+Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. When that ends, the
+daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have left their group
+but carry the owner in their environment. The lock is held meanwhile, so that the next daemon can wait for it.
+It imports modules that Python has loaded anyway, and little more.
 """
 
 import contextlib
@@ -51,10 +51,10 @@ def end_carriers(is_owned: Callable[[bytes], bool], patience: float = GRACE) -> 
 
 
 def is_gone(group: int) -> bool:
-    """Whether nothing of a group is left but what has ended and nobody has asked for."""
+    """True if nothing of a group is left but programs that have ended and were not waited for."""
     if not _signal_group(group, 0):
         return True
-    return not any(each == group and state not in "ZX" for each, state in _groups())
+    return not any(other == group and state not in "ZX" for other, state in _groups())
 
 
 def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
@@ -65,14 +65,14 @@ def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
         try:
             with open(f"/proc/{program}/environ", "rb") as file:
                 environment = file.read()
-        except OSError:  # it is gone, or somebody else's
+        except OSError:  # it is gone, or another user's
             continue
         if any(is_owned(variable) for variable in environment.split(b"\0")):
             yield program
 
 
 def send(program: int, number: int) -> bool:
-    """Send a signal to a program; whether it is there."""
+    """Send a signal to a program; True if it is there."""
     try:
         os.kill(program, number)
     except ProcessLookupError:
@@ -91,25 +91,25 @@ def signal_name(number: int) -> str:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a group; whether there is one."""
+    """Send a signal to a group; True if there is one."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # all of it belongs to somebody else by now
+    except PermissionError:  # all of it belongs to another user by now
         pass
     return True
 
 
 def _groups() -> Iterator[tuple[int, str]]:
-    """The group of each program, and the letter of its state; of this one if the system tells nothing."""
+    """The group of each program, and the letter of its state."""
     for program in _all():
         try:
             with open(f"/proc/{program}/stat", "rb") as file:
-                told = file.read()
+                stat = file.read()
         except OSError:
             continue
-        state, _, group = told[told.rindex(b")") + 2 :].split(b" ", 3)[:3]
+        state, _, group = stat[stat.rindex(b")") + 2 :].split(b" ", 3)[:3]
         yield int(group), state.decode()
 
 
@@ -121,11 +121,11 @@ def _all() -> list[int]:
 
 
 def main(owner: str, lock: str) -> None:
-    """Keep watch until the daemon is gone."""
+    """Wait until the daemon is gone, and end its programs."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     if lock:
-        import fcntl
+        import fcntl  # only a home on disk has a lock
 
         fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
     groups: set[int] = set()
@@ -134,7 +134,7 @@ def main(owner: str, lock: str) -> None:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
-        time.sleep(_NAP)  # what is written meanwhile waits in the pipe, and wakes nobody
+        time.sleep(_NAP)  # what is written meanwhile waits in the pipe, and wakes no one
     end_groups(groups)
     wanted = f"{OWNER}={owner}".encode()
     end_carriers(lambda variable: variable == wanted)

@@ -1,7 +1,7 @@
-"""The daemon's side of the keeper: it is told of every group, and started anew if it dies (A12).
+"""The daemon's side of the reaper: it is told of every group, and started anew if it dies (A12).
 
 A signal at the death of the parent, which Linux has, would reach the program that was started and nothing
-that it has started itself, and it takes one more program for each to ask for it. The keeper is one for all,
+that it has started itself, and it takes one more program for each to ask for it. The reaper is one for all,
 reaches whole groups, and needs nothing but a pipe.
 """
 
@@ -22,13 +22,13 @@ from narval.runtime.calls.programs import reaper
 _SOON = 0.2
 """Seconds."""
 LONGEST_WAIT = 6.0
-"""Seconds for which the next daemon waits for the keeper of the last one."""
+"""Seconds for which the next daemon waits for the reaper of the last one."""
 
 
 class ReaperClient:
-    """Groups under way, and the keeper that knows them; it is started with the first.
+    """Groups under way, and the reaper that knows them; it is started with the first.
 
-    `home` names the home, and `folder` is where its keeper says that it is at work; a home in memory has
+    `home` names the home, and `folder` is where its reaper says that it is at work; a home in memory has
     neither.
     """
 
@@ -36,7 +36,7 @@ class ReaperClient:
         self._home = home or secrets.token_hex(8)
         self.owner = f"{self._home}.{secrets.token_hex(8)}"
         """This life of the daemon, as programs carry it in their environment."""
-        self._lock = folder / "keeper" if folder is not None else None
+        self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
         self._gone: set[int] = set()
         self._is_closed = False
@@ -48,7 +48,7 @@ class ReaperClient:
         return self._program.pid if self._program is not None else None
 
     def end_former(self) -> None:
-        """End what the last daemon of this home has left, if it was killed and its keeper as well."""
+        """End the programs that the last daemon of this home has left, if its reaper was killed as well."""
         if self._lock is None or not self._lock.exists():
             return
         home, own = f"{reaper.OWNER}={self._home}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
@@ -58,25 +58,25 @@ class ReaperClient:
             self._lock.unlink()
 
     def prepare(self) -> None:
-        """Have a keeper at work before anything is started."""
+        """Start the reaper before anything else is started."""
         if self._program is None:
             self._start()
 
     def began(self, group: int) -> None:
-        """A group of programs is there."""
+        """Take note of a group of programs that was started."""
         self._groups.add(group)
         self._gone.discard(group)
-        self._tell(b"+%d\n" % group)
+        self._report(b"+%d\n" % group)
 
     def ended(self, group: int) -> None:
-        """Nothing is left of it; the keeper hears of that with the next, or soon: to wake it takes time."""
+        """Forget a group that is gone; the reaper learns it with the next one, or soon: to wake it costs."""
         self._groups.discard(group)
         if not self._gone:
-            asyncio.get_running_loop().call_later(_SOON, self._tell, b"")
+            asyncio.get_running_loop().call_later(_SOON, self._report, b"")
         self._gone.add(group)
 
     def close(self) -> None:
-        """Nothing more will be started: the keeper ends what has left its group, and then itself."""
+        """Have the reaper end programs that have left their group, and then itself; it is the last call."""
         self._is_closed = True
         if self._program is None:
             return
@@ -91,7 +91,7 @@ class ReaperClient:
 
     def _start(self) -> None:
         if self._lock is not None:
-            self._lock.touch(mode=0o600)  # not left to the keeper: it might be killed before it does
+            self._lock.touch(mode=0o600)  # not left to the reaper: it might be killed before it does
         self._program = subprocess.Popen(
             [sys.executable, "-I", "-S", reaper.__file__, self.owner, str(self._lock or "")],
             stdin=subprocess.PIPE,
@@ -106,7 +106,7 @@ class ReaperClient:
         for group in self._groups:
             self._write(b"+%d\n" % group)
 
-    def _tell(self, line: bytes) -> None:
+    def _report(self, line: bytes) -> None:
         line = b"".join(b"-%d\n" % group for group in self._gone) + line
         self._gone.clear()
         if not line or self._is_closed:
@@ -118,7 +118,7 @@ class ReaperClient:
             self._start()
 
     def _write(self, line: bytes) -> bool:
-        """Tell it a line; False when it is dead. One that is stopped will find what it was not told."""
+        """Write a line to it; False when it is dead. One that is stopped finds by itself what it missed."""
         assert self._program is not None
         assert self._program.stdin is not None
         try:
@@ -131,7 +131,7 @@ class ReaperClient:
 
 
 def _wait_for(lock: Path) -> None:
-    """Wait until the keeper of the last daemon has done its work."""
+    """Wait until the reaper of the last daemon has done its work."""
     try:
         handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

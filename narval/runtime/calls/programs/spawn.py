@@ -39,7 +39,7 @@ class StartedProgram(NamedTuple):
 
 
 class Pipes(NamedTuple):
-    """What a program has for standard input, output and error."""
+    """The standard input, output and error of a program."""
 
     input: int
     output: int
@@ -106,7 +106,7 @@ def _started_in(
 
 
 def find(name: str, path: str, directory: str) -> str:
-    """Where the program is. Raises CannotStartError."""
+    """The path of the program. Raises CannotStartError."""
     if not os.path.isdir(directory):
         raise CannotStartError(NOT_FOUND, f"{directory}: there is no such folder to run {name} in")
     if "/" in name:

@@ -1,4 +1,4 @@
-"""Whether what a program creates is there and no older than what it needs, as in make (A9)."""
+"""The test for a program that need not run: its files are there and no older than those it needs (A9)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WILD = frozenset("*?[")
 
 
 def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str]) -> bool:
-    """Whether all is there, and nothing that is needed is newer. What creates nothing never is."""
+    """True if all files are there and none that is needed is newer; False for a program that creates none."""
     oldest: int | None = None
     for pattern in creates:
         times = _times(directory, pattern)

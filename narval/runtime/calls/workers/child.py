@@ -56,7 +56,6 @@ class Child:
         self._loop, self._listener = loop, listener
         self._frames = FrameReader()
         self._fault = ""
-        self._is_closed = False
         self._program, self._requests, self._answers, prints = _started(loop, memory)
         self.prints = Prints(loop, prints, partial(listener.child_printed, self))
         loop.add_reader(self._answers, self._read_answers)
@@ -83,17 +82,17 @@ class Child:
     def end(self) -> None:
         """Kill it and wait until it is gone; the listener is not called."""
         self.kill()
-        if not self._is_closed:
+        if self._answers >= 0:
             self.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._program.wait(1.0)
 
     def close(self) -> None:
         """Close the pipes."""
-        self._is_closed = True
         self._watch.close()
         self._loop.remove_reader(self._answers)
         os.close(self._answers)
+        self._answers = -1
         self._requests.close()
         self.prints.close()
         for timer in self._timers:
@@ -125,7 +124,7 @@ class Child:
 
     def _ended(self) -> None:
         """Read its last messages and prints, end the programs it left running, and tell the listener."""
-        if self._is_closed:
+        if self._answers < 0:  # closed
             return
         self.kill()
         _drain(self._read_answers)

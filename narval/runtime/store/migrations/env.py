@@ -1,4 +1,4 @@
-"""How Alembic reaches the store: on the connection, and in the transaction, of `database.migrate`."""
+"""The environment of Alembic: the connection and the transaction of `migrate.py`."""
 
 from alembic import context
 

@@ -78,8 +78,8 @@ def asker() -> Iterator[Callable[..., Ask]]:
         return ask
 
     yield make
-    for each in made:
-        each.close()
+    for questions in made:
+        questions.close()
 
 
 def refusal(ask: Ask, function: str, arguments: dict[str, Any] | None = None) -> str:

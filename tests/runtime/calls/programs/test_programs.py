@@ -64,19 +64,19 @@ class Bench:
         self.executor.abandon(f"{self.programs.reaper.owner}.{self.calls}")
 
     async def sh(self, script: str, **given: Any) -> dict[str, Any]:
-        """What a script comes to."""
+        """The value of a script's call."""
         outcome = await self.start("sh", text=script, **given)
         assert outcome.value is not None, outcome
         return dict(outcome.value)
 
     def alive(self) -> list[psutil.Process]:
-        """What runs and belongs to this bench."""
+        """The programs under way that belong to this bench."""
         mark = self.programs.reaper.owner
         found = []
-        for each in psutil.process_iter():
+        for program in psutil.process_iter():
             try:
-                if each.environ().get("NARVAL_OWNER") == mark and each.status() != psutil.STATUS_ZOMBIE:
-                    found.append(each)
+                if program.environ().get("NARVAL_OWNER") == mark and program.status() != psutil.STATUS_ZOMBIE:
+                    found.append(program)
             except psutil.Error:
                 continue
         return found
@@ -263,7 +263,7 @@ async def test_A13_what_is_kept_goes_with_its_run(tmp_path: Path) -> None:
         await bench.sh("seq 1 20000")
         (tmp_path / "output/6").mkdir()
         bench.programs.outputs.sweep()
-        assert [each.name for each in (tmp_path / "output").iterdir()] == ["7"]
+        assert [folder.name for folder in (tmp_path / "output").iterdir()] == ["7"]
 
 
 @in_a_loop
@@ -273,7 +273,7 @@ async def test_A13_a_flood_of_output_harms_nobody(tmp_path: Path) -> None:
         before = psutil.Process().memory_info().rss
         value = await bench.sh("head -c 200000000 /dev/zero | tr '\\0' 'x'; echo; echo end")
         assert value["output"].endswith("end")
-        kept = sum(each.stat().st_size for each in (tmp_path / "output/7").iterdir())
+        kept = sum(file.stat().st_size for file in (tmp_path / "output/7").iterdir())
         assert kept <= 2 * FILE_BYTES
         assert psutil.Process().memory_info().rss - before < 50_000_000
 
@@ -320,11 +320,11 @@ async def test_A14_limits_of_processor_memory_and_files(tmp_path: Path) -> None:
         assert (await bench.start("no-such-program", cpu=5)).value["status"] == 127
 
 
-# --- the keeper -----------------------------------------------------------------------------------------
+# --- the reaper -----------------------------------------------------------------------------------------
 
 
 @in_a_loop
-async def test_A12_a_keeper_that_dies_is_replaced(tmp_path: Path) -> None:
+async def test_A12_a_reaper_that_dies_is_replaced(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         outcome = bench.start("sleep", "600")
         former = bench.programs.reaper.pid
@@ -373,32 +373,32 @@ def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> 
     daemon.wait()
     ReaperClient("home", tmp_path).end_former()
     _, left = psutil.wait_procs(mine, timeout=10)
-    assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
-    assert not (tmp_path / "keeper").exists()
+    assert [program for program in left if program.status() != psutil.STATUS_ZOMBIE] == []
+    assert not (tmp_path / "reaper").exists()
 
 
-def test_A12_the_next_daemon_ends_what_is_left_when_the_keeper_was_killed_as_well(tmp_path: Path) -> None:
+def test_A12_the_next_daemon_ends_what_is_left_when_the_reaper_was_killed_as_well(tmp_path: Path) -> None:
     root = str(ROOT)
     daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
     while not (tmp_path / "ready").exists():
         assert daemon.poll() is None
         time.sleep(0.02)
     mine = daemon.children(recursive=True)
-    for each in mine:
-        if _is_keeper(each):
-            each.kill()
+    for program in mine:
+        if _is_reaper(program):
+            program.kill()
     daemon.kill()
     daemon.wait()
     ReaperClient("home", tmp_path).end_former()
-    _, left = psutil.wait_procs([each for each in mine if _carries(each)], timeout=10)
+    _, left = psutil.wait_procs([program for program in mine if _carries(program)], timeout=10)
     assert left == []
     bare = int((tmp_path / "ready").read_text())  # it has cleared its environment, and nobody knows it now
     os.kill(bare, signal.SIGKILL)
 
 
-def _is_keeper(program: psutil.Process) -> bool:
+def _is_reaper(program: psutil.Process) -> bool:
     try:
-        return "keeper.py" in " ".join(program.cmdline())
+        return "reaper.py" in " ".join(program.cmdline())
     except psutil.Error:  # a program that has ended, and that nobody has asked about yet
         return False
 

@@ -12,7 +12,7 @@ from narval.simulation.scenario import Expectation
 Work = Callable[[], None]
 
 
-class Schedule:
+class Agenda:
     """Two queues by moment (seconds since 1970, UTC); entries of one moment keep the order of the file."""
 
     __slots__ = ("_expectations", "_order", "_work")

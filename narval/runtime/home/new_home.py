@@ -1,0 +1,80 @@
+"""A new home, made from the sample that is shipped."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+import narval
+from narval.errors import RequestError, SurroundingsError
+from narval.runtime.home.home import PARTS, SCENARIOS, Home
+
+_OF_THE_EXAMPLES = ("orders.py",)
+"""Modules of use only to a definition that ships beside them."""
+_OF_A_BARE_HOME = ("etc", "modules")
+
+_EMPTY_MEMORY = """\
+<?xml version="1.0" encoding="utf-8"?>
+<!--
+  What the agent knows from the beginning. It is read at each start: what is new here is added to memory,
+  what is dropped loses its protection (N4). Edit it freely.
+-->
+<memory>
+</memory>
+"""
+
+_NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+
+
+def create_home(path: Path | str, sample: Path | None = None, *, bare: bool = False) -> Home:
+    """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
+
+    A bare one has the modules and settings of the sample but those of its examples alone, no recipes, and
+    an empty memory.
+
+    Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
+    """
+    home = Home(path)
+    if home.exists():
+        raise RequestError(f"{home.path} is a home already; start it: narval --home {home.quoted} run")
+    if home.path.exists() and not home.path.is_dir():
+        raise RequestError(f"expected a folder or nothing at {home.path}, found something else")
+    try:
+        home.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as scratch:
+            _copy_sample(sample or shipped(), Path(scratch), _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
+            if bare:
+                Path(scratch, "data", "memory.xml").write_text(_EMPTY_MEMORY, encoding="utf-8")
+                for module in _OF_THE_EXAMPLES:
+                    Path(scratch, "modules", module).unlink(missing_ok=True)
+            for part in PARTS:  # whole or not at all, each of them
+                Path(scratch, part).rename(home.path / part)
+            if Path(scratch, SCENARIOS).is_dir() and not (home.path / SCENARIOS).exists():
+                Path(scratch, SCENARIOS).rename(home.path / SCENARIOS)
+        home.inbox.mkdir(exist_ok=True)
+        home.prepare()
+    except OSError as error:
+        raise SurroundingsError(f"cannot make a home in {home.path}: {error}") from error
+    return home
+
+
+def shipped() -> Path:
+    """The sample home: beside the package when it is installed, else the repository itself."""
+    package = Path(narval.__file__).resolve().parent
+    for sample in (package / "home", package.parent):
+        if (sample / "recipes").is_dir() and (sample / "modules").is_dir():
+            return sample
+    raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
+
+
+def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
+    """Copy what is shipped in these parts to a new home; `data` has the demo's mail and feeds."""
+    for part in PARTS:
+        if part in filled and (sample / part).is_dir():
+            shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
+        else:
+            (target / part).mkdir()
+    if SCENARIOS in filled and (sample / SCENARIOS).is_dir():
+        shutil.copytree(sample / SCENARIOS, target / SCENARIOS, ignore=_NOT_SHIPPED)

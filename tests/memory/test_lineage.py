@@ -1,0 +1,55 @@
+"""The moment since which an element fits, through those that it replaced (N38)."""
+
+from __future__ import annotations
+
+from narval.memory.elements import changes
+from narval.memory.elements.element import Element, Origin
+from narval.memory.lineage import fits_since
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import condition
+
+OPEN = condition("ticket[@state='open']").bind()
+SCOPE = ("g.r", "a", "1")
+
+
+def memory(*states: str) -> Memory:
+    """Tickets 1, 2, …, added a second apart, each of which replaced the one before."""
+    made = Memory()
+    for eid, state in enumerate(states, start=1):
+        origin = Origin(9, "step", "call", (eid - 1,)) if eid > 1 else None
+        xml = f"<ticket state='{state}'/>".encode()
+        made.apply(changes.Added(Element(eid, xml, 100.0 + eid, origin)))
+        made.apply(changes.Outdated((eid - 1,) if eid > 1 else ()))
+    return made
+
+
+def test_N38_an_element_that_replaced_none_fits_since_it_was_added() -> None:
+    assert fits_since(memory("open"), 1, OPEN, None) == 101.0
+
+
+def test_N38_an_element_fits_since_the_first_of_those_it_replaced() -> None:
+    assert fits_since(memory("open", "open", "open"), 3, OPEN, None) == 101.0
+
+
+def test_N38_an_element_that_did_not_fit_ends_the_line() -> None:
+    assert fits_since(memory("open", "closed", "open"), 3, OPEN, None) == 103.0
+
+
+def test_N38_an_element_that_the_scope_used_ends_the_line() -> None:
+    made = memory("open", "open", "open")
+    made.apply(changes.Used(SCOPE, (2,)))
+    assert fits_since(made, 3, OPEN, SCOPE) == 103.0
+    assert fits_since(made, 3, OPEN, None) == 101.0
+
+
+def test_N38_a_source_that_was_not_replaced_is_not_of_the_line() -> None:
+    made = memory("open", "open")
+    made.revert(changes.Outdated((1,)))
+    assert fits_since(made, 2, OPEN, None) == 102.0
+
+
+def test_N38_the_moment_of_forgotten_elements_is_the_one_known_before() -> None:
+    made = memory("open", "open", "open")
+    made.apply(changes.Forgotten((1, 2)))
+    assert fits_since(made, 3, OPEN, None) == 103.0
+    assert fits_since(made, 3, OPEN, None, known=101.0) == 101.0

@@ -1,0 +1,180 @@
+"""Rows and batches for tests of stores."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.engines.commands import SetTimer
+from narval.engines.events import TimerFired
+from narval.memory.elements import changes
+from narval.memory.elements.element import Element, Origin
+from narval.runtime.store.batch import (
+    Advance,
+    Batch,
+    DefinitionRow,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+    SnapshotRow,
+)
+from narval.runtime.store.open import open_store
+from narval.runtime.store.store import Store
+
+
+class Moved(msgspec.Struct, frozen=True, tag=True):
+    """A change, as an engine would have it."""
+
+    step: str
+    to: str
+
+
+def added(
+    eid: int, xml: bytes = b"<email/>", declared: str = "", origin: Origin | None = None
+) -> changes.Added:
+    return changes.Added(Element(eid, xml, 1_700_000_000.25, origin), declared)
+
+
+def entry(run: int, seq: int, step: str = "s1") -> Advance:
+    return Advance(
+        run, seq, TimerFired(seq, seq + 0.5, "w"), (Moved(step, "done"),), (SetTimer("next", 9.0),)
+    )
+
+
+def running(eid: int, **fields: Any) -> RunRow:
+    row = RunRow(eid, "plan", "mail.triage", "d1", "running", "active", 5.0)
+    return row._replace(**fields)
+
+
+def batch(**slots: list[Any]) -> Batch:
+    filled = Batch()
+    for slot, rows in slots.items():
+        getattr(filled, slot).extend(rows)
+    return filled
+
+
+def content(store: Store) -> dict[str, Any]:
+    """All that a store gives back."""
+    return {
+        "elements": [(*_plain(kept.element), kept.declared, kept.outdated) for kept in store.elements()],
+        "contexts": list(store.contexts()),
+        "marks": list(store.marks()),
+        "keys": list(store.keys()),
+        "runs": store.runs(),
+        "journal": store.journal_all(),
+        "journals": {row.eid: list(store.journal(row.eid)) for row in store.runs()},
+        "snapshots": [store.snapshot(row.eid) for row in store.runs()],
+        "queue": store.queue(),
+        "moments": store.moments(),
+        "definitions": store.definitions(None),
+    }
+
+
+def _plain(element: Element) -> tuple[Any, ...]:
+    return element.eid, element.name, element.xml, element.added, element.origin
+
+
+def reopened(store: Store, path: Path) -> Store:
+    store.close()
+    return open_store(path)
+
+
+HARNESS = """
+import os, random, resource, signal, sys
+from pathlib import Path
+from narval.engines.events import TimerFired
+from narval.errors import StoreError
+from narval.memory.elements.changes import Added
+from narval.memory.elements.element import Element, Origin
+from narval.runtime.store.batch import Advance, Batch, RunRow
+from narval.runtime.store.open import open_store
+
+def turn(number, size=1):
+    '''A turn that touches many tables, and can be checked to be whole.'''
+    batch = Batch()
+    for at in range(size):
+        eid = number * size + at + 1
+        batch.elements.append(Added(Element(eid, b'<e>' + b'x' * 200 + b'</e>', 1.0, Origin(1, 's'))))
+        batch.held += [(1, eid), (2, eid)]
+    batch.runs.append(RunRow(1, 'plan', 'a', 'd', str(number), 'active', 1.0))
+    batch.runs.append(RunRow(2, 'plan', 'a', 'd', str(number), 'active', 1.0))
+    batch.journal.append(Advance(1, number + 1, TimerFired(number, 1.0, 'w'), (), ()))
+    return batch
+
+def child(work):
+    '''Run work in a program of its own that is not waited upon politely; its exit status.'''
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException as error:
+            print(f'{type(error).__name__}: {error}', flush=True)
+            os._exit(7)
+    return pid
+"""
+
+
+def harness(program: str, *arguments: object) -> str:
+    """What a program of its own prints; it may fork, limit and kill itself as it likes."""
+    done = subprocess.run(
+        [sys.executable, "-c", HARNESS + textwrap.dedent(program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def whole_turns(path: Path, size: int = 1) -> int:
+    """How many turns the store has; fails if any of them is there in part."""
+    with open_store(path) as store:
+        elements, journal = list(store.elements()), store.journal_all(limit=10**9)
+        turns = len(journal)
+        assert [kept.element.eid for kept in elements] == list(range(1, turns * size + 1))
+        expected = [(run, eid) for run in (1, 2) for eid in range(1, turns * size + 1)]
+        assert list(store.contexts()) == (expected if turns else [])
+        assert [row.state for row in store.runs()] == ([str(turns - 1)] * 2 if turns else [])
+    return turns
+
+
+def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
+    """A store with something in every table; its content."""
+    source = path if clean else path.with_name("open.db")
+    store = open_store(source)
+    for number in range(60):
+        store.commit(
+            batch(
+                elements=[added(number + 1, b"<e>" + str(number).encode() * 100 + b"</e>")],
+                runs=[running(1000 + number % 7)],
+                held=[(1000 + number % 7, number + 1), (1000, number // 2 + 1)],
+                marks=[("a", "s", str(number), number + 1)],
+                keys=[("n", "@x", str(number) * 5)],
+                journal=[entry(1000 + number % 7, number * 3 + 1)],
+                snapshots=[SnapshotRow(1000 + number % 7, number, b"state" * 20)],
+                queued=[QueuedRow(number + 1, 1000, b"event")],
+                moments=[MomentRow(str(number), float(number), b"deed")],
+                definitions=[DefinitionRow(f"d{number}", "recipe", f"r{number}", "p", b"<recipe/>" * 9, 1.0)],
+            )
+        )
+    kept = content(store)
+    if not clean:
+        store.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+        shutil.copy(source, path)
+    store.close()
+    return kept
+
+
+def read_all(path: Path) -> dict[str, Any]:
+    with open_store(path) as store:
+        return content(store)
+
+
+PAGE = 2048

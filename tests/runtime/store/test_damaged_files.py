@@ -1,0 +1,79 @@
+"""Damage of the file is found and refused by name."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.errors import StoreError
+from narval.runtime.store.codec import decode_entry
+from narval.runtime.store.open import open_store
+from tests.runtime.store.stores import (
+    PAGE,
+    Moved,
+    batch,
+    entry,
+    filled_store,
+    read_all,
+)
+
+
+@pytest.mark.parametrize("fill", [b"\0" * PAGE, b"\xff" * PAGE, bytes(range(256)) * (PAGE // 256)])
+@pytest.mark.parametrize("clean", [True, False])
+def test_no_damaged_page_is_passed_over_in_silence(path: Path, clean: bool, fill: bytes) -> None:
+    kept = filled_store(path, clean=clean)
+    assert read_all(path) == kept
+    if clean:
+        kept = read_all(path)
+    sound = path.read_bytes()
+    refusals = 0
+    for page in range(len(sound) // PAGE):
+        path.write_bytes(sound[: page * PAGE] + fill + sound[(page + 1) * PAGE :])
+        for beside in ("-wal", "-shm"):
+            path.with_name(path.name + beside).unlink(missing_ok=True)
+        refusal = refused(path, kept)
+        if refusal:
+            refusals += 1
+            assert str(path) in refusal
+            assert "damaged" in refusal
+    assert refusals >= len(sound) // PAGE - 3  # all but the three indexes of texts, which nobody read
+
+
+def refused(path: Path, kept: dict[str, Any]) -> str:
+    """Why a store cannot be read; empty when it can, and then it has all it had."""
+    try:
+        found = read_all(path)
+    except StoreError as error:
+        return str(error)
+    assert found == kept
+    return ""
+
+
+@pytest.mark.parametrize("left", [0, 1, 100, 5000])
+def test_a_file_cut_short_is_refused_by_name(path: Path, left: int) -> None:
+    filled_store(path, clean=True)
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(StoreError, match="damaged") as raised:
+        read_all(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_log_whose_store_is_gone_is_refused(path: Path) -> None:
+    path.with_name("store.db-wal").write_bytes(b"what was committed last")
+    with pytest.raises(StoreError, match=r"is gone, but store\.db-wal is there"):
+        open_store(path)
+    assert path.with_name("store.db-wal").read_bytes() == b"what was committed last"
+
+
+def test_an_entry_that_cannot_be_read_is_refused(path: Path) -> None:
+    store = open_store(path)
+    store.commit(batch(journal=[entry(1, 1)]))
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE journal SET data = x'c1'")
+    other.close()
+    with open_store(path) as store, pytest.raises(StoreError, match="an entry of the journal cannot be read"):
+        decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
