@@ -28,7 +28,7 @@ class Assumptions:
         self.added: dict[int, Element] = {}
         self._fitting: dict[int, list[Demands]] = {}
         self._unfit: set[tuple[int, Demands]] = set()
-        self._lasting: dict[tuple[int, Demands], bool] = {}
+        self._lasting: dict[Demands, bool] = {}
         self._free: set[tuple[int, MarkScope | None]] = set()
         """The elements known to be free in a scope."""
         self._taken: set[tuple[int, MarkScope | None]] = set()
@@ -93,11 +93,11 @@ class Assumptions:
         self._unfit.add((eid, asked))
         return False
 
-    def lasts(self, eid: int, asked: Demands) -> bool:
-        """True if an element has fitted for as long as one likes (N38)."""
-        if (eid, asked) not in self._lasting:
-            self._lasting[eid, asked] = self._choices.whether()
-        return self._lasting[eid, asked]
+    def lasts(self, asked: Demands) -> bool:
+        """True if elements that fit have done so for as long as one likes (N38): all of them, or none."""
+        if asked not in self._lasting:
+            self._lasting[asked] = self._choices.whether()
+        return self._lasting[asked]
 
     def apply(self, command: Command) -> None:
         """Apply the effect of a command."""

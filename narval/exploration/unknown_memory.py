@@ -161,7 +161,7 @@ class AnyMemory:
 
         Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
         """
-        return -inf if self._assumptions.lasts(eid, demands(bound)) else self._now
+        return -inf if self._assumptions.lasts(demands(bound)) else self._now
 
     def context(self, run: int) -> Iterable[int]:
         """Nothing: what a run holds is in memory too, where every search ends (N15)."""
