@@ -28,13 +28,7 @@ MEMORIES = ("new", "now", "empty")
 
 
 def simulate(
-    daemon: Daemon,
-    runner: Runner,
-    what: str | Path,
-    *,
-    at: str | None,
-    until: str | None,
-    memory: str | None,
+    daemon: Daemon, runner: Runner, what: str | Path, *, at: str | None, until: str | None, memory: str | None
 ) -> dict[str, Any]:
     """The report of a simulation, in the form of `narval simulate --json`."""
     here = SimulatedHome(
