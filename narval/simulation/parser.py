@@ -90,7 +90,7 @@ NAME = Attribute(identifier)
 REQUIRED = Attribute(identifier, required=True)
 PHASES = ("active", "done", "failed", "cancelled")
 
-WORDS: Words = {
+SCENARIO_WORDS: Words = {
     "description": COMMON["description"],
     ROOT: Word(
         {
@@ -165,7 +165,7 @@ class _Parser:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._reading = Reading(source, WORDS)
+        self._reading = Reading(source, SCENARIO_WORDS)
         self._patterns = Patterns(self._reading)
 
     def read(self, root: XmlNode) -> Read:

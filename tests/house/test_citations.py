@@ -9,11 +9,10 @@ from pathlib import Path
 from tests.places import ROOT
 
 DOCS = ROOT / "docs"
-DEMAND = re.compile(
-    r"(?<![\w/.@#-])((?:N|A|KA|K|P|TA|T|M|G)\d{1,3})(?![\w.@])|test_((?:N|A|KA|K|P|TA|T|M|G)\d+)_"
-)
+PREFIX = "(?:N|A|KA|K|P|TA|T|M|G)"
+DEMAND = re.compile(rf"(?<![\w/.@#-])({PREFIX}[1-9]\d{{0,2}})(?![\w.@])|test_({PREFIX}\d+)_")
 SECTION = re.compile(r"sections? ((?:\d+(?:, | and | to )?)+)")
-HEADING = re.compile(r"§ \"([^\"]+)\"|design, \"([^\"]+)\"|design\.md, \"([^\"]+)\"")
+HEADING = re.compile(r"§ \"([A-Z][^\"<]+)\"|design, \"([^\"]+)\"|design\.md, \"([^\"]+)\"")
 FOREIGN = frozenset({"N818", "T201"})
 """Rules of the linter, which look like numbers of demands."""
 

@@ -12,12 +12,22 @@ RUN = {name: kind.run for name, kind in KINDS.items() if kind.engine}
 """The kinds that are run: the name of their definitions and of their runs."""
 
 OWN_ROOMS: dict[str, str] = {
-    "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.(processes|forms\.process).*",
+    "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.processes$"
+    r"|narval\.surfaces\.(python\.processes|cli\.tokens)$",
     "automaton": r"narval\.surfaces\.cli\.automaton$",
 }
 """The rooms of a kind beyond its two packages: the acts that it alone has."""
 
-ALLOWED: dict[str, str] = {"narval.definitions.kinds": "the table"}
+ALLOWED: dict[str, str] = {
+    "narval.definitions.kinds": "the table",
+    "narval.definitions.action.parser": "$plan is a variable of patterns (N10)",
+    "narval.definitions.transform.parser": "$plan is a variable of patterns (N10)",
+    "narval.definitions.automaton.parser": "a state without a kind calls a recipe (A15)",
+    "narval.memory.elements.control_elements": "recipe is an attribute of start-plan (N4)",
+    "narval.runtime.scripts.interpreters": "scripts know their process by that name (section 10)",
+    "narval.simulation.parser": "recipe is an attribute of scenarios, for any definition",
+    "narval.surfaces.cli": "automaton is a command",
+}
 """Other modules that may name a kind, and why."""
 
 

@@ -12,10 +12,10 @@ FILE, CLASS, METHODS, ATTRIBUTES, FOLDER, TEST_FILE = 400, 200, 15, 10, 20, 600
 folder, lines of a file of tests.
 """
 
-METHODS_ALLOWED: dict[str, str] = {}
+METHODS_ALLOWED: dict[str, str] = {"AnyMemory": "it answers every question of a view"}
 """Classes with more public methods, and why."""
 
-ATTRIBUTES_ALLOWED: dict[str, str] = {}
+ATTRIBUTES_ALLOWED: dict[str, str] = {"Token": "plain data that the code of processes reads (section 8)"}
 """Classes whose `__init__` sets more attributes, and why."""
 
 CLASSES_ALLOWED: dict[str, str] = {}
