@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from narval.engines.process.changes import (
+    ArcTokenIncompleteJoin,
     EnvironmentSet,
     ListenerSet,
     NodeCallBack,
     NodeCallMade,
+    NodeTokenExecuted,
     Paused,
     ProcessCanceled,
     ProcessChange,
@@ -41,28 +44,8 @@ def _created(state: ProcessState, change: ProcessCreated) -> None:
     state.environment = change.environment
 
 
-def _started(state: ProcessState, change: ProcessStarted) -> None:
-    state.move("executing")
-
-
-def _pending_complete(state: ProcessState, change: ProcessPendingComplete) -> None:
-    state.move("pending-completion")
-
-
-def _completed(state: ProcessState, change: ProcessCompleted) -> None:
-    state.move("completed", change.at)
-
-
-def _pending_cancel(state: ProcessState, change: ProcessPendingCancel) -> None:
-    state.move("pending-cancel")
-
-
-def _canceled(state: ProcessState, change: ProcessCanceled) -> None:
-    state.move("canceled", change.at)
-
-
-def _failed(state: ProcessState, change: ProcessFailed) -> None:
-    state.move("failed", change.at, change.error)
+def _moved(status: str, state: ProcessState, change: ProcessChange) -> None:
+    state.move(status, getattr(change, "at", None), getattr(change, "error", None))
 
 
 def _set_created(state: ProcessState, change: TokenSetCreated) -> None:
@@ -132,8 +115,8 @@ def _watch_set(state: ProcessState, change: WatchSet) -> None:
         state.watches[change.watch] = token.id
 
 
-def _asked(state: ProcessState, change: QuestionAsked) -> None:
-    """Nothing: what follows from the answer stands in other changes."""
+def _noted(state: ProcessState, change: ProcessChange) -> None:
+    """Nothing: what follows from it stands in other changes."""
 
 
 def _paused(state: ProcessState, change: Paused) -> None:
@@ -149,12 +132,12 @@ def _listener_set(state: ProcessState, change: ListenerSet) -> None:
 
 APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     ProcessCreated: _created,
-    ProcessStarted: _started,
-    ProcessPendingComplete: _pending_complete,
-    ProcessCompleted: _completed,
-    ProcessPendingCancel: _pending_cancel,
-    ProcessCanceled: _canceled,
-    ProcessFailed: _failed,
+    ProcessStarted: partial(_moved, "executing"),
+    ProcessPendingComplete: partial(_moved, "pending-completion"),
+    ProcessCompleted: partial(_moved, "completed"),
+    ProcessPendingCancel: partial(_moved, "pending-cancel"),
+    ProcessCanceled: partial(_moved, "canceled"),
+    ProcessFailed: partial(_moved, "failed"),
     TokenSetCreated: _set_created,
     EnvironmentSet: _environment_set,
     NodeCallMade: _call_made,
@@ -162,7 +145,7 @@ APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     UndoingQueued: _undoing_queued,
     UndoingEnded: _undoing_ended,
     WatchSet: _watch_set,
-    QuestionAsked: _asked,
+    **dict.fromkeys((QuestionAsked, NodeTokenExecuted, ArcTokenIncompleteJoin), _noted),
     Paused: _paused,
     ListenerSet: _listener_set,
     **NODE_FACTS,

@@ -10,7 +10,8 @@ a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Union
 
 from narval.definitions.process.attribute_types import kept
 from narval.definitions.process.definition import Process
@@ -26,41 +27,25 @@ from narval.engines.events import (
     TimerFired,
 )
 from narval.engines.process import completion, conditions, operations, returns
-from narval.engines.process.apply import APPLY, apply
-from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
+from narval.engines.process.apply import APPLY
+from narval.engines.process.apply import apply as apply
+from narval.engines.process.changes import DelayOver, Paused, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
-from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
-from narval.engines.process.graph import graph
+from narval.engines.process.explain import diagnose as diagnose
+from narval.engines.process.explain import explain as explain
+from narval.engines.process.explain import parts as parts
+from narval.engines.process.explain import render as render
+from narval.engines.process.explain import waiting_for as waiting_for
+from narval.engines.process.graph import graph as graph
 from narval.engines.process.state import ProcessState
-from narval.engines.process.structure import unreachable
+from narval.engines.process.structure import unreachable as unreachable
 from narval.engines.process.tokens import flow
-from narval.engines.process.tokens.token_view import token_view
+from narval.engines.process.tokens.token_view import token_view as token_view
 from narval.engines.view import View
-
-__all__ = [
-    "advance",
-    "apply",
-    "begin",
-    "changes",
-    "definition_kind",
-    "diagnose",
-    "explain",
-    "graph",
-    "instead_of_retry",
-    "kind",
-    "on_engine_error",
-    "parts",
-    "read_environment",
-    "render",
-    "state_type",
-    "token_view",
-    "unreachable",
-    "waiting_for",
-]
 
 kind = "process"
 definition_kind = "process"
-changes = ProcessChange
+changes: Any = Union[tuple(APPLY)]  # noqa: UP007 - the union of the types in a table
 state_type = ProcessState
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 
@@ -104,7 +89,7 @@ def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
     """Refuse the signal that led to a node that cannot go on; without a signal, fail the run."""
     error = fault.error
     if error is None:
-        error = decision.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)
+        error = decision.add_error(fault.kind, fault.message, fault.node)
     if isinstance(event, Signalled):
         decision.refuse(event, fault.kind, fault.message)
     if not isinstance(event, Signalled) or fault.kind == "endless":
@@ -126,24 +111,15 @@ def _started(decision: ProcessDecision, event: Started) -> None:
     flow.run_queue(decision)
 
 
-def _returned(decision: ProcessDecision, event: Returned) -> None:
+def _returned(receive: Callable[..., None], decision: ProcessDecision, event: Returned | Produced) -> None:
     if event.call in decision.state.calls:
-        returns.returned(decision, event)
-        _go_on(decision)
-
-
-def _produced(decision: ProcessDecision, event: Produced) -> None:
-    if event.call in decision.state.calls:
-        returns.produced(decision, event)
+        receive(decision, event)
         _go_on(decision)
 
 
 def _matched(decision: ProcessDecision, event: Matched) -> None:
-    number = decision.state.watches.get(event.watch)
-    if number is None:
-        return
-    token = decision.state.nodes[number]
-    if conditions.satisfied(decision, decision.node(token), token):
+    token = decision.state.nodes.get(decision.state.watches.get(event.watch, 0))
+    if token is not None and conditions.satisfied(decision, decision.node(token), token):
         flow.complete(decision, token)
         _go_on(decision)
 
@@ -154,11 +130,10 @@ def _woken(decision: ProcessDecision, event: TimerFired) -> None:
         decision.goes_on = True
         decision.change(Paused(laps=decision.state.laps))
     else:
-        number = decision.state.delayed.get(event.wake)
-        if number is None:
+        token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
+        if token is None:
             return
-        token = decision.state.nodes[number]
-        decision.woken(token)
+        decision.change(DelayOver(token.id))
         flow.run_node(decision, decision.node(token), token)
     _go_on(decision)
 
@@ -175,8 +150,8 @@ def _cancelled(decision: ProcessDecision, event: Cancelled) -> None:
 
 _ON: dict[type, Callable[[ProcessDecision, Any], None]] = {
     Started: _started,
-    Returned: _returned,
-    Produced: _produced,
+    Returned: partial(_returned, returns.returned),
+    Produced: partial(_returned, returns.produced),
     Matched: _matched,
     TimerFired: _woken,
     Signalled: operations.signalled,

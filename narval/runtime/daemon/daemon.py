@@ -26,7 +26,6 @@ from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
-from narval.runtime.daemon.inbox import Inbox
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
@@ -97,15 +96,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        inbox = Inbox(
-            self.home.path,
-            self.store.meta,
-            self.host.submit,
-            lambda: self.files.schemas,
-            self.host.wake,
-            durable=self.files.settings.durability == "power",
-        )
-        self._watcher = FileWatcher(self.home.path, self.files.reload, self.host.wake, inbox)
+        self._watcher = FileWatcher(self.home.path, self.store.meta, self.host, self.files)
         self.host.expect(self._watcher.is_busy)
 
     @property
@@ -183,12 +174,11 @@ class Daemon:
 def _on_home(home: Home | None, clock: Clock, closing: ExitStack, *, record_only: bool) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its store, settings and definitions read."""
     if home is None:
-        return assemble(
-            None, open_store(None), Settings(), Loader(None), clock, record_only=record_only, closing=closing
-        )
-    settings = Settings.load(home.path)
-    store = closing.enter_context(open_store(settings.store or home.store, settings.durability))
-    loader = Loader(home.path, store.stored_files)
+        settings, store, loader = Settings(), open_store(None), Loader(None)
+    else:
+        settings = Settings.load(home.path)
+        store = closing.enter_context(open_store(settings.store or home.store, settings.durability))
+        loader = Loader(home.path, store.stored_files)
     daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
     loader.forget_fallback()
     return daemon
@@ -256,7 +246,7 @@ def assemble(
     committer = Committer(loop, syncs=settings.durability == "power")
     stop = Stop(dispatcher, executor, settings.stop_grace, bell.ring)
     host = AgentHost(loop, executor, dispatcher, committer, stop, bell)
-    in_force = FilesInForce(home, loader, HomeFiles.of(loaded, schemas, settings), settings, host, logbook)
+    in_force = FilesInForce(home, loader, HomeFiles.of(loaded, schemas, settings), host, logbook)
     for close in (committer.close, bell.close, questions.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):

@@ -28,12 +28,12 @@ class FoundFiles:
 
     @property
     def modules(self) -> list[Source]:
-        """Those in `modules/`."""
+        """Sources in `modules/`."""
         return [source for source in self.sources if source.path.startswith(MODULES + "/")]
 
     @property
     def others(self) -> list[Source]:
-        """Those in `recipes/`."""
+        """Sources in `recipes/`."""
         return [source for source in self.sources if not source.path.startswith(MODULES + "/")]
 
     @property
@@ -61,6 +61,14 @@ class FoundFiles:
                 self.sources.append(Source(relative, path.read_bytes()))
         except OSError as error:
             self.faults.append(Fault(relative, 1, 1, f"cannot be read: {error.strerror}"))
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names of all that is in a folder, sorted; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def files_of(path: Path) -> list[Path]:

@@ -146,17 +146,12 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """An ordinary module."""
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         """Run the first version that can be run and whose declarations have no faults."""
         stem = module.__name__.rpartition(".")[2]
-        if stem in self.faults and stem not in self.found:
-            raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
+        has_failed = stem in self.faults and stem not in self.found
         fresh = dict(module.__dict__)
-        for source in self._versions(stem) or ():
+        for source in () if has_failed else self._versions(stem) or ():
             module.__dict__.clear()
             module.__dict__.update(fresh)
             found, faults = self._run(module, source)

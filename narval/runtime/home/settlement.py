@@ -45,19 +45,16 @@ class Settlement:
             library, misfits = compose(self._incomplete())
             broken = self._broken_files()
             new = {
-                path: faults
+                path: [
+                    *check_targets(parsed.references, library, broken),
+                    *(fault for fault in misfits if fault.path == path),
+                ]
                 for path, parsed in self._read.items()
                 if path not in self.faults
-                and (
-                    faults := [
-                        *check_targets(parsed.references, library, broken),
-                        *(fault for fault in misfits if fault.path == path),
-                    ]
-                )
             }
-            if not new:
+            if not any(new.values()):
                 break
-            self.faults.update(new)
+            self.faults.update({path: faults for path, faults in new.items() if faults})
         for path in own:
             parsed = self._read[path]
             seen = library.replace(parsed.definitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from narval.engines.process.changes import (
@@ -13,9 +14,9 @@ from narval.engines.process.changes import (
     NodeTokenCreated,
     NodeTokenDelayed,
     NodeTokenDiscarded,
-    NodeTokenExecuted,
     NodeTokenHeld,
     NodeTokenSkipped,
+    TokenChange,
 )
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import NodeToken
@@ -64,20 +65,12 @@ def _deactivate(state: ProcessState, token: NodeToken) -> None:
             del state.standing[token.node]
 
 
-def _accepted(state: ProcessState, change: NodeTokenAccepted) -> None:
-    _activate(state, state.nodes[change.token], "AcceptToken")
-
-
-def _executed(state: ProcessState, change: NodeTokenExecuted) -> None:
-    """Nothing: what executing did stands in other changes."""
+def _activated(guard: str, state: ProcessState, change: TokenChange) -> None:
+    _activate(state, state.nodes[change.token], guard)
 
 
 def _discarded(state: ProcessState, change: NodeTokenDiscarded) -> None:
     state.nodes[change.token].guard = "DiscardToken"
-
-
-def _skipped(state: ProcessState, change: NodeTokenSkipped) -> None:
-    _activate(state, state.nodes[change.token], "SkipNode")
 
 
 def _delayed(state: ProcessState, change: NodeTokenDelayed) -> None:
@@ -109,19 +102,14 @@ def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None
     _deactivate(state, token)
 
 
-def _held(state: ProcessState, change: NodeTokenHeld) -> None:
-    _activate(state, state.nodes[change.token], "")
-
-
 NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
     NodeTokenCreated: _node_created,
-    NodeTokenAccepted: _accepted,
-    NodeTokenExecuted: _executed,
+    NodeTokenAccepted: partial(_activated, "AcceptToken"),
     NodeTokenDiscarded: _discarded,
-    NodeTokenSkipped: _skipped,
+    NodeTokenSkipped: partial(_activated, "SkipNode"),
     NodeTokenCompleted: _node_completed,
     NodeTokenBacktracked: _node_backtracked,
     NodeTokenDelayed: _delayed,
-    NodeTokenHeld: _held,
+    NodeTokenHeld: partial(_activated, ""),
     DelayOver: _delay_over,
 }
