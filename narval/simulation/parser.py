@@ -130,7 +130,7 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
     if local_name(root.tag) != ROOT:
         message = f"expected the root scenario, found {root.tag!r}"
         raise DefinitionError([source.fault(message, root.line, root.column)])
-    reading = Reading(source, WORDS)
+    reading = Reading(source, SCENARIO_WORDS)
     scenario = _Parser(source, reading).read(root)
     faults = {*reading.faults}
     if library is not None:
@@ -143,15 +143,8 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
 class _Parser:
     """One file being read."""
 
-<<<<<<< HEAD
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._reading = Reading(source, SCENARIO_WORDS)
-        self._patterns = Patterns(self._reading)
-=======
     def __init__(self, source: Source, reading: Reading) -> None:
         self._path, self._reading, self._patterns = source.path, reading, Patterns(reading)
->>>>>>> main
 
     def read(self, root: XmlNode) -> Scenario:
         """The scenario, as far as it can be read."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from narval.definitions.library import Definition, Library, Parsed, is_composite
+from narval.definitions.library import Definition, Library, Parsed
 from narval.runtime.home.found_files import FoundFiles
 from narval.runtime.home.loaded import FileState, parse_file
 from narval.runtime.home.loaded import Loaded as Loaded
@@ -93,4 +93,4 @@ def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement
 def _pinned(definition: Definition, library: Library) -> Definition:
     """A definition as the library has composed it, whatever becomes of what it imports."""
     found = library.get(definition.kind, definition.full_name)
-    return found.pinned() if is_composite(found) else definition
+    return definition if found is None or found.draft is None else found.pinned()
