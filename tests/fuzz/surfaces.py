@@ -152,7 +152,7 @@ def _dropped(chance: Random) -> None:
         try:
             for xml in drop_folder.read(drop_folder.Claim(1, path.name, path)):
                 assert canonical(xml) == xml
-        except drop_folder.RefusedFile as refusal:
+        except ElementError as refusal:
             _has_place(refusal.line, refusal.column)
 
 
