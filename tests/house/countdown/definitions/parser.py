@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
-from typing import ClassVar
-
-import msgspec
 
 from narval.definitions.kinds import text_element
-from narval.definitions.library import Definition, Parsed, Reference
+from narval.definitions.library import Definition, Parsed, Reference, RunDefinition
 from narval.source.text import Source
 from narval.source.xml import XmlNode
 
 LINE = re.compile(r"(\w+) from (\d+) call ([\w.]+)")
 
 
-class Countdown(msgspec.Struct, frozen=True, eq=False):
+class Countdown(RunDefinition, frozen=True, eq=False, kw_only=True):
     """A countdown: the action to call, and how often."""
 
-    kind: ClassVar[str] = "countdown"
-
-    group: str
-    name: str
     count: int
     action: str
-    xml: bytes
-    digest: str
-    path: str
-    line: int
-    references: tuple[Reference, ...] = ()
-    descriptions: dict[str, str] = {}
-    decay: float | None = None
-
-    @property
-    def full_name(self) -> str:
-        return f"{self.group}.{self.name}"
 
 
 def parse(source: Source, root: XmlNode | None) -> Parsed:
@@ -47,11 +29,20 @@ def parse(source: Source, root: XmlNode | None) -> Parsed:
             faults.append(source.fault(f"expected NAME from COUNT call ACTION, found {text!r}", number, 1))
             continue
         name, count, action = match.groups()
-        xml = text_element(f"{group}.{name}", Countdown.kind, text)
+        xml = text_element(f"{group}.{name}", "countdown", text)
         reference = Reference("action", action, "the countdown", source.path, number, match.start(3) + 1)
         references.append(reference)
-        digest = Source(source.path, xml).digest
-        countdown = Countdown(group, name, int(count), action, xml, digest, source.path, number, (reference,))
+        countdown = Countdown(
+            group=group,
+            name=name,
+            count=int(count),
+            action=action,
+            xml=xml,
+            digest=Source(source.path, xml).digest,
+            path=source.path,
+            line=number,
+            references=(reference,),
+        )
         found.append(countdown)
     definitions: tuple[Definition, ...] = tuple(found)
     names = frozenset((each.kind, each.full_name) for each in found)
