@@ -207,9 +207,8 @@ def check_targets(
         found, several = _found(reference, library)
         if several:
             names = " and ".join(definition.full_name for definition in several)
-            faults.append(
-                reference.fault(f"{reference.what}: {names} are of this name; write which is meant in full")
-            )
+            message = f"{reference.what}: {names} are of this name; write which is meant in full"
+            faults.append(reference.fault(message))
         elif found is None and not reference.optional:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {})))
         elif found is not None and reference.check is not None:
