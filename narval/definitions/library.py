@@ -169,11 +169,6 @@ class Library:
             self._listeners = {found.name: found.mask for found in listeners if found.everywhere}
         return self._listeners
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files the definitions were read from, sorted."""
-        return tuple(sorted({definition.path for definition in self}))
-
     def replace(self, definitions: Iterable[Definition], *, without: Iterable[str] = ()) -> Library:
         """A library with these definitions in place of those of the same kind and name.
 

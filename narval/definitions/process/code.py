@@ -219,11 +219,7 @@ def _declare(given: Any, kind: Kind, **options: Any) -> Any:
 
 
 def node_type(
-    name: Any = None,
-    /,
-    *,
-    runs: Literal["thread", "worker", "inline"] | None = None,
-    pure: bool = False,
+    name: Any = None, /, *, runs: Literal["thread", "worker", "inline"] | None = None, pure: bool = False
 ) -> Any:
     """Declare that a class is a type of nodes, under its own name or another.
 

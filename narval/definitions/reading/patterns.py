@@ -36,9 +36,8 @@ class Patterns:
         if not text:
             self._reading.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
             return None
-        return self._compiled(
-            entry.word, text, entry.namespaces, lambda at: entry.node.text_place(blank + at)
-        )
+        node = entry.node
+        return self._compiled(entry.word, text, entry.namespaces, lambda at: node.text_place(blank + at))
 
     def of_matches(self, entry: Entry) -> tuple[Pattern, ...]:
         """The patterns of the `match` elements within an entry."""
