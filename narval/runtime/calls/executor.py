@@ -124,12 +124,8 @@ class Executor:
     def counts(self) -> Counts:
         """The numbers of calls under way."""
         queued = self._backends.queued
-        return Counts(
-            running=len(self._calls) - queued,
-            queued=queued,
-            given_up=self._backends.given_up,
-            worker_restarts=self._backends.workers.restarts,
-        )
+        given_up, restarts = self._backends.given_up, self._backends.workers.restarts
+        return Counts(len(self._calls) - queued, queued, given_up, restarts)
 
     @property
     def progress(self) -> dict[str, tuple[float, float | None]]:

@@ -113,7 +113,7 @@ def test_the_file_is_looked_through_after_a_stop_that_was_not_clean(
 ) -> None:
 
     looked: list[Path] = []
-    monkeypatch.setattr(sqlite, "quick_check", lambda connection, file: looked.append(file))
+    monkeypatch.setattr(sqlite.File, "look_through", lambda file, connection: looked.append(file.path))
     open_store(path).close()
     open_store(path).close()
     assert looked == []
