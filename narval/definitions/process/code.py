@@ -10,19 +10,16 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-from narval.definitions.library import Reference
+from narval.definitions.library import ModuleDefinition
 from narval.definitions.process.attribute_types import from_text, is_convertible
 from narval.definitions.suggestions import closest
 from narval.errors import ActionError, Fault
 
 Kind = Literal["node-type", "predicate", "date-function", "string-function", "join", "listener"]
 Where = Literal["thread", "worker", "inline", "async"]
-
-CODE: tuple[Kind, ...] = typing.get_args(Kind)
-"""The kinds of code that are found in modules, actions apart."""
 
 HOOKS = ("guard", "execute", "backtrack", "is_backtrackable")
 """The methods that a node type may have (section 1)."""
@@ -55,31 +52,19 @@ def mask_of(events: Iterable[str]) -> int:
     return mask or ALL_EVENTS
 
 
-@dataclass(frozen=True, eq=False)
-class Code:
-    """A function or class that processes use by name. `function` is its name in the module.
+class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
+    """A function or class that processes use by name.
 
     `hooks` are those of a node type, `properties` its annotated attributes with their types; `mask` has the
     bits of the events of a listener; one that listens `everywhere` is given those of every process.
     """
 
-    references: ClassVar[tuple[Reference, ...]] = ()
-
     kind: Kind
-    group: str
-    name: str
-    function: str
     where: Where = "thread"
     hooks: frozenset[str] = frozenset()
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = {}
     mask: int = 0
     everywhere: bool = False
-    pure: bool = False
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
 
     @property
     def full_name(self) -> str:
@@ -222,8 +207,9 @@ class CodeDeclaration:
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
-def _declare(given: Declared | str | None, declaration: CodeDeclaration) -> Any:
-    """The declared thing, unchanged, or what will declare it."""
+def _declare(given: Any, kind: Kind, **options: Any) -> Any:
+    """The declared thing, unchanged, if it is given alone; or what will declare it under the given name."""
+    declaration = CodeDeclaration(kind, None if callable(given) else given, **options)
 
     def declare(declared: Declared) -> Declared:
         setattr(declared, DECLARATION, declaration)
@@ -233,11 +219,7 @@ def _declare(given: Declared | str | None, declaration: CodeDeclaration) -> Any:
 
 
 def node_type(
-    name: Any = None,
-    /,
-    *,
-    runs: Literal["thread", "worker", "inline"] | None = None,
-    pure: bool = False,
+    name: Any = None, /, *, runs: Literal["thread", "worker", "inline"] | None = None, pure: bool = False
 ) -> Any:
     """Declare that a class is a type of nodes, under its own name or another.
 
@@ -245,22 +227,22 @@ def node_type(
     annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` has
     it, as of an action; `pure` ones touch nothing outside.
     """
-    return _declare(name, CodeDeclaration("node-type", _name(name), runs, pure=pure))
+    return _declare(name, "node-type", runs=runs, pure=pure)
 
 
 def predicate(name: Any = None, /) -> Any:
     """Declare a function that guards and joins ask by name: given a token, it returns true or false."""
-    return _declare(name, CodeDeclaration("predicate", _name(name)))
+    return _declare(name, "predicate")
 
 
 def date_function(name: Any = None, /) -> Any:
     """Declare a function that guards ask by name for a date: given a token, it gives a datetime."""
-    return _declare(name, CodeDeclaration("date-function", _name(name)))
+    return _declare(name, "date-function")
 
 
 def string_function(name: Any = None, /) -> Any:
     """Declare a function that guards ask by name for a text: given a token, it gives a string."""
-    return _declare(name, CodeDeclaration("string-function", _name(name)))
+    return _declare(name, "string-function")
 
 
 def join(name: Any = None, /) -> Any:
@@ -268,7 +250,7 @@ def join(name: Any = None, /) -> Any:
 
     It is given an arrival, and returns those of the waiting tokens that are joined, or None.
     """
-    return _declare(name, CodeDeclaration("join", _name(name)))
+    return _declare(name, "join")
 
 
 def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywhere: bool = True) -> Any:
@@ -278,8 +260,4 @@ def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywher
     it.
     """
     chosen = (events,) if isinstance(events, str) else tuple(events)
-    return _declare(name, CodeDeclaration("listener", _name(name), events=chosen, everywhere=everywhere))
-
-
-def _name(given: Any) -> str | None:
-    return None if callable(given) else given
+    return _declare(name, "listener", events=chosen, everywhere=everywhere)

@@ -16,7 +16,7 @@ from narval.definitions.library import Library
 from narval.engines.registry import runnable
 from narval.errors import Fault
 from narval.memory.elements import changes
-from narval.memory.elements.control_elements import ACTED, START_PLANS
+from narval.memory.elements.control_elements import ACTED, START_PLANS, TARGET
 from narval.memory.elements.element import parse
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
@@ -44,14 +44,8 @@ def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
     """An error element for each file that has faults."""
     for path, found in groupby(sorted(faults), key=attrgetter("path")):
         first, *others = found
-        yield make_error(
-            "bad-file",
-            first.message,
-            "\n".join(map(str, others)),
-            path=path,
-            line=first.line,
-            column=first.column,
-        )
+        detail, line, column = "\n".join(map(str, others)), first.line, first.column
+        yield make_error("bad-file", first.message, detail, path=path, line=line, column=column)
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
@@ -107,7 +101,7 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
             continue
         root = parse(element.xml)
         if eid not in acted:
-            due = runnable(turn.agent.library, root.get("recipe", "")) is not None
+            due = runnable(turn.agent.library, root.get(TARGET, "")) is not None
         else:
             due = eid in again and root.get("at") == "start"
         if due:

@@ -80,7 +80,7 @@ class AgentHost:
 
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
-        self.loop.post(item)
+        self.loop.intake.post(item)
         self._bell.ring()
 
     def wake(self) -> None:
@@ -170,8 +170,8 @@ class AgentHost:
         """
         if self._is_at_work:
             raise RequestError("the home is at work already; ask it from within its own event loop")
-        if self.loop.gone is not None:
-            raise self.loop.gone
+        if self.loop.intake.gone is not None:
+            raise self.loop.intake.gone
         self._is_at_work = True
         since = time.monotonic()
         try:
@@ -193,7 +193,7 @@ class AgentHost:
 
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
-        self.loop.give_up(error)
+        self.loop.intake.close(error)
         self._waiters.give_up(error)
 
     async def _turn(self) -> None:

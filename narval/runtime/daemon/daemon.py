@@ -217,7 +217,7 @@ def assemble(
     if executor is None:
         programs = programs_of(files, record_only=record_only, is_known=agent.runs.__contains__)
         executor = Executor(settings.limits, clock=clock, programs=programs)
-        is_up_to_date = executor.is_up_to_date
+        is_up_to_date = programs.is_up_to_date
     executor.notify(lambda call: bell.ring())
     folder = files.path if files is not None else None
     targets = CallTargets(agent, folder)
@@ -232,7 +232,7 @@ def assemble(
         preparers={"node": NodeCalls(agent, targets).prepare},
     )
     questions = QuestionAnswerer(targets.function_of)
-    surroundings = Surroundings(schemas, ask=partial(questions.ask, agent), is_up_to_date=is_up_to_date)
+    surroundings = Surroundings(schemas, partial(questions.ask, agent), is_up_to_date)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     loop = Loop(
         agent,

@@ -36,14 +36,6 @@ LONGEST = 200
 _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
 
 
-class RefusedFile(Exception):  # noqa: N818 - it carries a reason to where the file is set aside, and no further
-    """A file is to be set aside; carries the reason, and the place in the file."""
-
-    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
-        self.message, self.line, self.column = message, line, column
-        super().__init__(message)
-
-
 class Claim(NamedTuple):
     """A file that is out of the reach of other programs, under its number."""
 
@@ -111,7 +103,7 @@ class DropFolder:
         self._recorded = claim.number
         _remove(claim.path)
 
-    def set_aside(self, claim: Claim, refusal: RefusedFile) -> None:
+    def set_aside(self, claim: Claim, refusal: ElementError) -> None:
         """Put a file where people find it, its reason beside it: that first, so that it is never missing.
 
         Raises SurroundingsError.
@@ -136,22 +128,21 @@ class DropFolder:
 
 
 def read(claim: Claim) -> list[bytes]:
-    """The elements of a file; none when it has been removed meanwhile. Raises RefusedFile."""
+    """The elements of a file; none when it has been removed meanwhile. Raises ElementError."""
     try:
         found = claim.path.lstat()
     except FileNotFoundError:
         return []
     if not stat.S_ISREG(found.st_mode):
-        raise RefusedFile(f"expected a file, found {_kind_of(found.st_mode)}")
+        raise ElementError("invalid", f"expected a file, found {_kind_of(found.st_mode)}")
     if found.st_size > MAX_BYTES:
-        raise RefusedFile(f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it")
+        message = f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it"
+        raise ElementError("too-large", message)
     try:
         with open(claim.path, "rb", opener=_open_itself) as file:
             return elements_of(file.read(MAX_BYTES + 1))
     except OSError as error:
-        raise RefusedFile(f"cannot be read: {error.strerror}") from None
-    except ElementError as error:
-        raise RefusedFile(str(error), error.line, error.column) from None
+        raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
 
 
 def _kind_of(mode: int) -> str:

@@ -15,11 +15,11 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from narval.errors import NarvalError
+from narval.errors import ElementError, NarvalError
 from narval.memory.elements.element import Origin
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agent_host import AgentHost
-from narval.runtime.daemon.drop_folder import Claim, DropFolder, RefusedFile, read
+from narval.runtime.daemon.drop_folder import Claim, DropFolder, read
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.system.file_events import Debounce
 from narval.runtime.system.time_slice import TimeSlice
@@ -88,7 +88,7 @@ class Inbox:
         try:
             elements = await asyncio.to_thread(read, claim)
             await self._check(elements)
-        except RefusedFile as refusal:
+        except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
         origin = Origin(0, claim.shown)
@@ -102,10 +102,10 @@ class Inbox:
         await asyncio.to_thread(self._folder.remove, claim)
 
     async def _check(self, elements: list[bytes]) -> None:
-        """Raise RefusedFile for the first element that its schema refuses (N7)."""
+        """Raise ElementError for the first element that its schema refuses (N7)."""
         schemas, time_slice = self._files.schemas, TimeSlice()
         for xml in elements:
             refusal = schemas.refusal(xml)
             if refusal is not None:
-                raise RefusedFile(f"refused by its schema: {refusal}")
+                raise ElementError("invalid", f"refused by its schema: {refusal}")
             await time_slice.yield_if_due()

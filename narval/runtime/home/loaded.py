@@ -14,7 +14,7 @@ import msgspec
 from narval.definitions.kinds import compose, parse, suffix_of
 from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home.modules import Lease, Module, ModuleVersions, import_modules, stem_of
+from narval.runtime.home.modules import Lease, Module, ModuleVersions, import_modules
 from narval.runtime.scripts.checks import faults_of_scripts
 from narval.source.text import Source
 from narval.source.xml import read_xml
@@ -49,7 +49,7 @@ class Loaded(msgspec.Struct, frozen=True):
         source, folder = _source_of(text)
         if not source.path.endswith(".py"):
             return self.with_parsed(source, parse_file(source))
-        stem = stem_of(source.path)
+        stem = Path(source.path).stem
         imported = import_modules([stem], _siblings(source, folder, stem))
         if stem not in imported.modules:
             raise DefinitionError(imported.faults[stem])
@@ -70,7 +70,7 @@ class Loaded(msgspec.Struct, frozen=True):
         functions = {key: function for module in added for key, function in module.functions.items()}
         return msgspec.structs.replace(
             self,
-            modules={**self.modules, **{stem_of(module.source.path): module.module for module in added}},
+            modules={**self.modules, **{Path(module.source.path).stem: module.module for module in added}},
             functions={**self.functions, **functions},
             sources={**self.sources, **{module.source.path: module.source.data for module in added}},
             leases=self.leases | {module.lease for module in added},

@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from narval.definitions.library import Definition, Library, Parsed, is_composite
+from narval.definitions.library import Definition, Library, Parsed
 from narval.runtime.home.found_files import FoundFiles
 from narval.runtime.home.loaded import FileState, parse_file
 from narval.runtime.home.loaded import Loaded as Loaded
-from narval.runtime.home.modules import Imported, import_modules, stem_of
+from narval.runtime.home.modules import Imported, import_modules
 from narval.runtime.home.settlement import Settlement
 from narval.runtime.home.versions import Fallback, GoodVersion, GoodVersions
 from narval.source.text import Source
@@ -38,7 +38,7 @@ class Loader:
         if self._home is None:
             return Loaded()
         found = FoundFiles(self._home)
-        imported = self._import({stem_of(source.path): source for source in found.modules}, self._home)
+        imported = self._import({Path(source.path).stem: source for source in found.modules}, self._home)
         read = {source.path: self._parse(source) for source in found.others}
         settlement = Settlement(imported, read, self._versions.definitions, self._library)
         self._library = settlement.library
@@ -93,4 +93,4 @@ def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement
 def _pinned(definition: Definition, library: Library) -> Definition:
     """A definition as the library has composed it, whatever becomes of what it imports."""
     found = library.get(definition.kind, definition.full_name)
-    return found.pinned() if is_composite(found) else definition
+    return definition if found is None or found.draft is None else found.pinned()

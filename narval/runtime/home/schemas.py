@@ -72,8 +72,7 @@ class Schemas:
 
     def _last_good(self) -> dict[str, tuple[Path, bytes]]:
         """The versions to fall back on, by name: those at work."""
-        for name in self._names:
-            self._schema(name)
+        self.faults()
         good = {name: self._good[name] for name in self._names if name in self._good}
         for name, text in self._texts.items():
             if name not in self._faults and isinstance(text, bytes):

@@ -21,8 +21,6 @@ FILE = "etc/narval.toml"
 AT_START = ("timezone", "durability", "store", "forget_after")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
-_LEVELS = ("debug", "info", "warning", "error")
-
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The number of calls that go on at once, and the times and memory they have.
@@ -209,7 +207,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "turn_limit": _count,
     "history_entries": _count,
     "xslt_folders": _folders,
-    "log_level": _one_of(*_LEVELS),
+    "log_level": _one_of("debug", "info", "warning", "error"),
 }
 """The readers of settings; a reader raises ValueError with what was expected."""
 
@@ -225,10 +223,8 @@ def _syntax_fault(source: Source, message: str) -> Fault:
 def _fault(source: Source, key: str, message: str, *, of_value: bool = False) -> Fault:
     """A fault at a key, or at its value. Tables and dotted keys have the place of their first word."""
     word = re.escape(key)
-    written = (
-        rf"""^[ \t]*\[?\[?[ \t]*(?P<key>{word}|"{word}"|'{word}')(?=[ \t]*[.=\]])[^=\n\]]*(?:=[ \t]*|\])"""
-    )
-    found = re.search(written, source.text, re.MULTILINE)
+    form = rf"""^[ \t]*\[?\[?[ \t]*(?P<key>{word}|"{word}"|'{word}')(?=[ \t]*[.=\]])[^=\n\]]*(?:=[ \t]*|\])"""
+    found = re.search(form, source.text, re.MULTILINE)
     if found is None:
         return source.fault(message)
     return source.fault(message, *source.place(found.end() if of_value else found.start("key")))

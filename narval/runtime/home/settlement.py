@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from narval.definitions.kinds import KINDS, compose
-from narval.definitions.library import Definition, Library, Parsed, check_targets, is_composite
+from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import Fault
 from narval.runtime.home.modules import Imported
 
@@ -101,8 +101,8 @@ def _reuse(library: Library, before: Library) -> Library:
     same = [
         known
         for definition in library
-        if is_composite(definition)
-        and is_composite(known := before.get(definition.kind, definition.full_name))
+        if definition.draft is not None
+        and (known := before.get(definition.kind, definition.full_name)) is not None
         and known.draft is definition.draft
         and known.digest == definition.digest
     ]
