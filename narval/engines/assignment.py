@@ -128,7 +128,7 @@ class Candidates:
         return self._known[0][1] if self._known or self._read(math.inf) else None
 
     def within(self, last: float) -> Iterator[tuple[int, int]]:
-        """Those of rank 1 to `last`; what lies beyond is not looked at."""
+        """The candidates of rank 1 to `last`; what lies beyond is not looked at."""
         known, position = self._known, 0
         while position < len(known) or self._read(last):
             if known[position][0] > last:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
-"""What goes in and out as plain data: of lists and tables, whatever is in them is plain too."""
+"""Plain data: of lists and tables, whatever is in them is plain too."""
 
 
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

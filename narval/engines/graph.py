@@ -12,7 +12,7 @@ NodeShape = Literal["box", "final", "bar", "tokens", "waiting"]
 EdgeKind = Literal[
     "plain", "on error", "followed", "success", "failure", "idle", "waiting", "turning", "taken", "undone"
 ]
-"""What an edge is, or what became of it."""
+"""The sort of an edge, or what became of it."""
 
 
 class TokenMark(msgspec.Struct, frozen=True):

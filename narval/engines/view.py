@@ -27,7 +27,7 @@ class MemoryView(Protocol):
         """All of memory that fits and may be taken (not marked in `scope`), oldest first."""
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """Those of `eids` that fit and may be taken, in their order."""
+        """The elements of `eids` that fit and may be taken, in their order."""
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element, in memory or not yet, fits."""

@@ -1,4 +1,4 @@
-"""What was assumed of memory during one event, so that no two answers contradict each other."""
+"""The assumptions about memory during one event, so that no two answers contradict each other."""
 
 from __future__ import annotations
 

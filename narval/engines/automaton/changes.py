@@ -9,7 +9,7 @@ import msgspec
 from narval.engines.events import Caller
 
 Hold = Literal["programs", "date", "signal", "quick", "back-off", "room"]
-"""What a state that is ready waits for: killed programs to be gone, a date, a signal, the end of a pause
+"""The things a ready state waits for: killed programs to be gone, a date, a signal, the end of a pause
 after quick deaths, the moment of its next try, or room under `max-parallel`."""
 
 

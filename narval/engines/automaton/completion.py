@@ -18,7 +18,7 @@ from narval.engines.backoff import wait
 from narval.engines.events import Returned
 
 Ended = tuple[str, ...]
-"""How a call ended: its labels, most precise first."""
+"""The labels of a call's end, most precise first."""
 
 
 def returned(decision: AutomatonDecision, event: Returned) -> None:

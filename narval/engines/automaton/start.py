@@ -19,7 +19,7 @@ from narval.engines.backoff import wait
 from narval.engines.dates import next_date
 
 _HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
-"""What a state that is ready waits for, in this order."""
+"""The things a ready state waits for, in this order."""
 
 
 QUICK, QUICK_DEATHS = 1.0, 20

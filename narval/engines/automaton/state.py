@@ -98,7 +98,7 @@ class AutomatonState(RunState, omit_defaults=True):
     held: dict[str, None] = {}
     """States that are ready and wait for something; in the order in which they came."""
     queue: dict[str, None] = {}
-    """Those of them that wait for room."""
+    """The states among them that wait for room."""
     signals: tuple[str, ...] = ()
     """Signals heard that no state has waited for."""
     finals: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class AutomatonState(RunState, omit_defaults=True):
         return self.states.get(state, _IDLE)
 
     def missing(self, state: str) -> Collection[str]:
-        """Those whose 0 a state still needs."""
+        """The states whose 0 a state still needs."""
         missing = self.of(state).missing
         return self.awaits.get(state, ()) if missing is None else missing
 

@@ -136,7 +136,7 @@ APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     ProcessPendingComplete: partial(_moved, "pending-completion"),
     ProcessCompleted: partial(_moved, "completed"),
     ProcessPendingCancel: partial(_moved, "pending-cancel"),
-    ProcessCanceled: partial(_moved, "canceled"),
+    ProcessCanceled: partial(_moved, "cancelled"),
     ProcessFailed: partial(_moved, "failed"),
     TokenSetCreated: _set_created,
     EnvironmentSet: _environment_set,

@@ -1,4 +1,4 @@
-"""The end of a process: completed, canceled, or failed where narval cannot go on (section 2)."""
+"""The end of a process: completed, cancelled, or failed where narval cannot go on (section 2)."""
 
 from __future__ import annotations
 

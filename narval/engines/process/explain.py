@@ -235,7 +235,7 @@ def _reason_of_token(definition: Process, token: NodeToken) -> str:
 
 def _reason_of_process(state: ProcessState) -> str | None:
     failed = f"narval could not go on: element {state.error}"
-    texts = {"completed": "no token was active any more", "canceled": "it was canceled", "failed": failed}
+    texts = {"completed": "no token was active any more", "cancelled": "it was cancelled", "failed": failed}
     return texts.get(state.status)
 
 

@@ -35,7 +35,7 @@ def signalled(decision: ProcessDecision, event: Signalled) -> None:
 def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
     """Do what only an executing process can, and go on with its queue."""
     state = decision.state
-    if state.status in ("pending-cancel", "canceled"):
+    if state.status in ("pending-cancel", "cancelled"):
         raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
     if state.status != "executing":
         raise OperationRefused("not-executing", f"process {state.eid} is {state.status}, it is not executing")
@@ -140,7 +140,7 @@ def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
 
 def _cancel(decision: ProcessDecision, arguments: Arguments) -> Value:
     if decision.state.status == "pending-cancel":
-        raise OperationRefused("cancelled", f"process {decision.state.eid} is being canceled already")
+        raise OperationRefused("cancelled", f"process {decision.state.eid} is being cancelled already")
     completion.cancel(decision)
     return {"state": decision.state.status}
 

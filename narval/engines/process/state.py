@@ -1,7 +1,7 @@
 """The state of a process, and how facts change it (section 1).
 
 A process     created → executing → pending-completion → completed
-              executing → pending-cancel → canceled      any that is not over → failed: narval cannot go on
+              executing → pending-cancel → cancelled      any that is not over → failed: narval cannot go on
 A node token  created → accepted, skipped or delayed (active) → complete      created → discarded
 An arc token   pending (in the queue) → processed (active) → complete (it has a child)
 
@@ -29,9 +29,9 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         "created": frozenset({"executing", "pending-cancel", "failed"}),
         "executing": frozenset({"pending-completion", "pending-cancel", "failed"}),
         "pending-completion": frozenset({"completed", "pending-cancel", "failed"}),
-        "pending-cancel": frozenset({"canceled", "failed"}),
+        "pending-cancel": frozenset({"cancelled", "failed"}),
     }
-    PHASES: ClassVar[Mapping[str, str]] = {"completed": "done", "canceled": "cancelled", "failed": "failed"}
+    PHASES: ClassVar[Mapping[str, str]] = {"completed": "done", "cancelled": "cancelled", "failed": "failed"}
 
     environment: dict[str, str] = {}
     next_token: int = 1

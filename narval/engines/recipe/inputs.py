@@ -120,7 +120,7 @@ class InputSearch:
         self._selected = slot.id, condition.bind(self.decision.bindings(condition.variables))
 
     def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of `eids` that an input has not used and that are not reserved or replaced."""
+        """The elements of `eids` that an input has not used and that are not reserved or replaced."""
         again = frozenset(self._again(slot))
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         return tuple(

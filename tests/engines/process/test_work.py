@@ -172,7 +172,7 @@ def test_a_loop_that_never_waits_lets_others_have_their_turn_and_fails_in_the_en
 def test_what_is_asked_of_a_process_that_has_not_come_to_the_end_of_its_queue_is_done() -> None:
     run = Run(LOOP)
     run.tell(Signalled, ("s", "cancel", (), {}))
-    assert run.state.status == "canceled"
+    assert run.state.status == "cancelled"
     assert not run.state.paused
 
 

@@ -79,7 +79,7 @@ def undo(decision: ProcessDecision) -> None:
 
 def _check(state: ProcessState, token: NodeToken) -> None:
     if state.status != "executing":
-        kind = "cancelled" if state.status in ("pending-cancel", "canceled") else "not-executing"
+        kind = "cancelled" if state.status in ("pending-cancel", "cancelled") else "not-executing"
         raise OperationRefused(kind, f"process {state.eid} is {state.status}: it cannot go back")
     if token.completed is None:
         raise OperationRefused(
@@ -140,7 +140,7 @@ class _Survey:
         self.visited: set[int] = set()
         """The node tokens that came of it, and itself."""
         self.ends: list[int] = []
-        """Those of them that no token left, and those that a token comes back to already."""
+        """The nodes among them that no token left, and those that a token comes back to already."""
         self.leaves: list[ArcToken] = []
         """Arc tokens that have not come to their node."""
         self.turned: dict[int, int] = {}

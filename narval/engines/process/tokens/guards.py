@@ -102,7 +102,7 @@ def _of_result(decision: ProcessDecision, node: Node, token: NodeToken, result: 
 
 
 def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) -> float:
-    """When a date is, in seconds since 1970; days and weeks are those of the home's calendar."""
+    """The moment of a date, in seconds since 1970; days and weeks are those of the home's calendar."""
     if isinstance(date, NamedDate):
         answer = decision.ask_about(f"date:{date.name}", token, node)
         if isinstance(answer, bool) or not isinstance(answer, int | float):
