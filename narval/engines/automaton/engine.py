@@ -21,8 +21,12 @@ from narval.engines.automaton.changes import (
     SignalTaken,
 )
 from narval.engines.automaton.decision import AutomatonDecision
-from narval.engines.automaton.explain import diagnose, explain, parts, render, waiting_for
-from narval.engines.automaton.graph import graph
+from narval.engines.automaton.explain import diagnose as diagnose
+from narval.engines.automaton.explain import explain as explain
+from narval.engines.automaton.explain import parts as parts
+from narval.engines.automaton.explain import render as render
+from narval.engines.automaton.explain import waiting_for as waiting_for
+from narval.engines.automaton.graph import graph as graph
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
@@ -37,27 +41,9 @@ from narval.engines.events import (
 from narval.engines.view import View
 from narval.memory.elements.element import Element
 
-__all__ = [
-    "advance",
-    "apply",
-    "begin",
-    "changes",
-    "definition_kind",
-    "diagnose",
-    "explain",
-    "graph",
-    "instead_of_retry",
-    "kind",
-    "on_engine_error",
-    "parts",
-    "render",
-    "state_type",
-    "waiting_for",
-]
-
 kind = "automaton"
 definition_kind = "automaton"
-changes = AutomatonChange
+changes = AutomatonChange.union()
 state_type = AutomatonState
 apply = states.apply
 instead_of_retry = (

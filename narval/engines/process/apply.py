@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from narval.engines.process.changes import (
     EnvironmentSet,
     ListenerSet,
@@ -26,18 +23,13 @@ from narval.engines.process.changes import (
     WatchSet,
 )
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens.arc_facts import ARC_FACTS
-from narval.engines.process.tokens.node_facts import NODE_FACTS
+from narval.engines.process.tokens import arc_facts, node_facts
 from narval.engines.process.tokens.token import TokenSet
-
-
-def apply(state: ProcessState, change: ProcessChange) -> None:
-    """Alter the state as the change says; a move that no table lists raises InternalError."""
-    APPLY[type(change)](state, change)
+from narval.engines.run_state import apply_table
 
 
 def _created(state: ProcessState, change: ProcessCreated) -> None:
-    state.begin(change.at, change.elements, change.caller, change.attempt)
+    state.begin(change)
     state.environment = change.environment
 
 
@@ -147,24 +139,9 @@ def _listener_set(state: ProcessState, change: ListenerSet) -> None:
         state.listeners.pop(change.listener, None)
 
 
-APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
-    ProcessCreated: _created,
-    ProcessStarted: _started,
-    ProcessPendingComplete: _pending_complete,
-    ProcessCompleted: _completed,
-    ProcessPendingCancel: _pending_cancel,
-    ProcessCanceled: _canceled,
-    ProcessFailed: _failed,
-    TokenSetCreated: _set_created,
-    EnvironmentSet: _environment_set,
-    NodeCallMade: _call_made,
-    NodeCallBack: _call_back,
-    UndoingQueued: _undoing_queued,
-    UndoingEnded: _undoing_ended,
-    WatchSet: _watch_set,
-    QuestionAsked: _asked,
-    Paused: _paused,
-    ListenerSet: _listener_set,
-    **NODE_FACTS,
-    **ARC_FACTS,
-}
+APPLY = apply_table(globals(), vars(node_facts), vars(arc_facts))
+
+
+def apply(state: ProcessState, change: ProcessChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises InternalError."""
+    APPLY[type(change)](state, change)

@@ -6,49 +6,54 @@ which they happen: `EVENTS` names them and their bits. The others are what goes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
-
-from narval.engines.events import Caller, Plain
+from narval.engines.events import Plain
+from narval.engines.run_state import RunBegan, RunChange
 
 ExecutionType = Literal["Forward", "ForwardBacktracked", "Backtracked", "UTurn", "UTurnBacktracked"]
 Members = tuple[tuple[int, int], ...]
 """Token sets, and the place a token has in each."""
 
+
+class ProcessChange(RunChange, frozen=True):
+    """A fact that changes a process."""
+
+
+class ProcessEvent(ProcessChange, frozen=True):
+    """An event of section 3. The order of these classes is that of the bits in the masks of listeners."""
+
+
 # --- events of the process ------------------------------------------------------------------------------
 
 
-class ProcessCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class ProcessCreated(ProcessEvent, RunBegan, frozen=True):
     """The process is there, with the attributes it is given."""
 
-    at: float
-    elements: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
     environment: dict[str, str] = {}
 
 
-class ProcessStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ProcessStarted(ProcessEvent, frozen=True):
     """Tokens begin to move."""
 
 
-class ProcessPendingComplete(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ProcessPendingComplete(ProcessEvent, frozen=True):
     """Nothing is active any more; a listener may still hold the end up."""
 
 
-class ProcessCompleted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ProcessCompleted(ProcessEvent, frozen=True):
     """The process is over."""
 
     at: float
 
 
-class ProcessPendingCancel(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ProcessPendingCancel(ProcessEvent, frozen=True):
     """The process is to end where it stands; a listener may still hold that up."""
 
 
-class ProcessCanceled(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ProcessCanceled(ProcessEvent, frozen=True):
     """The process was ended; its tokens stay as they are."""
 
     at: float
@@ -57,7 +62,7 @@ class ProcessCanceled(msgspec.Struct, frozen=True, tag=True, gc=False):
 # --- events of node tokens ------------------------------------------------------------------------------
 
 
-class NodeTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class NodeTokenCreated(ProcessEvent, frozen=True):
     """A token was made on a node: of these arc tokens, in these places of token sets.
 
     `reverses` is the token of which it is the reverse; one `like` another has what that one's parents have.
@@ -73,31 +78,31 @@ class NodeTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True
     like: int | None = None
 
 
-class NodeTokenAccepted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenAccepted(ProcessEvent, frozen=True):
     """The guard lets the node execute."""
 
     token: int
 
 
-class NodeTokenExecuted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenExecuted(ProcessEvent, frozen=True):
     """The node has been executed: it may have completed the token, or wait."""
 
     token: int
 
 
-class NodeTokenDiscarded(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenDiscarded(ProcessEvent, frozen=True):
     """The guard ends the token here."""
 
     token: int
 
 
-class NodeTokenSkipped(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenSkipped(ProcessEvent, frozen=True):
     """The guard, or going back, leaves the node out."""
 
     token: int
 
 
-class NodeTokenCompleted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class NodeTokenCompleted(ProcessEvent, frozen=True):
     """The token has left its node, on the arcs of these names; the arc tokens made follow."""
 
     token: int
@@ -105,24 +110,16 @@ class NodeTokenCompleted(msgspec.Struct, frozen=True, tag=True, omit_defaults=Tr
     exits: tuple[str, ...] = ()
 
 
-class NodeTokenBacktracked(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenBacktracked(ProcessEvent, frozen=True):
     """The token was gone back from."""
 
     token: int
 
 
-class NodeTokenDelayed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The guard is asked again at this moment."""
-
-    token: int
-    until: float
-    wake: str
-
-
 # --- events of arc tokens -------------------------------------------------------------------------------
 
 
-class ArcTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class ArcTokenCreated(ProcessEvent, frozen=True):
     """A token was made on an arc, from a node to another; unless `aside` it waits in the queue.
 
     `reverses` is the arc token it goes back from.
@@ -138,33 +135,41 @@ class ArcTokenCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True,
     aside: bool = False
 
 
-class ArcTokenProcessed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class ArcTokenProcessed(ProcessEvent, frozen=True):
     """The token has come to the end of its arc; `waits`: others may join it there."""
 
     token: int
     waits: bool = False
 
 
-class ArcTokenCompleted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ArcTokenCompleted(ProcessEvent, frozen=True):
     """The token has become part of a node token."""
 
     token: int
     child: int
 
 
-class ArcTokenBacktracked(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ArcTokenBacktracked(ProcessEvent, frozen=True):
     """The way the token went was gone back."""
 
     token: int
 
 
-class ArcTokenMerged(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ArcTokenMerged(ProcessEvent, frozen=True):
     """The token joined a node token that was there already."""
 
     token: int
 
 
-class ArcTokenIncompleteJoin(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenDelayed(ProcessEvent, frozen=True):
+    """The guard is asked again at this moment."""
+
+    token: int
+    until: float
+    wake: str
+
+
+class ArcTokenIncompleteJoin(ProcessEvent, frozen=True):
     """The join of the node is not complete with this token."""
 
     token: int
@@ -173,13 +178,13 @@ class ArcTokenIncompleteJoin(msgspec.Struct, frozen=True, tag=True, gc=False):
 # --- what goes with events ------------------------------------------------------------------------------
 
 
-class NodeTokenHeld(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NodeTokenHeld(ProcessChange, frozen=True):
     """The guard gave no answer: the token stays where it is, to be completed, or asked about again."""
 
     token: int
 
 
-class TokenSetCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class TokenSetCreated(ProcessChange, frozen=True):
     """A set of `count` members; `members` are attributes of single ones."""
 
     set: int
@@ -190,7 +195,7 @@ class TokenSetCreated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True,
     members: dict[int, dict[str, str]] = {}
 
 
-class EnvironmentSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class EnvironmentSet(ProcessChange, frozen=True):
     """Attributes were written, or removed where they are None: of a token, a set, a member, the process."""
 
     values: dict[str, str | None]
@@ -199,7 +204,7 @@ class EnvironmentSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, 
     index: int | None = None
 
 
-class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class NodeCallMade(ProcessChange, frozen=True):
     """A call went out for a token: it executes the node, or, as a `hook`, undoes what the node did."""
 
     token: int
@@ -208,40 +213,40 @@ class NodeCallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
     reserved: tuple[int, ...] = ()
 
 
-class NodeCallBack(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class NodeCallBack(ProcessChange, frozen=True):
     """The end of a call, with these elements, or of the wait for it."""
 
     call: str
     produced: tuple[int, ...] = ()
 
 
-class UndoingQueued(msgspec.Struct, frozen=True, tag=True, gc=False):
+class UndoingQueued(ProcessChange, frozen=True):
     """The nodes of these tokens undo in turn what they did; then `result` runs."""
 
     tokens: tuple[int, ...]
     result: int
 
 
-class UndoingEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
+class UndoingEnded(ProcessChange, frozen=True):
     """All that had to be undone is: the token that was gone back to runs."""
 
     result: int
 
 
-class WatchSet(msgspec.Struct, frozen=True, tag=True, gc=False):
+class WatchSet(ProcessChange, frozen=True):
     """A token waits for elements; with no `watch` it waits no more."""
 
     token: int
     watch: str
 
 
-class DelayOver(msgspec.Struct, frozen=True, tag=True, gc=False):
+class DelayOver(ProcessChange, frozen=True):
     """The moment that a delayed token waited for is not needed any more."""
 
     token: int
 
 
-class QuestionAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class QuestionAsked(ProcessChange, frozen=True):
     """The user's code was asked something about a token, and answered."""
 
     function: str
@@ -249,84 +254,30 @@ class QuestionAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, g
     answer: Plain = None
 
 
-class Paused(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class Paused(ProcessChange, frozen=True):
     """More is in the queue than one advance may move: it goes on when it is woken; "" when it does."""
 
     wake: str = ""
     laps: int = 0
 
 
-class ListenerSet(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ListenerSet(ProcessChange, frozen=True):
     """A listener of this process hears of the events of this mask, 0 being none."""
 
     listener: str
     mask: int
 
 
-class ProcessFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ProcessFailed(ProcessChange, frozen=True):
     """narval cannot go on with the process; the error element says why."""
 
     at: float
     error: int
 
 
-ProcessChange = (
-    ProcessCreated
-    | ProcessStarted
-    | ProcessPendingComplete
-    | ProcessCompleted
-    | ProcessPendingCancel
-    | ProcessCanceled
-    | NodeTokenCreated
-    | NodeTokenAccepted
-    | NodeTokenExecuted
-    | NodeTokenDiscarded
-    | NodeTokenSkipped
-    | NodeTokenCompleted
-    | NodeTokenBacktracked
-    | NodeTokenDelayed
-    | ArcTokenCreated
-    | ArcTokenProcessed
-    | ArcTokenCompleted
-    | ArcTokenBacktracked
-    | ArcTokenMerged
-    | ArcTokenIncompleteJoin
-    | NodeTokenHeld
-    | TokenSetCreated
-    | EnvironmentSet
-    | NodeCallMade
-    | NodeCallBack
-    | UndoingQueued
-    | UndoingEnded
-    | WatchSet
-    | DelayOver
-    | QuestionAsked
-    | Paused
-    | ListenerSet
-    | ProcessFailed
-)
-
 EVENTS: Mapping[type, tuple[str, int]] = {
-    ProcessCreated: ("PROCESS_CREATED", 0),
-    ProcessStarted: ("PROCESS_STARTED", 1),
-    ProcessPendingComplete: ("PROCESS_PENDING_COMPLETE", 2),
-    ProcessCompleted: ("PROCESS_COMPLETED", 3),
-    ProcessPendingCancel: ("PROCESS_PENDING_CANCEL", 4),
-    ProcessCanceled: ("PROCESS_CANCELED", 5),
-    NodeTokenCreated: ("NODE_TOKEN_CREATED", 6),
-    NodeTokenAccepted: ("NODE_TOKEN_ACCEPTED", 7),
-    NodeTokenExecuted: ("NODE_TOKEN_EXECUTED", 8),
-    NodeTokenDiscarded: ("NODE_TOKEN_DISCARDED", 9),
-    NodeTokenSkipped: ("NODE_TOKEN_SKIPPED", 10),
-    NodeTokenCompleted: ("NODE_TOKEN_COMPLETED", 11),
-    NodeTokenBacktracked: ("NODE_TOKEN_BACKTRACKED", 12),
-    ArcTokenCreated: ("ARC_TOKEN_CREATED", 13),
-    ArcTokenProcessed: ("ARC_TOKEN_PROCESSED", 14),
-    ArcTokenCompleted: ("ARC_TOKEN_COMPLETED", 15),
-    ArcTokenBacktracked: ("ARC_TOKEN_BACKTRACKED", 16),
-    ArcTokenMerged: ("ARC_TOKEN_MERGED", 17),
-    NodeTokenDelayed: ("NODE_TOKEN_DELAYED", 18),
-    ArcTokenIncompleteJoin: ("ARC_TOKEN_INCOMPLETE_JOIN", 19),
+    event: (re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).upper(), bit)
+    for bit, event in enumerate(ProcessEvent.types())
 }
 """The event that a change is, and its bit in the mask of a listener (section 3)."""
 

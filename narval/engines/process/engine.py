@@ -26,41 +26,25 @@ from narval.engines.events import (
     TimerFired,
 )
 from narval.engines.process import completion, conditions, operations, returns
-from narval.engines.process.apply import APPLY, apply
+from narval.engines.process.apply import APPLY
+from narval.engines.process.apply import apply as apply
 from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
-from narval.engines.process.explain import diagnose, explain, parts, render, waiting_for
-from narval.engines.process.graph import graph
+from narval.engines.process.explain import diagnose as diagnose
+from narval.engines.process.explain import explain as explain
+from narval.engines.process.explain import parts as parts
+from narval.engines.process.explain import render as render
+from narval.engines.process.explain import waiting_for as waiting_for
+from narval.engines.process.graph import graph as graph
 from narval.engines.process.state import ProcessState
-from narval.engines.process.structure import unreachable
+from narval.engines.process.structure import unreachable as unreachable
 from narval.engines.process.tokens import flow
-from narval.engines.process.tokens.token_view import token_view
+from narval.engines.process.tokens.token_view import token_view as token_view
 from narval.engines.view import View
-
-__all__ = [
-    "advance",
-    "apply",
-    "begin",
-    "changes",
-    "definition_kind",
-    "diagnose",
-    "explain",
-    "graph",
-    "instead_of_retry",
-    "kind",
-    "on_engine_error",
-    "parts",
-    "read_environment",
-    "render",
-    "state_type",
-    "token_view",
-    "unreachable",
-    "waiting_for",
-]
 
 kind = "process"
 definition_kind = "process"
-changes = ProcessChange
+changes = ProcessChange.union()
 state_type = ProcessState
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 

@@ -29,38 +29,20 @@ from narval.engines.recipe import resume, retries, returns, signals, steps, tran
 from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.explain import explain
-from narval.engines.recipe.graph import graph
-from narval.engines.recipe.render import parts, render
-from narval.engines.recipe.resume import plan_resume
-from narval.engines.recipe.state import APPLY, PHASES, PlanState
-from narval.engines.recipe.structure import structure
-from narval.engines.recipe.waits import diagnose, waiting_for
+from narval.engines.recipe.explain import explain as explain
+from narval.engines.recipe.graph import graph as graph
+from narval.engines.recipe.render import parts as parts
+from narval.engines.recipe.render import render as render
+from narval.engines.recipe.resume import plan_resume as plan_resume
+from narval.engines.recipe.state import APPLY, PlanState
+from narval.engines.recipe.structure import structure as structure
+from narval.engines.recipe.waits import diagnose as diagnose
+from narval.engines.recipe.waits import waiting_for as waiting_for
 from narval.engines.view import View
-
-__all__ = [
-    "advance",
-    "apply",
-    "begin",
-    "changes",
-    "definition_kind",
-    "diagnose",
-    "explain",
-    "graph",
-    "kind",
-    "on_engine_error",
-    "parts",
-    "plan_resume",
-    "render",
-    "resumed_from",
-    "state_type",
-    "structure",
-    "waiting_for",
-]
 
 kind = "plan"
 definition_kind = "recipe"
-changes = PlanChange
+changes = PlanChange.union()
 state_type = PlanState
 apply = states.apply
 
@@ -99,7 +81,7 @@ def advance(
     """The changes and commands that follow from one event."""
     decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and state.status not in PHASES:
+    if decide is not None and not state.over:
         decide(decision, event)
         _settle(decision)
     return decision.changes, decision.commands

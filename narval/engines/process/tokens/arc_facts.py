@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
     ArcTokenCompleted,
@@ -105,13 +102,3 @@ def _arc_merged(state: ProcessState, change: ArcTokenMerged) -> None:
 
 def _incomplete_join(state: ProcessState, change: ArcTokenIncompleteJoin) -> None:
     """Nothing: the token stands in line since it was processed."""
-
-
-ARC_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
-    ArcTokenCreated: _arc_created,
-    ArcTokenProcessed: _processed,
-    ArcTokenCompleted: _arc_completed,
-    ArcTokenBacktracked: _arc_backtracked,
-    ArcTokenMerged: _arc_merged,
-    ArcTokenIncompleteJoin: _incomplete_join,
-}

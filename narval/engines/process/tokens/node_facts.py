@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from narval.engines.process.changes import (
     DelayOver,
     NodeTokenAccepted,
@@ -111,17 +108,3 @@ def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None
 
 def _held(state: ProcessState, change: NodeTokenHeld) -> None:
     _activate(state, state.nodes[change.token], "")
-
-
-NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
-    NodeTokenCreated: _node_created,
-    NodeTokenAccepted: _accepted,
-    NodeTokenExecuted: _executed,
-    NodeTokenDiscarded: _discarded,
-    NodeTokenSkipped: _skipped,
-    NodeTokenCompleted: _node_completed,
-    NodeTokenBacktracked: _node_backtracked,
-    NodeTokenDelayed: _delayed,
-    NodeTokenHeld: _held,
-    DelayOver: _delay_over,
-}
