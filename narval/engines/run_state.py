@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -92,7 +92,7 @@ def apply_table(*modules: Mapping[str, Any]) -> dict[type, Callable[[Any, Any], 
     """The functions of modules that apply changes to a state, by the type of their argument `change`."""
     functions = (value for names in modules for value in names.values())
     appliers = [function for function in functions if "change" in getattr(function, "__annotations__", ())]
-    return {get_type_hints(function)["change"]: function for function in appliers}
+    return {function.__globals__[function.__annotations__["change"]]: function for function in appliers}
 
 
 def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:
