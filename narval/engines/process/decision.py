@@ -29,12 +29,7 @@ class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no er
     """A node, guard, join or listener that cannot be gone on with; tokens stay where they are."""
 
     def __init__(
-        self,
-        kind: str,
-        message: str,
-        node: Node | None = None,
-        detail: str = "",
-        error: int | None = None,
+        self, kind: str, message: str, node: Node | None = None, detail: str = "", error: int | None = None
     ) -> None:
         self.kind, self.message, self.node, self.detail = kind, message, node, detail
         self.error = error

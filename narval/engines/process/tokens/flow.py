@@ -176,12 +176,7 @@ def _delay(decision: ProcessDecision, node: Node, token: NodeToken, response: Re
     decision.command(commands.SetTimer(wake, until))
 
 
-_ANSWERS = {
-    "AcceptToken": _accept,
-    "DiscardToken": _discard,
-    "SkipNode": _skip,
-    "DelayUntil": _delay,
-}
+_ANSWERS = {"AcceptToken": _accept, "DiscardToken": _discard, "SkipNode": _skip, "DelayUntil": _delay}
 
 
 def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
