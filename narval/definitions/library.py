@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -35,108 +35,63 @@ class Reference(msgspec.Struct, frozen=True):
         return Fault(self.path, self.line, self.column, message)
 
 
-class Definition(Protocol):
-    """The attributes that definitions of every kind have."""
+class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The part that is the same in definitions of every kind.
 
-    @property
-    def kind(self) -> str:
-        """The name of its kind."""
-
-    @property
-    def group(self) -> str:
-        """The file, module or cookbook it belongs to."""
-
-    @property
-    def name(self) -> str:
-        """Its own name."""
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`."""
-
-    @property
-    def descriptions(self) -> Mapping[str, str]:
-        """Its description, by language."""
-
-    @property
-    def digest(self) -> str:
-        """Names the version."""
-
-    @property
-    def xml(self) -> bytes:
-        """The element that memory shows (N2)."""
-
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """The places where it names other definitions."""
-
-    @property
-    def path(self) -> str:
-        """The file it was read from."""
-
-    @property
-    def line(self) -> int:
-        """The line it begins on."""
-
-
-class RunDefinition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The part that is the same in all kinds of definitions that are run.
-
-    `decay` is the seconds after its end until a run is forgotten (N5). `xml` is the definition alone, as
-    memory shows it (N2) and as it can be read again; `digest` names the version.
+    `group` is the file, module or cookbook it belongs to; `descriptions` are by language; `digest` names the
+    version. `xml` is the definition alone, as memory shows it (N2) and as it can be read again; it begins on
+    `line` of the file `path`. `references` are the places where it names other definitions.
+    `draft` is there if it is made whole of others of its library, anew whenever one of them changes: it is
+    the definition before they are part of it.
     """
-
-    kind: ClassVar[str]
 
     group: str
     name: str
-    decay: float | None = None
     descriptions: Mapping[str, str] = {}
     references: tuple[Reference, ...] = ()
     digest: str = ""
     xml: bytes = b""
     path: str = ""
     line: int = 1
+    draft: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind."""
+        raise NotImplementedError
 
     @property
     def full_name(self) -> str:
         """`group.name`, by which steps and people call it."""
         return f"{self.group}.{self.name}"
 
+    def pinned(self) -> Self:
+        """The same definition for good: it is not made anew when others change."""
+        return msgspec.structs.replace(self, draft=None)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.full_name} {self.digest[:12]}>"
 
 
-class ModuleDefinition(Definition, Protocol):
-    """A definition that a module declares: a Python function or class."""
+class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
+    """A definition that is run; `decay` is the seconds after its end until a run is forgotten (N5)."""
 
-    @property
-    def function(self) -> str:
-        """The name of the function or class in the module."""
+    decay: float | None = None
+
+
+class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
+    """A definition that a module declares: `function` is the name of a Python function or class there.
+
+    A `pure` one touches nothing outside, so that a simulation may call it.
+    """
+
+    function: str
+    pure: bool = False
 
     @property
     def key(self) -> str:
         """Its name among all functions and classes of modules: `mail.send`, `predicate:isPaid`."""
-
-    @property
-    def pure(self) -> bool:
-        """True if it touches nothing outside, so that a simulation may call it."""
-
-
-class CompositeDefinition(Definition, Protocol):
-    """A definition that is made whole of others of its library, anew whenever one of them changes."""
-
-    @property
-    def draft(self) -> object:
-        """The definition before the others are part of it."""
-
-    def pinned(self) -> Definition:
-        """The same definition for good."""
-
-
-def is_composite(definition: Definition | None) -> TypeGuard[CompositeDefinition]:
-    """True if a definition is made anew when others change."""
-    return getattr(definition, "draft", None) is not None
+        return self.full_name
 
 
 Check = Callable[[Definition], Iterable[Fault]]

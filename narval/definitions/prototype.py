@@ -213,14 +213,12 @@ def _narrowed(
     ids = [slot.id for slot in declared]
     for narrowing in narrowings:
         if narrowing.id in by_id:
-            faults.append(narrowing.fault(f"expected one {what} node for {narrowing.id!r}, found two", "id"))
+            message = f"expected one {what} node for {narrowing.id!r}, found two"
+            faults.append(narrowing.fault(message, "id"))
         elif narrowing.id not in ids:
             known = closest(narrowing.id, ids) or f"; the target has no {what}"
-            faults.append(
-                narrowing.fault(
-                    f"expected the id of an {what} of the target, found {narrowing.id!r}{known}", "id"
-                )
-            )
+            message = f"expected the id of an {what} of the target, found {narrowing.id!r}{known}"
+            faults.append(narrowing.fault(message, "id"))
         by_id[narrowing.id] = narrowing
     for slot in declared:
         asked = by_id.get(slot.id)
@@ -230,32 +228,20 @@ def _narrowed(
 def _tightened(
     declared: Any, narrowing: Narrowing, what: str, overrides: Mapping[str, bool], faults: list[Fault]
 ) -> Any:
-    changed: dict[str, bool] = {}
+    changed: dict[str, Any] = {}
     for attribute, value in narrowing.stated.items():
         if attribute not in overrides:
-            faults.append(
-                narrowing.fault(
-                    f"a step cannot set {attribute!r} of an {what}: only its target can", attribute
-                )
-            )
-        elif value == getattr(declared, attribute):
-            continue
-        elif value != overrides[attribute]:
-            was, now = ("yes", "no") if not value else ("no", "yes")
-            faults.append(
-                narrowing.fault(
-                    f"a step cannot change {attribute!r} of the {what} {declared.id!r} from {was} to {now}: "
-                    f"{_WHY[attribute]}; remove the attribute",
-                    attribute,
-                )
-            )
-        else:
+            message = f"a step cannot set {attribute!r} of an {what}: only its target can"
+            faults.append(narrowing.fault(message, attribute))
+        elif value != getattr(declared, attribute) and value != overrides[attribute]:
+            turn = "from no to yes" if value else "from yes to no"
+            message = f"a step cannot change {attribute!r} of the {what} {declared.id!r} {turn}"
+            faults.append(narrowing.fault(f"{message}: {_WHY[attribute]}; remove the attribute", attribute))
+        elif value != getattr(declared, attribute):
             changed[attribute] = value
-    if not narrowing.match:
-        return replace(declared, **changed) if changed else declared
-    return replace(
-        declared, **changed, match=narrowing.match, namespaces=narrowing.namespaces, tightens=declared
-    )
+    if narrowing.match:
+        changed |= {"match": narrowing.match, "namespaces": narrowing.namespaces, "tightens": declared}
+    return replace(declared, **changed) if changed else declared
 
 
 def _condition(

@@ -92,7 +92,8 @@ def apply_table(*modules: Mapping[str, Any]) -> dict[type, Callable[[Any, Any], 
     """The functions of modules that apply changes to a state, by the type of their argument `change`."""
     functions = (value for names in modules for value in names.values())
     appliers = [function for function in functions if "change" in getattr(function, "__annotations__", ())]
-    return {function.__globals__[function.__annotations__["change"]]: function for function in appliers}
+    table = {function.__globals__[function.__annotations__["change"]]: function for function in appliers}
+    return {change: function for change, function in table.items() if not change.__subclasses__()}
 
 
 def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:

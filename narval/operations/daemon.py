@@ -6,7 +6,6 @@ from typing import Any
 
 from narval.operations import json_forms
 from narval.operations.registry import operation, query
-from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 
 
@@ -47,15 +46,10 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
 
 async def turn(daemon: Daemon) -> None:
     """Wait for a turn to end: the daemon can record, and its runs know all that was posted before."""
-    await daemon.host.submit(_nothing)
+    await daemon.host.submit(lambda turn: None)
 
 
 def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
-    return (
-        f"{len(daemon.agent.runs.active)} runs under way, {daemon.host.executor.counts.running} calls running"
-    )
-
-
-def _nothing(turn: Turn) -> None:
-    """A request that changes nothing."""
+    active, running = len(daemon.agent.runs.active), daemon.host.executor.counts.running
+    return f"{active} runs under way, {running} calls running"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from narval.errors import ElementError
 from narval.memory.elements.canonical import elements_of
@@ -24,14 +25,12 @@ async def elements_in_long(documents: list[bytes]) -> list[bytes]:
     """The elements of documents, without holding up the loop. Raises ElementError."""
     found: list[bytes] = []
     for document in documents:
-        if len(document) < LONG:
-            found += _elements(document)
-        else:
-            found += await asyncio.to_thread(_elements, document)
+        is_short = len(document) < LONG
+        found += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
     return found
 
 
-def add_all(turn: Turn, elements: list[bytes]) -> list[int]:
+def add_all(turn: Turn, elements: Sequence[bytes]) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
     for element in elements:
         raise_if_refused(turn.view.schema_fault(element))

@@ -29,7 +29,7 @@ _SHAPES = {
     "tokens": 'shape=box, style="filled,rounded"',
     "waiting": 'shape=box, style="filled,rounded,dashed"',
 }
-_WITH_TOKENS = frozenset({"tokens", "waiting"})
+_WITH_TOKENS = ("tokens", "waiting")
 """Nodes of these shapes have a table of tokens in their label."""
 
 _EDGES = {
@@ -63,10 +63,9 @@ def dot(graph: Graph) -> str:
     for part in graph.parts:
         if isinstance(part, GraphNode):
             framed.setdefault(part.frame, []).append(part)
-            continue
-        lines += _nodes(framed)
-        framed = {}
-        lines.append(_edge(part))
+        else:
+            lines += [*_nodes(framed), _edge(part)]
+            framed = {}
     return "\n".join([*lines, *_nodes(framed), "}", ""])
 
 
@@ -105,12 +104,10 @@ def _table(node: GraphNode) -> str:
 
 
 def _edge(edge: GraphEdge) -> str:
-    attributes = [f"label={_quoted(shortened(edge.label, _LONGEST))}"] if edge.label is not None else []
-    if _EDGES[edge.kind]:
-        attributes.append(_EDGES[edge.kind])
-    if edge.tooltip:
-        attributes += [f"{name}={_quoted(edge.tooltip)}" for name in ("tooltip", "labeltooltip")]
-    shown = f" [{', '.join(attributes)}]" if attributes else ""
+    label = f"label={_quoted(shortened(edge.label, _LONGEST))}" if edge.label is not None else ""
+    named = [f"{name}={_quoted(edge.tooltip)}" for name in ("tooltip", "labeltooltip") if edge.tooltip]
+    attributes = ", ".join(filter(None, [label, _EDGES[edge.kind], *named]))
+    shown = f" [{attributes}]" if attributes else ""
     return f"  {_quoted(edge.start)} -> {_quoted(edge.end)}{shown};"
 
 

@@ -19,6 +19,8 @@ from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
 
+Form = dict[str, Any]
+
 
 def moment(at: float | None, zone: str | None = None) -> str | None:
     """A moment as ISO 8601 with its zone, that of the machine if none is named, to the millisecond."""
@@ -50,9 +52,7 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
     }
 
 
-def shown(
-    agent: AgentState, found: Run, definition: Any, state: Any, context: Iterable[int]
-) -> dict[str, Any]:
+def shown(agent: AgentState, found: Run, definition: Any, state: Any, context: Iterable[int]) -> Form:
     """A run with its parts, its context, and the run and step that it was begun again from, or None."""
     again = resumed_from(found.engine, state)
     parts = found.engine.parts(definition, state)
@@ -95,13 +95,12 @@ def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
 
 def element(agent: AgentState, found: Element) -> dict[str, Any]:
     """An element of memory."""
-    origin = found.origin
     return {
         "eid": found.eid,
         "name": found.name,
         "xml": found.with_eid().decode("utf-8"),
         "added": moment(found.added),
-        "origin": _origin(origin),
+        "origin": _origin(found.origin),
         "used_by": [_use(scope) for scope in agent.memory.used_by(found.eid)],
         "outdated": found.eid in agent.memory.outdated,
     }

@@ -22,9 +22,8 @@ def find_run(daemon: Daemon, eid: int) -> Run:
         return run
     element = daemon.agent.memory.element(eid)
     if element is not None:
-        raise RequestError(
-            f"{eid} is an element ({element.name}), not a run; narval memory '*[@eid={eid}]' shows it"
-        )
+        shown = f"narval memory '*[@eid={eid}]' shows it"
+        raise RequestError(f"{eid} is an element ({element.name}), not a run; {shown}")
     raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
 
 

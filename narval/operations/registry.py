@@ -56,11 +56,8 @@ class Operation(Generic[Parameters, Result]):
             if name not in arguments:
                 if parameter.default is inspect.Parameter.empty:
                     raise RequestError(f"{self.name} needs the argument {name!r}")
-            elif not _fits(arguments[name], self.types[name]):
-                wanted = self.types[name]
-                raise RequestError(
-                    f"{self.name}: expected {name} to be {wanted}, got {arguments[name]!r:.80}"
-                )
+            elif not _fits(given := arguments[name], wanted := self.types[name]):
+                raise RequestError(f"{self.name}: expected {name} to be {wanted}, got {given!r:.80}")
 
 
 def operation(function: Callable[Parameters, Result]) -> Operation[Parameters, Result]:

@@ -143,13 +143,10 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
     found = find_run(daemon, run)
     if found.active:
         raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.status}")
-    engine = found.engine
-    kind = engine.definition_kind
+    engine, kind = found.engine, found.engine.definition_kind
     if not isinstance(engine, Retryable):
-        instead = instead_of_retry(engine)
-        raise RequestError(
-            f"run {run} of {found.name} is {article(kind)} {kind}, which cannot be retried{instead}"
-        )
+        refusal = f"{article(kind)} {kind}, which cannot be retried{instead_of_retry(engine)}"
+        raise RequestError(f"run {run} of {found.name} is {refusal}")
     before = state_of(daemon.agent, daemon.store, found)
     used = list(given(daemon.store, found))
 
@@ -158,9 +155,8 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         if definition is None:
             raise no_definition(daemon, found.name)
         resume = engine.plan_resume(definition, before, step, used, turn.view.element)
-        resume = replace(
-            resume, context=tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
-        )
+        context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
+        resume = replace(resume, context=context)
         started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
         assert started is not None, found.name
         return started

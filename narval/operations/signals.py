@@ -61,11 +61,7 @@ def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
 
 
 def say(
-    turn: Turn,
-    run: int,
-    name: str,
-    elements: tuple[OutputElement, ...],
-    arguments: dict[str, Plain],
+    turn: Turn, run: int, name: str, elements: tuple[OutputElement, ...], arguments: dict[str, Plain]
 ) -> Iterator[Answer]:
     """Deliver a signal to a run; its answer, recorded with the turn."""
     signal = str(turn.agent.numbers.last + 1)

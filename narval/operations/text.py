@@ -51,11 +51,7 @@ def xml_text(xml: str) -> str:
 
 def moment(text: str | None) -> str:
     """A moment for people: local time, to the second."""
-    if not text:
-        return ""
-    from datetime import datetime
-
-    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return moment_exactly(text)[:19]
 
 
 def moment_there(text: str) -> str:
@@ -89,8 +85,7 @@ def fault_line(fault: Row) -> str:
 
 def size(count: int) -> str:
     """A number of bytes in the unit that matters."""
-    value, units = float(count), ("bytes", "kB", "MB", "GB", "TB")
-    place = 0
+    value, place, units = float(count), 0, ("bytes", "kB", "MB", "GB", "TB")
     while value >= 999.5 and place < len(units) - 1:
         value, place = value / 1000, place + 1
     return f"{value:.1f} {units[place]}" if place and value < 10 else f"{value:.0f} {units[place]}"

@@ -106,9 +106,7 @@ def _error(memory: Memory, eid: int) -> str:
 def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, Any]:
     lasting = wait.lasting or (None,) * len(wait.conditions)
     conditions = [
-        _condition(agent, run, bound, scope)
-        if seconds is None
-        else _lasting(agent, now, run, bound, scope, seconds)
+        _lasting(agent, now, run, bound, scope, seconds)
         for bound, scope, seconds in zip(wait.conditions, wait.scopes, lasting, strict=True)
     ]
     until = moment(wait.until)
@@ -125,9 +123,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
 
 def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
     found = next(_satisfying(agent, run, bound, scope), None)
-    if found is not None:
-        return _met(bound, found)
-    return {**_met(bound, None), **_nearest(agent.memory, run.eid, bound, scope)}
+    return _met(bound, found) | (_nearest(agent.memory, run.eid, bound, scope) if found is None else {})
 
 
 def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
@@ -136,9 +132,11 @@ def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
 
 
 def _lasting(
-    agent: AgentState, now: float, run: Run, bound: Bound, scope: MarkScope | None, seconds: float
+    agent: AgentState, now: float, run: Run, bound: Bound, scope: MarkScope | None, seconds: float | None
 ) -> dict[str, Any]:
-    """A condition that must last (N38): since when it does, and when it will have done so for long enough."""
+    """A condition; one that must last (N38) with the moment since when it does, and until when it must."""
+    if seconds is None:
+        return _condition(agent, run, bound, scope)
     memory = agent.memory
     found = ((fits_since(memory, eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
     since, eid = min(found, default=(None, None))

@@ -17,14 +17,13 @@ import msgspec
 from narval.definitions.prototype import Prototype
 from narval.engines.events import Failure, OutputElement
 from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.pattern import Condition
 from narval.runtime.calls.backend import ABANDONED, Announce, Outcome, Produced
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.executor import Done, Executor
 from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock
 from narval.simulation.default_answers import Refusal, default_answer
-from narval.simulation.scenario import CannedAnswer
+from narval.simulation.scenario import CannedAnswer, Expectation
 
 HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
 """The ways in which a call gets its answer: `noted`, it need give nothing; a source gives what arrives."""
@@ -166,32 +165,21 @@ class SimulatedExecutor(Executor):
     def _reply(self, call: RecordedCall) -> CannedAnswer | None:
         """The first answer of the scenario that is for such a call, and not used up."""
         for at, (answer, left) in enumerate(self._left):
-            if (
-                left > 0
-                and is_meant(answer.action, answer.recipe, answer.step, call)
-                and takes(answer.condition, call)
-            ):
+            if left > 0 and is_of(answer, call):
                 self._left[at] = (answer, left - 1)
                 return answer
         return None
 
     def _answer(self, call: RecordedCall, context: CallContext, done: Done, answer: CannedAnswer) -> None:
         call.how, call.after, call.error = "answered", answer.after, answer.error
-        outcome, after = (
-            Outcome([OutputElement(xml) for xml in answer.elements], value=_done(context)),
-            answer.after,
-        )
+        action, after = context.target.action, answer.after
+        outcome = Outcome([OutputElement(xml) for xml in answer.elements], value=_done(context))
         if answer.error:
-            outcome = Outcome(
-                problem=Failure(answer.error, answer.message or f"{context.target.action} failed")
-            )
+            outcome = Outcome(problem=Failure(answer.error, answer.message or f"{action} failed"))
         if context.timeout is not None and after > context.timeout:
-            message = f"{context.target.action} did not come back within {context.timeout:g} s"
-            outcome, after, call.error = (
-                Outcome(problem=Failure("timeout", message)),
-                context.timeout,
-                "timeout",
-            )
+            after, call.error = context.timeout, "timeout"
+            message = f"{action} did not come back within {after:g} s"
+            outcome = Outcome(problem=Failure("timeout", message))
         elif not math.isinf(after):
             call.gave = answer.elements
         if after > 0:
@@ -204,10 +192,8 @@ class SimulatedExecutor(Executor):
         elements = default_answer(prototype, self._hooks.refusal) if prototype is not None else None
         if elements is None:
             call.how, call.error = "unanswered", NO_ANSWER
-            message = (
-                f"{context.target.action} would be called, and what it gives cannot be made up; "
-                f'say it in a scenario: <answer action="{context.target.action}">…</answer>'
-            )
+            hint = f'say it in a scenario: <answer action="{call.action}">…</answer>'
+            message = f"{call.action} would be called, and what it gives cannot be made up; {hint}"
             return Outcome(problem=Failure(NO_ANSWER, message, final=True))
         call.how, call.gave = "made up" if elements else "noted", tuple(elements)
         return Outcome([OutputElement(xml) for xml in elements])
@@ -217,20 +203,15 @@ class SimulatedExecutor(Executor):
         heapq.heappush(self._due, (until, next(self._order), context.id))
 
 
-def is_meant(action: str, recipe: str, step: str, call: RecordedCall) -> bool:
-    """Test whether a call is of that action, recipe and step; an empty name stands for any."""
-    return (
-        action in ("", call.action)
-        and (recipe or call.recipe) == call.recipe
-        and (step or call.step) == call.step
-    )
-
-
-def takes(condition: Condition | None, call: RecordedCall) -> bool:
-    """Test whether an input of the call fits the condition; without a condition any call does."""
-    if condition is None:
+def is_of(wanted: CannedAnswer | Expectation, call: RecordedCall) -> bool:
+    """Test whether a call is of the action, recipe and step that are named, with an input that fits."""
+    if wanted.action not in ("", call.action) or wanted.recipe not in ("", call.recipe):
+        return False
+    if wanted.step not in ("", call.step):
+        return False
+    if wanted.condition is None:
         return True
-    bound = condition.bind()
+    bound = wanted.condition.bind()
     return any(bound.test(Tree(element)) for _, given in call.inputs for element in given)
 
 

@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from pathlib import PurePath
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec.structs import replace
 
 from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
@@ -85,9 +88,9 @@ def read_date(text: str) -> When:
 
 
 COUNTS = {"count": Attribute(integer(0)), "least": Attribute(integer(0)), "most": Attribute(integer(0))}
-MATCH = Attribute(anything)
 NAME = Attribute(identifier)
 REQUIRED = Attribute(identifier, required=True)
+CALL = {"action": REQUIRED, "match": Attribute(anything), "recipe": NAME, "step": NAME}
 PHASES = ("active", "done", "failed", "cancelled")
 
 WORDS: Words = {
@@ -104,30 +107,12 @@ WORDS: Words = {
     "arrive": Word(
         {"at": Attribute(read_when), "every": Attribute(_seconds), "times": Attribute(integer(1))}, None
     ),
-    "answer": Word(
-        {
-            "action": REQUIRED,
-            "match": MATCH,
-            "recipe": NAME,
-            "step": NAME,
-            "times": Attribute(integer(1)),
-            "after": Attribute(_after),
-            "error": NAME,
-        },
-        None,
-    ),
+    "answer": Word({**CALL, "times": Attribute(integer(1)), "after": Attribute(_after), "error": NAME}, None),
     "expect": Word({"at": Attribute(read_when)}, ("element", "run", "call")),
     "element": Word({"match": Attribute(anything, required=True), **COUNTS}),
     "run": Word({"recipe": REQUIRED, "phase": Attribute(one_of(*PHASES)), **COUNTS}),
-    "call": Word({"action": REQUIRED, "match": MATCH, "recipe": NAME, "step": NAME, **COUNTS}),
+    "call": Word({**CALL, **COUNTS}),
 }
-
-
-class Read(NamedTuple):
-    """A scenario as far as it could be read, and its faults; `narval check` also looks up its names."""
-
-    scenario: Scenario
-    faults: tuple[Fault, ...]
 
 
 def is_scenario(data: bytes) -> bool:
@@ -141,41 +126,33 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
 
     With a library and schemas, what it names must be there, and what it gives must fit.
     """
-    found = parse(source)
-    faults = list(found.faults)
-    if library is not None:
-        faults += _faults_of_names(source, found.scenario, library, schemas or Schemas(None))
-    if faults:
-        raise DefinitionError(faults)
-    return found.scenario
-
-
-def parse(source: Source) -> Read:
-    """The scenario of a file and its faults. Raises DefinitionError if it is no XML."""
     root = read_xml(source)
     if local_name(root.tag) != ROOT:
-        raise DefinitionError(
-            [source.fault(f"expected the root scenario, found {root.tag!r}", root.line, root.column)]
-        )
-    return _Parser(source).read(root)
+        message = f"expected the root scenario, found {root.tag!r}"
+        raise DefinitionError([source.fault(message, root.line, root.column)])
+    reading = Reading(source, WORDS)
+    scenario = _Parser(source, reading).read(root)
+    faults = {*reading.faults}
+    if library is not None:
+        faults |= {*_faults_of_names(source, scenario, library, schemas or Schemas(None))}
+    if faults:
+        raise DefinitionError(faults)
+    return scenario
 
 
 class _Parser:
     """One file being read."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._reading = Reading(source, WORDS)
-        self._patterns = Patterns(self._reading)
+    def __init__(self, source: Source, reading: Reading) -> None:
+        self._path, self._reading, self._patterns = source.path, reading, Patterns(reading)
 
-    def read(self, root: XmlNode) -> Read:
-        reading, name = self._reading, name_of(self._source.path)
-        scenario = Scenario(name, self._source.path)
+    def read(self, root: XmlNode) -> Scenario:
+        """The scenario, as far as it can be read."""
+        reading, scenario = self._reading, Scenario(name_of(self._path), self._path)
         with suppress(TooManyFaultsError):
             entry = reading.entry(root, ROOT)
-            scenario = Scenario(
-                name=name,
-                path=self._source.path,
+            scenario = replace(
+                scenario,
                 description=" ".join(reading.descriptions(entry).values()),
                 memory=entry.get("memory", "new"),
                 at=entry.get("at"),
@@ -183,12 +160,10 @@ class _Parser:
                 starts=tuple(map(self._beginning, entry.of("start"))),
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
                 answers=tuple(map(self._reply, entry.of("answer"))),
-                expectations=tuple(
-                    expectation for expect in entry.of("expect") for expectation in self._wishes(expect)
-                ),
+                expectations=tuple(chain.from_iterable(map(self._wishes, entry.of("expect")))),
             )
             self._patterns.check_variables((), "no variable: a scenario has none")
-        return Read(scenario, tuple(sorted(set(reading.faults))))
+        return scenario
 
     def _beginning(self, entry: Entry) -> ScheduledStart:
         place = entry.place("recipe")
@@ -214,13 +189,9 @@ class _Parser:
             self._reading.fault(entry, "an answer is elements or an error, not both; remove one", "error")
         if entry.get("after") == NEVER and (error or elements):
             self._reading.fault(entry, "a call that never comes back brings nothing; remove it", "after")
-        pattern = self._patterns.of_attribute(entry, "match")
         line, column = entry.place("action")
         return CannedAnswer(
-            action=entry.get("action", ""),
-            condition=Condition((pattern,)) if pattern is not None else None,
-            recipe=entry.get("recipe", ""),
-            step=entry.get("step", ""),
+            **self._of_calls(entry),
             times=entry.get("times"),
             after=entry.get("after", 0.0),
             elements=elements,
@@ -234,22 +205,24 @@ class _Parser:
         if not entry.children:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
         for child in entry.children:
-            pattern = self._patterns.of_attribute(child, "match")
             least, most = self._bounds(child)
             yield Expectation(
                 what=cast(Any, child.word),
                 text=_text(child),
                 at=entry.get("at"),
-                condition=Condition((pattern,)) if pattern is not None else None,
-                recipe=child.get("recipe", ""),
+                **self._of_calls(child),
                 phase=child.get("phase", ""),
-                action=child.get("action", ""),
-                step=child.get("step", ""),
                 least=least,
                 most=most,
                 line=child.node.line,
                 column=child.node.column,
             )
+
+    def _of_calls(self, entry: Entry) -> dict[str, Any]:
+        """The calls that are meant: their action, recipe and step, and the condition on their inputs."""
+        pattern = self._patterns.of_attribute(entry, "match")
+        names = {name: entry.get(name, "") for name in ("action", "recipe", "step")}
+        return {**names, "condition": Condition((pattern,)) if pattern is not None else None}
 
     def _bounds(self, entry: Entry) -> tuple[int, int | None]:
         count, least, most = entry.get("count"), entry.get("least"), entry.get("most")
@@ -294,39 +267,31 @@ class _Seen:
 
 def _faults_of_names(source: Source, scenario: Scenario, library: Library, schemas: Schemas) -> list[Fault]:
     faults: list[Fault] = []
-    runs = {
-        definition.full_name: None
-        for definition in library
-        if runnable(library, definition.full_name) is not None
-    }
+    names = (definition.full_name for definition in library)
+    runs = {name: None for name in names if runnable(library, name) is not None}
     calls = {**library.of("action"), **library.of("transform")}
 
-    def named(name: str, known: Mapping[str, object], what: str, each: Any) -> bool:
+    def fault(message: str, place: Any) -> None:
+        faults.append(source.fault(message, place.line, place.column))
+
+    def check_name(name: str, known: Mapping[str, object], what: str, place: Any) -> None:
         if name and name not in known:
-            message = f"there is no {what} {name!r}{closest(name, known)}"
-            faults.append(source.fault(message, each.line, each.column))
-        return name in known
+            fault(f"there is no {what} {name!r}{closest(name, known)}", place)
 
-    def fits(each: ScheduledStart | ScheduledElement) -> None:
-        for xml in each.elements:
-            refusal = schemas.refusal(xml)
-            if refusal is not None:
-                faults.append(source.fault(f"refused by its schema: {refusal}", each.line, each.column))
-
+    comings: list[ScheduledStart | ScheduledElement] = [*scenario.starts, *scenario.arrivals]
+    for coming in comings:
+        for refusal in filter(None, map(schemas.refusal, coming.elements)):
+            fault(f"refused by its schema: {refusal}", coming)
     for start in scenario.starts:
-        named(start.recipe, runs, "definition", start)
-        fits(start)
-    for arrival in scenario.arrivals:
-        fits(arrival)
+        check_name(start.recipe, runs, "definition", start)
+    mentions: list[CannedAnswer | Expectation] = [*scenario.answers, *scenario.expectations]
+    for mention in mentions:
+        check_name(mention.recipe, runs, "definition", mention)
+        check_name(mention.action, calls, "action or transform", mention)
     for answer in scenario.answers:
-        named(answer.recipe, runs, "definition", answer)
-        if named(answer.action, calls, "action or transform", answer):
-            message = _misfit(answer, cast(Action | Transform, calls[answer.action]), schemas)
-            if message:
-                faults.append(source.fault(message, answer.line, answer.column))
-    for expectation in scenario.expectations:
-        named(expectation.recipe, runs, "definition", expectation)
-        named(expectation.action, calls, "action or transform", expectation)
+        target = cast(Action | Transform | None, calls.get(answer.action))
+        if target is not None and (message := _misfit(answer, target, schemas)):
+            fault(message, answer)
     return faults
 
 

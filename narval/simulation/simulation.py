@@ -20,9 +20,10 @@ import msgspec
 from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import runnable
-from narval.errors import DefinitionError, ElementError, RequestError
+from narval.errors import DefinitionError, RequestError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
+from narval.operations.documents import add_all
 from narval.operations.runs import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
@@ -104,7 +105,7 @@ class _Simulation:
         self._remembered = len(known.elements)
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
-        self._trace = Trace(self._clock, MOST_AT_ONCE)
+        self._trace = Trace(self._clock)
         self._outcome = _Outcome()
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
@@ -150,11 +151,10 @@ class _Simulation:
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""
         self._trace.listen(batch)
-        if self._trace.is_endless and not self._outcome.endless:
+        if self._trace.begun > MOST_AT_ONCE and not self._outcome.endless:
             self._outcome.endless = True
-            self._outcome.stopped = (
-                f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._trace.last}"
-            )
+            reason = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._trace.last}"
+            self._outcome.stopped = reason
             self.daemon.host.stop.request()
 
     # --- the schedule ---------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class _Simulation:
             self._agenda.add(moment(start.at), work)
         for arrival in scenario.arrivals:
             times = math.inf if arrival.every is None or arrival.times is None else arrival.times
-            work = partial(self._ask, partial(_add, arrival.elements))
+            work = partial(self._ask, partial(add_all, elements=arrival.elements))
             self._agenda.repeat(moment(arrival.at), work, arrival.every, times)
         for expectation in scenario.expectations:
             if expectation.at is not None:
@@ -177,7 +177,7 @@ class _Simulation:
     def _moment(self, when: Any) -> float:
         return max(self._start, float(when.moment(self._start, self._home.zone)))
 
-    def _ask(self, work: Callable[[Turn], None]) -> None:
+    def _ask(self, work: Callable[[Turn], Any]) -> None:
         """Have something done in the next turn; a refusal ends the simulation."""
         self.daemon.host.post(Request(work, self._outcome.settle))
 
@@ -243,20 +243,10 @@ class _Simulation:
     async def _report(self, end: float) -> SimulationReport:
         runs = await list_runs(self.daemon)
         waiting = [await why(self.daemon, run["eid"]) for run in runs if run["phase"] == "active"]
-        return SimulationReport(
-            self._scenario,
-            self._home.zone,
-            self._start,
-            end,
-            self._remembered,
-            self._trace.lines,
-            self._executor.calls,
-            runs,
-            waiting,
-            self._outcome.judged,
-            self._outcome.stopped,
-            self._outcome.endless,
-        )
+        given = (self._scenario, self._home.zone, self._start, end, self._remembered)
+        happened = (self._trace.lines, self._executor.calls, runs, waiting)
+        outcome = self._outcome
+        return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
 
 
 class _Outcome:
@@ -279,19 +269,4 @@ class _Outcome:
 
 
 def _start(name: str, elements: tuple[bytes, ...], turn: Turn) -> None:
-    _check(turn, elements)
-    turn.start(name, tuple(turn.add(xml) for xml in elements))
-
-
-def _add(elements: tuple[bytes, ...], turn: Turn) -> None:
-    _check(turn, elements)
-    for xml in elements:
-        turn.add(xml)
-
-
-def _check(turn: Turn, elements: tuple[bytes, ...]) -> None:
-    """Refuse all of them if a schema refuses one (N7)."""
-    for xml in elements:
-        refusal = turn.view.schema_fault(xml)
-        if refusal is not None:
-            raise ElementError("invalid", f"refused by its schema: {refusal}")
+    turn.start(name, tuple(add_all(turn, elements)))

@@ -22,28 +22,22 @@ ERROR = "error"
 class Trace:
     """The lines of a simulation in order, and the phases of its runs; `last` is the last definition begun."""
 
-    def __init__(self, clock: Clock, most_at_once: int) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.lines: list[Line] = []
         self._shown = 0
-        self._most_at_once, self._at_once = most_at_once, 0
+        self.begun = 0
+        """Runs that began at this moment."""
         self.last = ""
         self.phases: dict[int, tuple[str, str]] = {}
         """The definition that each run follows, and its phase, of forgotten runs too."""
         self._names: dict[int, str] = {}
-        self._called: set[int] = set()
-        """The runs that answer a call of another run."""
-        self._starts: dict[int, float] = {}
+        self._started: dict[int, Started] = {}
         self._errors: dict[int, str] = {}
-
-    @property
-    def is_endless(self) -> bool:
-        """True if more runs began at this moment than may."""
-        return self._at_once > self._most_at_once
 
     def time_passes(self) -> None:
         """Begin a new moment."""
-        self._at_once = 0
+        self.begun = 0
 
     def new_lines(self) -> list[Line]:
         """The lines since this was last asked."""
@@ -63,57 +57,37 @@ class Trace:
             for command in advance.commands
             if isinstance(command, asked.Add)
         }
-        others = [
-            row.element for row in batch.elements if not row.declared and row.element.eid not in by_engines
-        ]
+        new = (row.element for row in batch.elements if not row.declared)
+        others = [element for element in new if element.eid not in by_engines]
         self.lines += (_arrived(element) for element in others if element.origin is None)
         for advance in batch.journal:
             self.lines += self._entry(advance)
-        self.lines += (
-            self._added(element, element.origin.run) for element in others if element.origin is not None
-        )
+        self.lines += (self._added(element, element.origin.run) for element in others if element.origin)
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
-            line = {"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements}
-            self.lines.append(line)
+            self.lines.append({"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements})
 
     def _entry(self, advance: Advance) -> Iterator[Line]:
-        run, event, changes, commands = advance.run, advance.event, advance.changes, advance.commands
+        run, event = advance.run, advance.event
         if isinstance(event, Started):
-            self._at_once, self.last = self._at_once + 1, self.name(run)
-            self._starts[run] = event.at
-            self.phases[run] = self.name(run), "active"
-            if event.caller is not None:
-                self._called.add(run)
-            yield self._started(run, event)
+            yield self._start(run, event)
         elif isinstance(event, TimerFired):
             yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run)}
-        for change in changes:
-            took = getattr(change, "took", ())
-            if took:
-                transition = getattr(change, "transition", "")
-                yield {
-                    "at": event.at,
-                    "what": "fired",
-                    "run": run,
-                    "transition": transition,
-                    "elements": list(took),
-                }
-        for command in commands:
-            line = self._command(run, event.at, command)
-            if line is not None:
-                yield line
+        for change in advance.changes:
+            if took := getattr(change, "took", ()):
+                line = {"at": event.at, "what": "fired", "run": run}
+                yield {**line, "transition": getattr(change, "transition", ""), "elements": list(took)}
+        for command in advance.commands:
+            if told := self._command(run, event.at, command):
+                yield told
 
-    def _started(self, run: int, event: Started) -> Line:
-        caller = event.caller
-        return {
-            "at": event.at,
-            "what": "started",
-            "run": run,
-            "name": self.name(run),
-            "elements": list(event.elements),
-            "caller": {"run": caller.run, "step": caller.step} if caller is not None else None,
-        }
+    def _start(self, run: int, event: Started) -> Line:
+        self.begun, self.last = self.begun + 1, self.name(run)
+        self._started[run] = event
+        self.phases[run] = self.name(run), "active"
+        line = {"at": event.at, "what": "started", "run": run, "name": self.name(run)}
+        caller = {"run": event.caller.run, "step": event.caller.step} if event.caller is not None else None
+        return {**line, "elements": list(event.elements), "caller": caller}
 
     def _command(self, run: int, at: float, command: asked.Command) -> Line | None:
         if isinstance(command, asked.Add):
@@ -139,8 +113,9 @@ class Trace:
     def _ended(self, run: int, at: float, command: asked.Finish) -> Line:
         line = {"at": at, "what": "ended", "run": run, "name": self.name(run), "phase": command.phase}
         self.phases[run] = self.name(run), command.phase
-        line["called"] = run in self._called
-        took = at - self._starts.get(run, at)
+        start = self._started.get(run)
+        line["called"] = start is not None and start.caller is not None
+        took = at - start.at if start is not None else 0.0
         why = self._errors.get(command.error, "") if command.error is not None else ""
         return {**line, "state": command.state, "took": took, "error": why or None}
 

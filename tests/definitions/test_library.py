@@ -12,9 +12,9 @@ from narval.definitions.transform.definition import Transform
 from narval.errors import DefinitionError, Fault
 from narval.source.text import Source
 
-SEND = Action("mail", "send", "send", path="modules/mail.py")
-FETCH = Action("mail", "fetch", "fetch", path="modules/mail.py")
-PAGE = Transform("mail", "page", path="recipes/mail.page.xsl")
+SEND = Action(group="mail", name="send", function="send", path="modules/mail.py")
+FETCH = Action(group="mail", name="fetch", function="fetch", path="modules/mail.py")
+PAGE = Transform(group="mail", name="page", path="recipes/mail.page.xsl")
 
 
 def test_definitions_are_found_by_kind_and_name() -> None:
@@ -32,7 +32,7 @@ def test_definitions_are_found_by_kind_and_name() -> None:
 
 def test_a_library_is_never_altered() -> None:
     library = Library([SEND])
-    newer = Action("mail", "send", "send", path="modules/mail.py", digest="2")
+    newer = Action(group="mail", name="send", function="send", path="modules/mail.py", digest="2")
     replaced = library.replace([newer, FETCH])
     assert library.get("action", "mail.send") is SEND
     assert replaced.get("action", "mail.send") is newer

@@ -100,7 +100,8 @@ def action(
     """An action that nobody will run."""
     group, _, short = name.partition(".")
     where = "source" if source else "thread"
-    return Action(group, short, short, Prototype(tuple(inputs), tuple(outputs)), where)
+    prototype = Prototype(tuple(inputs), tuple(outputs))
+    return Action(group=group, name=short, function=short, prototype=prototype, where=where)
 
 
 class Heard(NamedTuple):

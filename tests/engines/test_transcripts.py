@@ -50,8 +50,9 @@ import pytest
 from lxml import etree
 
 from narval.definitions.action.definition import Action, Input, Output
+from narval.definitions.process.code import mask_of
 from narval.engines.commands import Add, Call, Watch
-from narval.engines.process.changes import EVENTS, mask_of
+from narval.engines.process.changes import EVENTS
 from narval.memory.elements.element import Element
 from tests.engines.dialogue import Dialogue, Refusal, action
 
@@ -235,7 +236,7 @@ def node_type(said: Dialogue, rest: str) -> None:
 
 def listener(said: Dialogue, rest: str) -> None:
     name, *events = rest.split()
-    said.listeners[name] = mask_of(tuple(events))
+    said.listeners[name] = mask_of(events)
 
 
 def tokens(said: Dialogue, rest: str) -> Iterator[str]:
@@ -292,7 +293,7 @@ def shown(fact: Any) -> str:
     special = SHOWN.get(type(fact))
     if special is not None:
         return special(fact)
-    words = [EVENTS[type(fact)][0] if type(fact) in EVENTS else type(fact).__name__]
+    words = [EVENTS.get(type(fact).__name__, (type(fact).__name__,))[0]]
     for field in msgspec.structs.fields(fact):
         value = getattr(fact, field.name)
         if value != field.default and value not in ((), "", None, {}):

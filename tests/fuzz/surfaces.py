@@ -36,6 +36,7 @@ from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import parse_settings
 from narval.source.text import Source
 from narval.surfaces.control import wire
+from tests.definitions.process.writing import text_of_statement
 from tests.definitions.test_hostile_files import (
     PROCESS,
     RECIPE,
@@ -113,7 +114,7 @@ def _rubric(chance: Random) -> None:
         raise AssertionError("expected a statement or slips")
     for slip in found.faults:
         _has_place(1, slip.at + 1)
-    if found.statement is not None and rubric.parse(rubric.text_of(found.statement)).faults:
+    if found.statement is not None and rubric.parse(text_of_statement(found.statement)).faults:
         raise AssertionError("what was read cannot be written")
 
 
@@ -151,7 +152,7 @@ def _dropped(chance: Random) -> None:
         try:
             for xml in drop_folder.read(drop_folder.Claim(1, path.name, path)):
                 assert canonical(xml) == xml
-        except drop_folder.RefusedFile as refusal:
+        except ElementError as refusal:
             _has_place(refusal.line, refusal.column)
 
 

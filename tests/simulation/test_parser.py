@@ -8,7 +8,7 @@ import pytest
 
 from narval.errors import DefinitionError
 from narval.runtime.home.home import Home
-from narval.simulation.parser import is_scenario, name_of, parse
+from narval.simulation.parser import is_scenario, name_of, read_scenario
 from narval.simulation.scenario import NEVER, When
 from narval.simulation.simulated_home import simulated_home
 from narval.source.text import Source
@@ -119,7 +119,7 @@ def test_what_is_no_xml_or_no_scenario_is_a_fault() -> None:
         ("<recipe/>", "it.xml:1:1: expected the root scenario"),
     ):
         with pytest.raises(DefinitionError, match=place):
-            parse(Source.of_text("it.xml", text))
+            read_scenario(Source.of_text("it.xml", text))
 
 
 @pytest.mark.parametrize(

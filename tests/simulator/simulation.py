@@ -265,7 +265,7 @@ class Simulation:
         except RequestError as error:
             self._note(f"refused: {error}")
         except DaemonGoneError:
-            assert self.scene.alive is None or self.scene.alive.host.loop.gone is not None
+            assert self.scene.alive is None or self.scene.alive.host.loop.intake.gone is not None
 
     async def _stop(self, daemon: Daemon) -> None:
         if self.chance.random() < 0.3:

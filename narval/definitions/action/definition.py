@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
-from narval.definitions.library import Reference
+from narval.definitions.library import ModuleDefinition
 from narval.definitions.prototype import EMPTY, Input, Output, Prototype
 
 __all__ = ["Action", "ActionDeclaration", "Input", "Output", "action"]
@@ -21,40 +21,16 @@ DECLARATION = "__narval_action__"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, eq=False)
-class Action:
-    """A Python function that can be called. `function` is its name in the module, `where` the place where it
-    runs.
+class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
+    """A Python function that can be called; `where` is the place where it runs.
 
-    A `pure` one touches nothing outside: a simulation may run it.
-
-    `xml` is the `action` element that memory shows (N2), `digest` names the version.
+    `xml` is the `action` element that memory shows (N2).
     """
 
     kind: ClassVar[str] = "action"
-    references: ClassVar[tuple[Reference, ...]] = ()
 
-    group: str
-    name: str
-    function: str
     prototype: Prototype = EMPTY
     where: Where = "thread"
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
-    pure: bool = False
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
-        return f"{self.group}.{self.name}"
-
-    @property
-    def key(self) -> str:
-        """Its name among the functions of modules."""
-        return self.full_name
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ import ast
 import hashlib
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import PurePath
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
 from narval.definitions.prototype import Prototype, parameter
@@ -59,14 +61,6 @@ WORDS: Words = {
 }
 
 
-class Manner(NamedTuple):
-    """The way a function is run, as its author wrote it."""
-
-    runs: str | None
-    source: bool
-    pure: bool
-
-
 Slot = TypeVar("Slot", Input, Output)
 
 
@@ -102,61 +96,36 @@ class _ActionMaker:
         try:
             vocabulary.name(name)
         except (TypeError, ValueError):
-            self._fault(
-                place, f"@action: expected a name without dots, slashes and blanks, found {name!r:.80}"
-            )
+            wanted = "expected a name without dots, slashes and blanks"
+            self._fault(place, f"@action: {wanted}, found {name!r:.80}")
             return
-        prototype = self._prototype(declaration, place, decorator)
         description = writable(str(declaration.description or first_paragraph(function)))
-        self.add(
-            name,
-            variable,
-            function,
-            prototype,
-            {"en": description} if description else {},
-            Manner(declaration.runs, declaration.source, declaration.pure),
-            place,
+        action = Action(
+            group=self.stem,
+            name=name,
+            function=variable,
+            prototype=self._prototype(declaration, place, decorator),
+            descriptions={"en": description} if description else {},
+            pure=declaration.pure,
         )
+        self.add(action, function, declaration.runs, declaration.source, place)
 
-    def add(
-        self,
-        name: str,
-        variable: str,
-        function: Any,
-        prototype: Prototype,
-        descriptions: Mapping[str, str],
-        manner: Manner,
-        place: Place,
-    ) -> None:
-        """An action of either form, once its function is known and fits."""
-        same = next((action for action in self.actions if action.name == name), None)
+    def add(self, action: Action, function: Any, runs: str | None, source: bool, place: Place) -> None:
+        """Keep an action of either form, as its author wrote it, with what its function and file say."""
+        same = next((known for known in self.actions if known.name == action.name), None)
         if same is not None:
-            self._fault(place, f"expected a new action name, found {name!r} of line {same.line} again")
-        defined, _ = definition_of(self.source, variable, function)
-        self._parameters(variable, function, prototype, defined)
-        where = self._where(function, manner, defined)
+            self._fault(place, f"expected a new action name, found {action.name!r} of line {same.line} again")
+        defined, _ = definition_of(self.source, action.function, function)
+        self._parameters(action, function, defined)
+        where = self._where(function, runs, source, action.pure, defined)
         try:
-            xml = _render(self.stem, name, variable, prototype, descriptions, manner)
+            xml = _render(action, runs, source)
         except ValueError as error:
-            self._fault(place, f"action {name!r} cannot be written as XML: {error}")
+            self._fault(place, f"action {action.name!r} cannot be written as XML: {error}")
             return
         digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
         path, line = self.source.path, defined[0]
-        self.actions.append(
-            Action(
-                self.stem,
-                name,
-                variable,
-                prototype,
-                where,
-                descriptions,
-                digest,
-                xml,
-                path,
-                line,
-                manner.pure,
-            )
-        )
+        self.actions.append(replace(action, where=where, digest=digest, xml=xml, path=path, line=line))
 
     def _fault(self, place: Place, message: str) -> None:
         self._reader.fault_at(place, message)
@@ -168,13 +137,11 @@ class _ActionMaker:
     ) -> Prototype:
         inputs = list(self._usable(declaration.inputs, Input, place))
         outputs = list(self._usable(declaration.outputs, Output, place))
-        for what, ids in (
-            ("input", [declared.id for declared in inputs]),
-            ("output", [declared.id for declared in outputs]),
-        ):
-            for id in sorted({id for id in ids if ids.count(id) > 1}):
-                self._fault(place, f"expected one {what} of the id {id!r}, found {ids.count(id)}")
         both: tuple[Input | Output, ...] = (*inputs, *outputs)
+        counted = Counter((type(declared).__name__.lower(), declared.id) for declared in both)
+        for (what, id), count in counted.items():
+            if count > 1:
+                self._fault(place, f"expected one {what} of the id {id!r}, found {count}")
         for declared in both:
             self._patterns(declared, place, decorator)
         return Prototype(tuple(inputs), tuple(outputs))
@@ -209,8 +176,9 @@ class _ActionMaker:
 
     # --- functions ----------------------------------------------------------------------------------------
 
-    def _parameters(self, name: str, function: Any, prototype: Prototype, place: Place) -> None:
+    def _parameters(self, action: Action, function: Any, place: Place) -> None:
         """Check that the function has a parameter for each input of its prototype, by name."""
+        name = action.function
         try:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):
@@ -222,7 +190,7 @@ class _ActionMaker:
             if taking.kind in (taking.POSITIONAL_OR_KEYWORD, taking.KEYWORD_ONLY)
         }
         given: dict[str, str] = {}
-        for id in dict.fromkeys(declared.id for declared in prototype.inputs):
+        for id in dict.fromkeys(declared.id for declared in action.prototype.inputs):
             wanted = parameter(id)
             if wanted in given:
                 both = f"the inputs {given[wanted]!r} and {id!r}"
@@ -236,16 +204,12 @@ class _ActionMaker:
                 hint = closest(id, given) or "; declare an input, or give the parameter a default"
                 self._fault(place, f"{name}: no input gives the parameter {id!r}{hint}")
 
-    def _where(self, function: Any, manner: Manner, place: Place) -> Where:
-        runs, source, pure = manner
+    def _where(self, function: Any, runs: str | None, source: bool, pure: bool, place: Place) -> Where:
         generator, coroutine = inspect.isasyncgenfunction(function), inspect.iscoroutinefunction(function)
         if source != generator:
-            self._fault(
-                place,
-                "a source is an async generator: expected async def with a yield"
-                if source
-                else 'an async generator is a source: expected source=True (source="yes" in XML)',
-            )
+            wanted = "a source is an async generator: expected async def with a yield"
+            unmarked = 'an async generator is a source: expected source=True (source="yes" in XML)'
+            self._fault(place, wanted if source else unmarked)
         if (message := misplaced_run(runs, generator or coroutine)) is not None:
             self._fault(place, message)
         if pure and generator:
@@ -307,9 +271,16 @@ class _Tree:
             message = f"func: expected a function of this module, found {variable!r}{hint}"
             reading.fault(entry, message, "func")
             return
-        manner = Manner(entry.get("runs"), entry.get("source", False), entry.get("pure", False))
-        place = entry.place("name")
-        self._maker.add(name, variable, function, prototype, reading.descriptions(entry), manner, place)
+        action = Action(
+            group=self._maker.stem,
+            name=name,
+            function=variable,
+            prototype=prototype,
+            descriptions=reading.descriptions(entry),
+            pure=entry.get("pure", False),
+        )
+        runs, source = entry.get("runs"), entry.get("source", False)
+        self._maker.add(action, function, runs, source, entry.place("name"))
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -337,26 +308,19 @@ def _assigned(source: Source) -> Place:
     return 1, 1
 
 
-def _render(
-    group: str,
-    name: str,
-    variable: str,
-    prototype: Prototype,
-    descriptions: Mapping[str, str],
-    manner: Manner,
-) -> bytes:
+def _render(action: Action, runs: str | None, source: bool) -> bytes:
     """The `action` element that memory shows (table 2.16)."""
-    root = etree.Element("action", {"name": name, "group": group, "func": variable})
-    if manner.runs is not None:
-        root.set("runs", str(manner.runs))
-    for flag in ("source", "pure"):
-        if getattr(manner, flag):
+    root = etree.Element("action", {"name": action.name, "group": action.group, "func": action.function})
+    if runs is not None:
+        root.set("runs", str(runs))
+    for flag, is_set in (("source", source), ("pure", action.pure)):
+        if is_set:
             root.set(flag, "yes")
-    for language, text in descriptions.items():
+    for language, text in action.descriptions.items():
         etree.SubElement(root, "description", {"lang": language}).text = text
     for word, flags, declared in (
-        ("input", ("use", "list", "optional", "outdates"), prototype.inputs),
-        ("output", ("list", "optional"), prototype.outputs),
+        ("input", ("use", "list", "optional", "outdates"), action.prototype.inputs),
+        ("output", ("list", "optional"), action.prototype.outputs),
     ):
         for slot in declared:
             node = etree.SubElement(root, word, {"id": slot.id}, nsmap=dict(slot.namespaces))

@@ -11,26 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from narval.definitions.automaton.definition import START, SUCCESS, Automaton, State
 from narval.definitions.library import Library
+from narval.definitions.reading.walks import cycles, reached
 from narval.errors import Fault
 
 
 def startable(states: Mapping[str, State]) -> set[str]:
     """The names of the states that some course of events starts."""
-    missing = {name: {awaited.name for awaited in state.awaits} for name, state in states.items()}
-    found: set[str] = set()
-    pending = [states[START]] if START in states else []
-    while pending:
-        state = pending.pop()
-        if state.name in found:
-            continue
-        found.add(state.name)
-        for label, successors in state.follow.items():
-            for successor in successors:
-                if label == SUCCESS:
-                    missing[successor.name].discard(state.name)
-                if label != SUCCESS or not missing[successor.name]:
-                    pending.append(successor)
-    return found
+    joins = [([awaited.name for awaited in state.awaits], [name]) for name, state in states.items()]
+    others = [
+        ([name], [successor.name for successor in successors])
+        for name, state in states.items()
+        for label, successors in state.follow.items()
+        if label != SUCCESS
+    ]
+    return reached([START] if START in states else [], [*(join for join in joins if join[0]), *others])
 
 
 def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
@@ -43,11 +37,8 @@ def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
         missing = [awaited.name for awaited in state.awaits if awaited.name not in found]
         never = f"state {state.name!r} can never start"
         if there:
-            yield (
-                state,
-                f"{never}: it waits for 0 of {_all(there)} and of {_all(missing)} too, which cannot start "
-                "before it",
-            )
+            both = f"it waits for 0 of {_all(there)} and of {_all(missing)} too"
+            yield state, f"{never}: {both}, which cannot start before it"
         elif missing:
             yield state, f"{never}: only {_all(missing)} leads there, which cannot start"
         else:
@@ -69,17 +60,8 @@ def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
     final = [state for state in automaton.states.values() if state.is_final]
     if not final:
         return  # it is meant to go on until it is stopped
-    before: dict[str, list[State]] = {}
-    for state in automaton.states.values():
-        for successor in _followers(state):
-            before.setdefault(successor.name, []).append(state)
-    hopeful: set[str] = set()
-    pending = list(final)
-    while pending:
-        state = pending.pop()
-        if state.name not in hopeful:
-            hopeful.add(state.name)
-            pending.extend(before.get(state.name, ()))
+    ways = [([after], [state.name]) for state in automaton.states.values() for after in _followers(state)]
+    hopeful = reached([state.name for state in final], ways)
     for state in automaton.states.values():
         if state.name not in hopeful:
             yield state.line, f"no final state can be reached from {state.name!r}"
@@ -89,50 +71,27 @@ def _failing(automaton: Automaton) -> Iterator[tuple[int, str]]:
     """States that lead on, but not by 0."""
     for state in automaton.states.values():
         if not state.is_final and state.label(SUCCESS) is None:
-            yield (
-                state.line,
-                f"state {state.name!r} has transitions, but none for 0: a run that comes there with 0 fails",
-            )
+            without = f"state {state.name!r} has transitions, but none for 0"
+            yield state.line, f"{without}: a run that comes there with 0 fails"
 
 
 def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
     """Cycles in which nothing limits how often they are gone round (A7), where there is an end at all."""
     if not any(state.is_final for state in automaton.states.values()):
         return
-    for cycle in _cycles(automaton.states.values()):
+    states = automaton.states
+    after = {name: [(successor, None) for successor in _followers(state)] for name, state in states.items()}
+    for names, _ in cycles(after):
+        cycle = [states[name] for name in names]
         if all(state.max_visits is None and not state.after and not state.wait for state in cycle):
-            names = " → ".join(state.name for state in (*cycle, cycle[0]))
-            yield (
-                cycle[0].line,
-                f"{names} may go round for ever; max-visits on one of them sets a limit",
-            )
+            shown = " → ".join([*names, names[0]])
+            message = f"{shown} may go round for ever; max-visits on one of them sets a limit"
+            yield cycle[0].line, message
 
 
-def _cycles(states: Iterable[State]) -> Iterator[list[State]]:
-    """The cycles, one for each edge that leads back in a walk depth first, which has a stack of its own."""
-    done: set[str] = set()
-    for root in states:
-        if root.name in done:
-            continue
-        path: dict[str, State] = {root.name: root}
-        stack = [_followers(root)]
-        while stack:
-            following = next(stack[-1], None)
-            if following is None:
-                stack.pop()
-                name, _ = path.popitem()
-                done.add(name)
-            elif following.name in path:
-                walked = list(path.values())
-                yield walked[list(path).index(following.name) :]
-            elif following.name not in done:
-                path[following.name] = following
-                stack.append(_followers(following))
-
-
-def _followers(state: State) -> Iterator[State]:
-    found = {successor.name: successor for successors in state.follow.values() for successor in successors}
-    return iter(found.values())
+def _followers(state: State) -> Iterable[str]:
+    """The names of the states that follow one, each once."""
+    return dict.fromkeys(successor.name for successors in state.follow.values() for successor in successors)
 
 
 def _all(names: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -16,7 +15,7 @@ from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
-from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
+from narval.definitions.reading.xml import Entry, Reading
 from narval.source.text import Source
 from narval.source.xml import XmlNode
 
@@ -27,15 +26,13 @@ _LIMITS = ("cpu", "memory", "files")
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The automaton of a file."""
-    reading = Reading(source, WORDS, any_case=True)
-    automata: list[Automaton] = []
-    names: set[tuple[str, str]] = set()
-    with suppress(TooManyFaultsError):
-        builder = _AutomatonBuilder(reading, reading.entry(root, "automaton"))
-        names.add((Automaton.kind, f"{builder.group}.{builder.name}"))
-        automaton = builder.build()
-        automata.extend([] if automaton is None else [automaton])
-    return reading.parsed(automata, names)
+    return Reading(source, WORDS, any_case=True).parsed(_automata, root)
+
+
+def _automata(reading: Reading, root: XmlNode) -> Iterator[Automaton | None]:
+    builder = _AutomatonBuilder(reading, reading.entry(root, "automaton"))
+    reading.names.add((Automaton.kind, f"{builder.group}.{builder.name}"))
+    yield builder.build()
 
 
 class _AutomatonBuilder:
@@ -49,21 +46,14 @@ class _AutomatonBuilder:
     def build(self) -> Automaton | None:
         """The automaton, linked; None when it lacks a start, or what makes it one."""
         reading, entry = self._reading, self._entry
-        reader = _StateReader(reading, entry)
-        entries = list(entry.of("state"))
-        states = [reader.state(written) for written in entries]
-        named = reading.by_name(entries, "name")
-        known = {
-            state.name: state
-            for written, state in zip(entries, states, strict=True)
-            if named.get(state.name) is written
-        }
+        known = reading.each_once(entry.of("state"), _StateReader(reading, entry).state, "name")
         link(known, self._transitions(known))
         if START not in known:
             reading.fault(entry, f"expected a state called {START!r}, which every run begins with")
         else:
+            entries = {written.get("name"): written for written in reversed(list(entry.of("state")))}
             for state, message in never_started(known):
-                reading.fault(named[state.name], message, "name")
+                reading.fault(entries[state.name], message, "name")
         xml = reading.xml(entry, "automaton", {"group": self.group, "name": self.name}, _lower)
         if START not in known or xml is None:
             return None

@@ -18,6 +18,7 @@ from narval.definitions.reading.vocabulary import (
     identifier,
     integer,
     kind,
+    matching,
     name,
     seconds,
 )
@@ -63,12 +64,8 @@ def size(text: str) -> int:
     return int(written[1]) * _UNITS[written[2].upper()]
 
 
-def variable(text: str) -> str:
-    """The name of a variable of the environment."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise ValueError("the name of a variable, such as SUBJECT")
-    return text
-
+variable = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as SUBJECT")
+"""The name of a variable of the environment."""
 
 _PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds)}
 _LIMITS = {

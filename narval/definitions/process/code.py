@@ -10,19 +10,16 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-from narval.definitions.library import Reference
+from narval.definitions.library import ModuleDefinition
 from narval.definitions.process.attribute_types import from_text, is_convertible
 from narval.definitions.suggestions import closest
 from narval.errors import ActionError, Fault
 
 Kind = Literal["node-type", "predicate", "date-function", "string-function", "join", "listener"]
 Where = Literal["thread", "worker", "inline", "async"]
-
-CODE: tuple[Kind, ...] = typing.get_args(Kind)
-"""The kinds of code that are found in modules, actions apart."""
 
 HOOKS = ("guard", "execute", "backtrack", "is_backtrackable")
 """The methods that a node type may have (section 1)."""
@@ -55,31 +52,19 @@ def mask_of(events: Iterable[str]) -> int:
     return mask or ALL_EVENTS
 
 
-@dataclass(frozen=True, eq=False)
-class Code:
-    """A function or class that processes use by name. `function` is its name in the module.
+class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
+    """A function or class that processes use by name.
 
     `hooks` are those of a node type, `properties` its annotated attributes with their types; `mask` has the
     bits of the events of a listener; one that listens `everywhere` is given those of every process.
     """
 
-    references: ClassVar[tuple[Reference, ...]] = ()
-
     kind: Kind
-    group: str
-    name: str
-    function: str
     where: Where = "thread"
     hooks: frozenset[str] = frozenset()
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = {}
     mask: int = 0
     everywhere: bool = False
-    pure: bool = False
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
 
     @property
     def full_name(self) -> str:

@@ -106,11 +106,6 @@ class Arc(msgspec.Struct, eq=False):
     line: int = 1
     index: int = 0
 
-    @property
-    def is_self(self) -> bool:
-        """True if it leads back to its start."""
-        return self.start is self.end
-
     def __repr__(self) -> str:
         return f"<Arc {self.start.id} -{self.name}-> {self.end.id}>"
 
@@ -181,7 +176,7 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     within: Mapping[str, Process] = {}
 
 
-class Process(RunDefinition, frozen=True, eq=False):
+class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
@@ -191,17 +186,13 @@ class Process(RunDefinition, frozen=True, eq=False):
 
     kind: ClassVar[str] = "process"
 
-    nodes: Mapping[str, Node]
-    arcs: tuple[Arc, ...]
+    nodes: Mapping[str, Node] = {}
+    arcs: tuple[Arc, ...] = ()
     externals: tuple[External, ...] = ()
     listeners: tuple[Listening, ...] = ()
     custom: tuple[tuple[str, str], ...] = ()
     custom_id: str = ""
     draft: Draft | None = None
-
-    def pinned(self) -> Process:
-        """The same process for good: it is not composed again when one of its externals changes."""
-        return msgspec.structs.replace(self, draft=None)
 
     @property
     def start_nodes(self) -> tuple[Node, ...]:

@@ -17,7 +17,7 @@ import msgspec
 
 from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, Requirement, SetRequired
 from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
-from narval.definitions.reading.expressions import Expression, read_condition, text_of_condition
+from narval.definitions.reading.expressions import Expression, read_condition
 from narval.definitions.reading.lexer import (
     END,
     NUMBER,
@@ -26,9 +26,7 @@ from narval.definitions.reading.lexer import (
     Locate,
     LostError,
     SyntaxFault,
-    Use,
     first_line,
-    quoted,
     string,
     too_long,
 )
@@ -38,11 +36,10 @@ _WORDS = {**OF_CONDITIONS, **{word: word for word in _OWN}}
 
 
 class JoinLang(msgspec.Struct, frozen=True):
-    """A text that was read: `join` is empty where it has faults; `uses` are the predicates it asks."""
+    """A text that was read: `join` is empty where it has faults."""
 
     join: Join = ()
     faults: tuple[SyntaxFault, ...] = ()
-    uses: tuple[Use, ...] = ()
 
 
 def word(text: str) -> str | None:
@@ -57,26 +54,7 @@ def parse(text: str, locate: Locate = first_line) -> JoinLang:
     cursor = Cursor(text, word, locate)
     join = _program(cursor)
     faults = cursor.ordered()
-    return JoinLang(() if faults else join, faults, tuple(cursor.uses))
-
-
-def text_of(join: Join) -> str:
-    """A join as it is written."""
-    return "\nor\n".join("\n".join(map(_requirement_text, requirements)) for requirements in join)
-
-
-def _requirement_text(requirement: Requirement) -> str:
-    when = "" if requirement.when is None else f" when {text_of_condition(requirement.when)}"
-    match requirement:
-        case NodeRequired(name):
-            return f"require node {quoted(name)}{when}"
-        case SetRequired(name):
-            return f"require tokenset {quoted(name)}{when}"
-    many = "all" if requirement.least is None else f"at least {requirement.least}"
-    if requirement.label is None:
-        return f"require {many} arcs{when}"
-    label = quoted(requirement.label) if requirement.label else "default"
-    return f"require {many} arcs labelled {label}{when}"
+    return JoinLang(() if faults else join, faults)
 
 
 def _program(cursor: Cursor) -> Join:

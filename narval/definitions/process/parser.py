@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 from pathlib import PurePath
 
 from lxml import etree
@@ -30,7 +29,7 @@ from narval.definitions.process.definition import (
 from narval.definitions.process.node_texts import NodeTextReader
 from narval.definitions.process.vocabulary import WORDS
 from narval.definitions.reading.patterns import Patterns
-from narval.definitions.reading.xml import Entry, Place, Reading, TooManyFaultsError
+from narval.definitions.reading.xml import Entry, Place, Reading
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
@@ -43,17 +42,15 @@ def parse(source: Source, root: XmlNode) -> Parsed:
     """The process of a file whose root is `process-definition`."""
     for node in root.walk():
         node.tag = node.tag.removeprefix(f"{{{PROCESS}}}")
-    reading = Reading(source, WORDS)
-    processes: list[Process] = []
-    names: set[tuple[str, str]] = set()
-    with suppress(TooManyFaultsError):
-        entry = reading.entry(root, local_name(root.tag) or "")
-        group = _group(reading, entry)
-        if group and entry.get("name"):
-            names.add((Process.kind, f"{group}.{entry.get('name')}"))
-        process = _ProcessBuilder(reading, entry, group).build()
-        processes.extend([] if process is None else [process])
-    return reading.parsed(processes, names)
+    return Reading(source, WORDS).parsed(_processes, root)
+
+
+def _processes(reading: Reading, root: XmlNode) -> Iterator[Process | None]:
+    entry = reading.entry(root, local_name(root.tag) or "")
+    group = _group(reading, entry)
+    if group and entry.get("name"):
+        reading.names.add((Process.kind, f"{group}.{entry.get('name')}"))
+    yield _ProcessBuilder(reading, entry, group).build()
 
 
 def _group(reading: Reading, entry: Entry) -> str:
@@ -92,11 +89,9 @@ class _ProcessBuilder:
         if xml is None or not name or not self._group or reading.faults:
             return None
         process = Process(
-            {},
-            (),
-            externals,
-            self._listeners(),
-            _pairs(_custom(reading, entry)),
+            externals=externals,
+            listeners=self._listeners(),
+            custom=_pairs(_custom(reading, entry)),
             custom_id=custom_id(entry),
             draft=draft,
             group=self._group,

@@ -34,11 +34,9 @@ from narval.definitions.process.statements import (
     Unit,
 )
 from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
-from narval.definitions.reading.expressions import Expression, Predicate, read_condition, text_of_condition
-from narval.definitions.reading.expressions import inward as condition_inward
+from narval.definitions.reading.expressions import Expression, Predicate, read_condition
 from narval.definitions.reading.lexer import (
     END,
-    INTEGERS,
     MOST_TERMS,
     NAME,
     NUMBER,
@@ -48,10 +46,7 @@ from narval.definitions.reading.lexer import (
     Locate,
     LostError,
     SyntaxFault,
-    Use,
     first_line,
-    is_name,
-    quoted,
     string,
     too_long,
 )
@@ -73,11 +68,10 @@ _UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
 
 
 class Rubric(msgspec.Struct, frozen=True):
-    """A text that was read: `statement` is None where it has faults; `uses` are the names it asks about."""
+    """A text that was read: `statement` is None where it has faults."""
 
     statement: Statement | None
     faults: tuple[SyntaxFault, ...] = ()
-    uses: tuple[Use, ...] = ()
 
 
 def word(text: str) -> str | None:
@@ -95,7 +89,7 @@ def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUA
     reader = _RubricReader(Cursor(text, word, locate), (*wanted, StringValue))
     statement = reader.program()
     faults = reader.cursor.ordered()
-    return Rubric(None if faults else statement, faults, tuple(reader.cursor.uses))
+    return Rubric(None if faults else statement, faults)
 
 
 def results(statement: Statement) -> Iterator[Result]:
@@ -104,54 +98,6 @@ def results(statement: Statement) -> Iterator[Result]:
         yield from results(statement.then)
         statement = statement.otherwise
     yield statement
-
-
-def skipped_arcs(statement: Statement) -> list[str]:
-    """The names of the arcs that a guard may skip to, each once; "" is the default name."""
-    return list(dict.fromkeys(result.arc for result in results(statement) if isinstance(result, Skip)))
-
-
-def inward(statement: Statement) -> Statement:
-    """The same with each `not` at a name (section 4)."""
-    if not isinstance(statement, If):
-        return statement
-    return If(condition_inward(statement.condition), inward(statement.then), inward(statement.otherwise))
-
-
-def text_of(statement: Statement) -> str:
-    """A statement as it is written."""
-    written = []
-    while isinstance(statement, If):
-        written += ["IF", text_of_condition(statement.condition), "THEN", text_of(statement.then), "ELSE"]
-        statement = statement.otherwise
-    return " ".join([*written, _result_text(statement)])
-
-
-def _result_text(result: Result) -> str:
-    match result:
-        case Accept() | Discard():
-            return type(result).__name__
-        case Skip(arc):
-            return f"Skip {arc if is_name(arc, word) else quoted(arc)}" if arc else "Skip"
-        case Number(value):
-            return str(value)
-        case Text(value):
-            return quoted(value)
-        case StringValue(name):
-            return f"@{name}"
-        case DateValue(date):
-            return f"({_date_text(date)})"
-        case DelayUntil(date):
-            return f"DELAY UNTIL {_date_text(date)}"
-    raise TypeError(f"expected a result, got: {result!r}")
-
-
-def _date_text(date: Date) -> str:
-    if isinstance(date, NamedDate):
-        return date.name
-    is_far = date.offset not in INTEGERS  # 2**31, which can be written as the negation of the least number
-    amount, side = (-date.offset, "before") if is_far else (date.offset, "after")
-    return f"{amount} {'business ' * date.business}{date.unit}s {side} {date.base.name}"
 
 
 class _RubricReader:
@@ -242,7 +188,7 @@ def _skip(cursor: Cursor, lexeme: Lexeme) -> Result:
         return Skip(string(arc).strip(), line, column)
     if cursor.next.text.isalpha() and cursor.next.kind != "else":
         name = cursor.next.text
-        cursor.fault(f"{name!r} is a word of the language; for arcs of that name write {quoted(name)}")
+        cursor.fault(f'{name!r} is a word of the language; for arcs of that name write "{name}"')
         cursor.advance()
     return Skip("", line, column)
 
@@ -254,7 +200,7 @@ def _parenthesis(cursor: Cursor, _: Lexeme) -> Result:
 
 
 def _string_function(cursor: Cursor, _: Lexeme) -> Result:
-    return StringValue(*cursor.use("string function", cursor.expect("the name of a string function", NAME)))
+    return StringValue(*cursor.named("the name of a string function"))
 
 
 def _delay(cursor: Cursor, _: Lexeme) -> Result:
@@ -277,14 +223,12 @@ _RESULTS: dict[str, Callable[[Cursor, Lexeme], Result]] = {
 
 def _date(cursor: Cursor) -> Date:
     if not (number := cursor.accept(NUMBER)):
-        name = cursor.expect("the name of a date function, or a number", NAME)
-        return NamedDate(*cursor.use("date function", name))
+        return NamedDate(*cursor.named("the name of a date function, or a number"))
     amount = cursor.integer(number)
     business = cursor.accept("business") is not None
     unit = cursor.expect("seconds, minutes, hours, days or weeks", *_UNITS)
     side = cursor.expect("before or after", "before", "after")
-    name = cursor.expect("the name of a date function", NAME)
-    base = NamedDate(*cursor.use("date function", name))
+    base = NamedDate(*cursor.named("the name of a date function"))
     return RelativeDate(-amount if side.kind == "before" else amount, _UNITS[unit.kind], base, business)
 
 

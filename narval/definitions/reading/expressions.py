@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from narval.definitions.reading.lexer import MOST_TERMS, NAME, Cursor
+from narval.definitions.reading.lexer import MOST_TERMS, Cursor
 
 
 class Predicate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -54,22 +54,6 @@ def read_condition(cursor: Cursor, last: str = "") -> Expression:
     return _or(cursor, last)[0]
 
 
-def inward(expression: Expression) -> Expression:
-    """The same with each `not` at a name: one pass from the top, by De Morgan's laws."""
-    match expression:
-        case Not(Not(term)):
-            return inward(term)
-        case Not(And(left, right)):
-            return Or(inward(Not(left)), inward(Not(right)))
-        case Not(Or(left, right)):
-            return And(inward(Not(left)), inward(Not(right)))
-        case And(left, right):
-            return And(inward(left), inward(right))
-        case Or(left, right):
-            return Or(inward(left), inward(right))
-    return expression
-
-
 def predicates(expression: Expression) -> Iterator[Predicate]:
     """The questions in it, from the left."""
     match expression:
@@ -80,25 +64,6 @@ def predicates(expression: Expression) -> Iterator[Predicate]:
         case And(left, right) | Or(left, right):
             yield from predicates(left)
             yield from predicates(right)
-
-
-def text_of_condition(expression: Expression) -> str:
-    """A condition as it is written."""
-    match expression:
-        case Predicate(name):
-            return name
-        case Not(term):
-            return f"not {_within(term, Predicate)}"
-        case And(left, right):
-            return f"{_within(left, Predicate, Not, And)} and {_within(right, Predicate, Not)}"
-        case Or(left, right):
-            return f"{_within(left, Predicate, Not, And, Or)} or {_within(right, Predicate, Not, And)}"
-    raise TypeError(f"expected a condition, got: {expression!r}")
-
-
-def _within(term: Expression, *bare: type) -> str:
-    text = text_of_condition(term)
-    return text if isinstance(term, bare) else f"({text})"
 
 
 _Deep = tuple[Expression, int]
@@ -144,5 +109,4 @@ def _atom(cursor: Cursor) -> _Deep:
             inner = _or(cursor)
             cursor.expect("and, or, or a closing parenthesis", ")")
         return inner
-    name = cursor.expect("the name of a predicate, or a parenthesis", NAME)
-    return Predicate(*cursor.use("predicate", name)), 1
+    return Predicate(*cursor.named("the name of a predicate, or a parenthesis")), 1

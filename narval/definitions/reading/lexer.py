@@ -49,14 +49,6 @@ class SyntaxFault(NamedTuple):
     message: str
 
 
-class Use(NamedTuple):
-    """A name that a text asks about: `what` is predicate, date function or string function."""
-
-    what: str
-    name: str
-    place: tuple[int, int]
-
-
 Locate = Callable[[int], tuple[int, int]]
 """The line and column of a character of the text in its file."""
 
@@ -118,14 +110,13 @@ def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], l
 
 
 class Cursor:
-    """A position in a text that is being read, and the names and faults found so far."""
+    """A position in a text that is being read, and the faults found so far."""
 
     def __init__(self, text: str, word: Callable[[str], str | None], locate: Locate) -> None:
         self._lexemes, self.faults = split(text, word)
         self._locate = locate
         self._at = 0
         self._depth = 0
-        self.uses: list[Use] = []
 
     @property
     def next(self) -> Lexeme:
@@ -170,11 +161,10 @@ class Cursor:
         self.fault(message)
         return LostError()
 
-    def use(self, what: str, lexeme: Lexeme) -> tuple[str, int, int]:
-        """A name that is asked about, and its line and column."""
-        line, column = self.place(lexeme)
-        self.uses.append(Use(what, lexeme.text, (line, column)))
-        return lexeme.text, line, column
+    def named(self, wanted: str) -> tuple[str, int, int]:
+        """Read a name; return it with its line and column. `wanted` describes it in the fault."""
+        name = self.expect(wanted, NAME)
+        return name.text, *self.place(name)
 
     def place(self, lexeme: Lexeme) -> tuple[int, int]:
         """The line and column of a lexeme."""
@@ -218,18 +208,6 @@ class Cursor:
 def string(lexeme: Lexeme) -> str:
     r"""The value of a string: \" stands for a quote, and nothing else is an escape."""
     return lexeme.text[1:-1].replace('\\"', '"')
-
-
-def quoted(value: str) -> str:
-    """A string as it is written. No string can end with a backslash. Raises ValueError."""
-    if value.endswith("\\"):
-        raise ValueError("a string cannot end with a backslash")
-    return '"{}"'.format(value.replace('"', '\\"'))
-
-
-def is_name(text: str, word: Callable[[str], str | None]) -> bool:
-    """True if a text can be written as a name: the words of the language cannot."""
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9._]*", text) is not None and word(text) is None
 
 
 def _short(written: str) -> str:

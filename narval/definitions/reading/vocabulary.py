@@ -59,25 +59,25 @@ def yes_no(text: str) -> bool:
     return text == "yes"
 
 
-def name(text: str) -> str:
-    """A group, or the name of a definition: a dot joins the two, so neither has one."""
-    if not re.fullmatch(r"[^\s./]+", text):
-        raise ValueError("a name without dots, slashes and blanks")
-    return text
+def matching(pattern: str, wanted: str) -> Callable[[str], str]:
+    """A reader of texts that are as a regular expression says; `wanted` describes them."""
+
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(wanted)
+        return text
+
+    return read
 
 
-def full_name(text: str) -> str:
-    """The full name of a definition."""
-    if not re.fullmatch(r"[^\s./]+\.[^\s./]+", text):
-        raise ValueError("a full name, such as group.name")
-    return text
+name = matching(r"[^\s./]+", "a name without dots, slashes and blanks")
+"""A group, or the name of a definition: a dot joins the two, so neither has one."""
 
+full_name = matching(r"[^\s./]+\.[^\s./]+", "a full name, such as group.name")
+"""The full name of a definition."""
 
-def identifier(text: str) -> str:
-    """The id of a part of a definition."""
-    if not re.fullmatch(r"\S+", text):
-        raise ValueError("an id without blanks")
-    return text
+identifier = matching(r"\S+", "an id without blanks")
+"""The id of a part of a definition."""
 
 
 def kind(text: str) -> str:

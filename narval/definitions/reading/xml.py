@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from lxml import etree
@@ -32,6 +33,7 @@ Place = tuple[int, int]
 """A line and column."""
 
 Named = TypeVar("Named")
+Made = TypeVar("Made")
 
 
 class Entry:
@@ -65,12 +67,16 @@ class Entry:
         return {prefix: uri for prefix, uri in self.node.namespaces.items() if prefix}
 
 
+Reader = Callable[["Reading", XmlNode], Iterator[Definition | None]]
+"""Makes the definitions of a file, given its reading and the root of its XML."""
+
+
 class TooManyFaultsError(Exception):
     """The file has `MOST_FAULTS` faults; it is not read on."""
 
 
 class Reading:
-    """The reading of one file: the faults found in it, and the references it makes."""
+    """The reading of one file: the faults found, the references it makes, and the names it gives."""
 
     def __init__(
         self, source: Source, words: Words, faults: list[Fault] | None = None, *, any_case: bool = False
@@ -78,11 +84,16 @@ class Reading:
         self.source, self._words, self._any_case = source, words, any_case
         self.faults: list[Fault] = [] if faults is None else faults
         self.references: list[Reference] = []
+        self.names: set[tuple[str, str]] = set()
 
-    def parsed(self, definitions: Iterable[Definition], names: Iterable[tuple[str, str]]) -> Parsed:
-        """The outcome, given the definitions made and the kinds and names that the file is meant to have."""
+    def parsed(self, read: Reader, root: XmlNode) -> Parsed:
+        """The outcome of reading a file; `read` gives its definitions, and None for those it cannot make."""
+        definitions: list[Definition] = []
+        with suppress(TooManyFaultsError):
+            for definition in read(self, root):
+                definitions += [] if definition is None else [definition]
         faults = tuple(sorted(set(self.faults)))
-        return Parsed(tuple(definitions), tuple(self.references), faults, frozenset(names))
+        return Parsed(tuple(definitions), tuple(self.references), faults, frozenset(self.names))
 
     # --- faults and references --------------------------------------------------------------------------
 
@@ -188,6 +199,15 @@ class Reading:
             elif name is not None:
                 first[name] = entry
         return first
+
+    def each_once(
+        self, entries: Iterable[Entry], make: Callable[[Entry], Made], attribute: str = "id"
+    ) -> dict[str, Made]:
+        """The parts made of the first entry of each id, or of another attribute; all are read for faults."""
+        read = list(entries)
+        first = self.by_name(read, attribute)
+        made = [(entry, make(entry)) for entry in read]
+        return {name: part for entry, part in made if first.get(name := entry.get(attribute)) is entry}
 
     def lookup(self, entry: Entry, attribute: str, known: Mapping[str, Named], expected: str) -> Named | None:
         """The part that an attribute names; None where it is absent, and a fault where it is unknown."""

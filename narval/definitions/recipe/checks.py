@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from narval.definitions.library import Definition
 from narval.definitions.prototype import Input, Prototype
+from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
 from narval.definitions.recipe.definition import Step
 from narval.errors import DefinitionError, Fault
@@ -32,91 +33,47 @@ def check_graph(
 
 
 def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
-    reached = _reached(start, edges)
+    found = reached([start], ((edge.ins, [step for step, _ in edge.outs]) for edge in edges))
     into = {step: edge for edge in reversed(edges) for step, _ in edge.outs}
     for step, place in steps.items():
-        if step in reached:
+        if step in found:
             continue
         why = "no transition leads to it"
         if step in into:
-            missing = next(source for source in into[step].ins if source not in reached)
+            missing = next(source for source in into[step].ins if source not in found)
             why = f"transition {into[step].id!r} needs {missing!r}, which cannot be reached either"
-        yield (
-            place,
-            f"step {step!r} cannot be reached from the start step {start!r}: {why}; link or remove it",
-        )
-
-
-def _reached(start: str, edges: list[Edge]) -> set[str]:
-    """The steps that may start: a transition needs all the steps that it leaves."""
-    missing = [set(edge.ins) for edge in edges]
-    leaving: dict[str, list[int]] = {}
-    for number, ins in enumerate(missing):
-        for step in ins:
-            leaving.setdefault(step, []).append(number)
-    reached: set[str] = set()
-    pending = [start, *(step for edge in edges if not edge.ins for step, _ in edge.outs)]
-    while pending:
-        step = pending.pop()
-        if step in reached:
-            continue
-        reached.add(step)
-        for number in leaving.get(step, ()):
-            missing[number].discard(step)
-            if not missing[number]:
-                pending.extend(out for out, _ in edges[number].outs)
-    return reached
+        never = f"step {step!r} cannot be reached from the start step {start!r}"
+        yield place, f"{never}: {why}; link or remove it"
 
 
 def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
-    """Each link that leads back to a step on the way to it, found by walking in depth without recursion."""
+    """Each link that leads back to a step on the way to it."""
     after: dict[str, list[tuple[str, Place]]] = {step: [] for step in steps}
     for edge in edges:
         for step in edge.ins:
             after.setdefault(step, []).extend(edge.outs)
-    seen: set[str] = set()
-    reported: set[Place] = set()
-    for root in after:
-        path = {} if root in seen else {root: iter(after[root])}
-        seen.add(root)
-        while path:
-            step = next(reversed(path))
-            successor, place = next(path[step], (None, (0, 0)))
-            if successor is None:
-                del path[step]
-            elif successor in path and place not in reported:
-                reported.add(place)
-                yield place, _going_back(successor, list(path))
-            elif successor not in seen:
-                seen.add(successor)
-                path[successor] = iter(after.get(successor, ()))
-
-
-def _going_back(to: str, path: list[str]) -> str:
-    circle = " → ".join([*path[path.index(to) :], to])
-    return (
-        f"a step runs once in a plan, but this leads back to {to!r} ({circle}); "
-        'loop with restart="yes", a new start-plan, or a process definition'
-    )
+    reported: dict[Place, list[str]] = {}
+    for circle, place in cycles(after):
+        reported.setdefault(place, circle)
+    for place, circle in reported.items():
+        way = " → ".join([*circle, circle[0]])
+        message = f"a step runs once in a plan, but this leads back to {circle[0]!r} ({way})"
+        yield place, f'{message}; loop with restart="yes", a new start-plan, or a process definition'
 
 
 def check_step(step: Step, target: Definition, foreach: Place, path: str) -> list[Fault]:
     """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input."""
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
-        return [
-            narrowing.fault(
-                f"a {target.kind} has no inputs and outputs that a step could tighten; remove this"
-            )
-            for narrowing in (*step.inputs, *step.outputs)
-        ]
+        message = f"a {target.kind} has no inputs and outputs that a step could tighten; remove this"
+        return [narrowing.fault(message) for narrowing in (*step.inputs, *step.outputs)]
     faults: list[Fault] = []
     try:
         prototype = step.prototype(prototype)
     except DefinitionError as error:
         faults.extend(error.faults)
-    message = None if step.foreach is None else _misfit(step.foreach, prototype, target)
-    return faults if message is None else [*faults, Fault(path, *foreach, message)]
+    misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
+    return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
 
 
 def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:
@@ -128,9 +85,8 @@ def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str
     sure = [given.id for given in prototype.inputs if _surely_fits(names, given)]
     if len(sure) > 1:
         listed = " and ".join(map(repr, sure))
-        return (
-            f"what foreach selects fits the inputs {listed} of {target.full_name}; tighten one of them here"
-        )
+        fits = f"fits the inputs {listed} of {target.full_name}"
+        return f"what foreach selects {fits}; tighten one of them here"
     return None
 
 

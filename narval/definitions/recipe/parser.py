@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import partial
+from itertools import count
 
 from lxml import etree
 
@@ -12,7 +12,7 @@ from narval.definitions.library import Parsed
 from narval.definitions.prototype import Narrowing
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
-from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
+from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.recipe.checks import Edge, check_graph, check_step
 from narval.definitions.recipe.definition import In, Recipe, Step, Transition, link
 from narval.definitions.recipe.vocabulary import WORDS
@@ -28,16 +28,11 @@ from narval.source.xml import XmlNode
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The recipes of a file whose root is `cookbook` or `recipe`."""
-    reading = Reading(source, WORDS)
-    recipes: list[Recipe] = []
-    names: set[tuple[str, str]] = set()
-    with suppress(TooManyFaultsError):
-        for recipe in _recipes(reading, reading.entry(root, local_name(root.tag) or ""), names):
-            recipes.append(recipe)
-    return reading.parsed(recipes, names)
+    return Reading(source, WORDS).parsed(_recipes, root)
 
 
-def _recipes(reading: Reading, root: Entry, names: set[tuple[str, str]]) -> Iterator[Recipe]:
+def _recipes(reading: Reading, node: XmlNode) -> Iterator[Recipe | None]:
+    root = reading.entry(node, local_name(node.tag) or "")
     seen: dict[tuple[str, str], int] = {}
     for entry in [root] if root.word == "recipe" else root.of("recipe"):
         group, name = entry.get("group") or root.get("group"), entry.get("name")
@@ -49,10 +44,8 @@ def _recipes(reading: Reading, root: Entry, names: set[tuple[str, str]]) -> Iter
             reading.fault(entry, f"expected a new name, found {group}.{name} of line {line} again", "name")
         elif group and name:
             seen[group, name] = entry.node.line
-            names.add((Recipe.kind, f"{group}.{name}"))
-        recipe = _RecipeBuilder(reading, entry).build(group, name)
-        if recipe is not None:
-            yield recipe
+            reading.names.add((Recipe.kind, f"{group}.{name}"))
+        yield _RecipeBuilder(reading, entry).build(group, name)
 
 
 class _RecipeBuilder:
@@ -66,13 +59,15 @@ class _RecipeBuilder:
         """The recipe, linked; None when it lacks what makes it one."""
         reading, entry = self._reading, self._entry
         first_reference = len(reading.references)
-        steps = self._steps()
-        transitions = self._transitions(steps)
+        patterns = self._patterns
+        steps = reading.each_once(entry.of("step"), _StepReader(reading, patterns).step)
+        reader = _TransitionReader(reading, patterns, steps)
+        transitions = reading.each_once(entry.of("transition"), reader.transition)
         start, end = (
             reading.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
         )
         self._check_graph(start, steps)
-        self._patterns.check_variables({*steps, "plan"}, "the id of a step of this recipe")
+        patterns.check_variables({*steps, "plan"}, "the id of a step of this recipe")
         link(steps, transitions)
         xml = reading.xml(entry, "recipe", {"group": group})
         if start is None or end is None or group is None or name is None or xml is None:
@@ -89,26 +84,11 @@ class _RecipeBuilder:
             **reading.version(entry, xml, first_reference),
         )
 
-    def _steps(self) -> dict[str, Step]:
-        entries = list(self._entry.of("step"))
-        named = set(self._reading.by_name(entries).values())
-        reader = _StepReader(self._reading, self._patterns)
-        steps = [(entry, reader.step(entry)) for entry in entries]
-        return {step.id: step for entry, step in steps if entry in named}
-
-    def _transitions(self, steps: Mapping[str, Step]) -> dict[str, Transition]:
-        entries = list(self._entry.of("transition"))
-        named = set(self._reading.by_name(entries).values())
-        reader = _TransitionReader(self._reading, self._patterns, steps)
-        transitions = [(entry, reader.transition(entry, order)) for order, entry in enumerate(entries)]
-        return {transition.id: transition for entry, transition in transitions if entry in named}
-
     def _check_graph(self, start: Step | None, steps: Mapping[str, Step]) -> None:
         places = {entry.get("id"): entry.place("id") for entry in self._entry.of("step")}
         edges = [_edge(entry, steps) for entry in self._entry.of("transition")]
-        for place, message in check_graph(
-            start.id if start else None, {id: places[id] for id in steps}, edges
-        ):
+        places = {id: places[id] for id in steps}
+        for place, message in check_graph(start.id if start else None, places, edges):
             self._reading.fault_at(place, message)
 
 
@@ -153,18 +133,15 @@ class _StepReader:
                 self._reading.fault(child, f"this cannot be an element: {error.message}")
 
     def _narrowings(self, entry: Entry, word: str) -> tuple[Narrowing, ...]:
-        narrowings = []
-        entries = list(entry.of(word))
-        named = set(self._reading.by_name(entries).values())
-        for written in entries:
-            self._patterns.of_matches(written)
-            match, namespaces = self._patterns.texts(written)
-            stated = {name: bool(value) for name, value in written.values.items() if name != "id"}
-            places = {name: written.place(name) for name in written.values}
-            if written in named:
-                where = self._reading.source.path, written.node.line, written.node.column
-                narrowings.append(Narrowing(written.get("id"), match, stated, namespaces, *where, places))
-        return tuple(narrowings)
+        return tuple(self._reading.each_once(entry.of(word), self._narrowing).values())
+
+    def _narrowing(self, entry: Entry) -> Narrowing:
+        self._patterns.of_matches(entry)
+        match, namespaces = self._patterns.texts(entry)
+        stated = {name: bool(value) for name, value in entry.values.items() if name != "id"}
+        places = {name: entry.place(name) for name in entry.values}
+        where = self._reading.source.path, *entry.place()
+        return Narrowing(entry.get("id"), match, stated, namespaces, *where, places)
 
 
 class _TransitionReader:
@@ -172,8 +149,9 @@ class _TransitionReader:
 
     def __init__(self, reading: Reading, patterns: Patterns, steps: Mapping[str, Step]) -> None:
         self._reading, self._patterns, self._steps = reading, patterns, steps
+        self._orders = count()
 
-    def transition(self, entry: Entry, order: int) -> Transition:
+    def transition(self, entry: Entry) -> Transition:
         """The transition; links to steps that are not there are left out."""
         conditions = self._patterns.requirements(entry)
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
@@ -182,7 +160,7 @@ class _TransitionReader:
         return Transition(
             entry.get("id", ""),
             entry.get("priority", 0),
-            order,
+            next(self._orders),
             tuple(In(step, written.get("on-error", False)) for written, step in ins),
             tuple(step for _, step in outs),
             conditions,
@@ -194,11 +172,9 @@ class _TransitionReader:
     def _refuse_durations(self, entry: Entry) -> None:
         for condition in entry.of("condition"):
             if "for" in condition.written:
-                why = (
-                    "for: the conditions of an error link hold when its step has failed, or never; "
-                    "remove this, and let a transition after the next step wait"
-                )
-                self._reading.fault(condition, why, "for")
+                why = "the conditions of an error link hold when its step has failed, or never"
+                wanted = "remove this, and let a transition after the next step wait"
+                self._reading.fault(condition, f"for: {why}; {wanted}", "for")
 
     def _links(self, entry: Entry, word: str) -> list[tuple[Entry, Step]]:
         """The links of one direction with their steps: one at least, which names each step once."""
@@ -210,9 +186,8 @@ class _TransitionReader:
         for written in links:
             target = written.get("idref")
             if target in seen:
-                self._reading.fault(
-                    written, f"{word} names the step {target!r} a second time; remove one", "idref"
-                )
+                message = f"{word} names the step {target!r} a second time; remove one"
+                self._reading.fault(written, message, "idref")
             elif target is not None and target not in self._steps:
                 hint = closest(target, self._steps)
                 message = f"{word}: expected the id of a step, found {target!r}{hint}"

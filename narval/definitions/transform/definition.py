@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
 
-from narval.definitions.library import Reference
+from narval.definitions.library import Definition
 from narval.definitions.prototype import EMPTY, Prototype
 
 
-@dataclass(frozen=True, eq=False)
-class Transform:
-    """An XSLT stylesheet that can be called. `xml` is the stylesheet (UTF-8), `digest` names the version."""
+class Transform(Definition, frozen=True, eq=False, kw_only=True):
+    """An XSLT stylesheet that can be called; `xml` is the stylesheet (UTF-8)."""
 
     kind: ClassVar[str] = "transform"
-    references: ClassVar[tuple[Reference, ...]] = ()
 
-    group: str
-    name: str
     prototype: Prototype = EMPTY
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    digest: str = ""
-    xml: bytes = b""
-    path: str = ""
-    line: int = 1
-
-    @property
-    def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
-        return f"{self.group}.{self.name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -16,7 +16,7 @@ from narval.definitions.prototype import EMPTY
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
-from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
+from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import children, local_name
@@ -34,15 +34,10 @@ WORDS: Words = {
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The transform of a stylesheet."""
-    reading = Reading(source, WORDS)
-    transforms: list[Transform] = []
-    with suppress(TooManyFaultsError):
-        transform = _transform(reading, root)
-        transforms.extend([] if transform is None else [transform])
-    return reading.parsed(transforms, ((made.kind, made.full_name) for made in transforms))
+    return Reading(source, WORDS).parsed(_transforms, root)
 
 
-def _transform(reading: Reading, root: XmlNode) -> Transform | None:
+def _transforms(reading: Reading, root: XmlNode) -> Iterator[Transform]:
     entry = _prototype(reading, root)
     patterns = Patterns(reading)
     prototype = EMPTY if entry is None else patterns.prototype(entry)
@@ -50,13 +45,14 @@ def _transform(reading: Reading, root: XmlNode) -> Transform | None:
     group, name = _names(reading, root, entry)
     tree = _tree(reading, root)
     if tree is None or group is None or name is None:
-        return None
+        return
     xml = canonical(tree)
     _compile(reading, tree)
-    return Transform(
-        group,
-        name,
-        prototype,
+    reading.names.add((Transform.kind, f"{group}.{name}"))
+    yield Transform(
+        group=group,
+        name=name,
+        prototype=prototype,
         descriptions={} if entry is None else reading.descriptions(entry),
         digest=hashlib.sha256(xml).hexdigest(),
         xml=xml,

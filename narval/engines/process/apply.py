@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from narval.engines.process.changes import (
+    ArcTokenIncompleteJoin,
     EnvironmentSet,
     ListenerSet,
     NodeCallBack,
     NodeCallMade,
+    NodeTokenExecuted,
     Paused,
     ProcessCanceled,
     ProcessChange,
@@ -23,9 +29,15 @@ from narval.engines.process.changes import (
     WatchSet,
 )
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens import arc_facts, node_facts
+from narval.engines.process.tokens.arc_facts import ARC_FACTS
+from narval.engines.process.tokens.node_facts import NODE_FACTS
 from narval.engines.process.tokens.token import TokenSet
 from narval.engines.run_state import apply_table
+
+
+def apply(state: ProcessState, change: ProcessChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises InternalError."""
+    APPLY[type(change)](state, change)
 
 
 def _created(state: ProcessState, change: ProcessCreated) -> None:
@@ -33,28 +45,8 @@ def _created(state: ProcessState, change: ProcessCreated) -> None:
     state.environment = change.environment
 
 
-def _started(state: ProcessState, change: ProcessStarted) -> None:
-    state.move("executing")
-
-
-def _pending_complete(state: ProcessState, change: ProcessPendingComplete) -> None:
-    state.move("pending-completion")
-
-
-def _completed(state: ProcessState, change: ProcessCompleted) -> None:
-    state.move("completed", change.at)
-
-
-def _pending_cancel(state: ProcessState, change: ProcessPendingCancel) -> None:
-    state.move("pending-cancel")
-
-
-def _canceled(state: ProcessState, change: ProcessCanceled) -> None:
-    state.move("canceled", change.at)
-
-
-def _failed(state: ProcessState, change: ProcessFailed) -> None:
-    state.move("failed", change.at, change.error)
+def _moved(status: str, state: ProcessState, change: ProcessChange) -> None:
+    state.move(status, getattr(change, "at", None), getattr(change, "error", None))
 
 
 def _set_created(state: ProcessState, change: TokenSetCreated) -> None:
@@ -124,8 +116,8 @@ def _watch_set(state: ProcessState, change: WatchSet) -> None:
         state.watches[change.watch] = token.id
 
 
-def _asked(state: ProcessState, change: QuestionAsked) -> None:
-    """Nothing: what follows from the answer stands in other changes."""
+def _noted(state: ProcessState, change: ProcessChange) -> None:
+    """Nothing: what follows from it stands in other changes."""
 
 
 def _paused(state: ProcessState, change: Paused) -> None:
@@ -139,9 +131,15 @@ def _listener_set(state: ProcessState, change: ListenerSet) -> None:
         state.listeners.pop(change.listener, None)
 
 
-APPLY = apply_table(globals(), vars(node_facts), vars(arc_facts))
-
-
-def apply(state: ProcessState, change: ProcessChange) -> None:
-    """Alter the state as the change says; a move that no table lists raises InternalError."""
-    APPLY[type(change)](state, change)
+APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
+    **apply_table(globals()),
+    ProcessStarted: partial(_moved, "executing"),
+    ProcessPendingComplete: partial(_moved, "pending-completion"),
+    ProcessCompleted: partial(_moved, "completed"),
+    ProcessPendingCancel: partial(_moved, "pending-cancel"),
+    ProcessCanceled: partial(_moved, "canceled"),
+    ProcessFailed: partial(_moved, "failed"),
+    **dict.fromkeys((QuestionAsked, NodeTokenExecuted, ArcTokenIncompleteJoin), _noted),
+    **NODE_FACTS,
+    **ARC_FACTS,
+}

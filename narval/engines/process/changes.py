@@ -6,10 +6,10 @@ which they happen: `EVENTS` names them and their bits. The others are what goes 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
+from narval.definitions.process import code
 from narval.engines.events import Plain
 from narval.engines.run_state import RunBegan, RunChange
 
@@ -22,38 +22,40 @@ class ProcessChange(RunChange, frozen=True):
     """A fact that changes a process."""
 
 
-class ProcessEvent(ProcessChange, frozen=True):
-    """An event of section 3. The order of these classes is that of the bits in the masks of listeners."""
+class TokenChange(ProcessChange, frozen=True):
+    """A fact about one token."""
+
+    token: int
 
 
 # --- events of the process ------------------------------------------------------------------------------
 
 
-class ProcessCreated(ProcessEvent, RunBegan, frozen=True):
+class ProcessCreated(ProcessChange, RunBegan, frozen=True):
     """The process is there, with the attributes it is given."""
 
     environment: dict[str, str] = {}
 
 
-class ProcessStarted(ProcessEvent, frozen=True):
+class ProcessStarted(ProcessChange, frozen=True):
     """Tokens begin to move."""
 
 
-class ProcessPendingComplete(ProcessEvent, frozen=True):
+class ProcessPendingComplete(ProcessChange, frozen=True):
     """Nothing is active any more; a listener may still hold the end up."""
 
 
-class ProcessCompleted(ProcessEvent, frozen=True):
+class ProcessCompleted(ProcessChange, frozen=True):
     """The process is over."""
 
     at: float
 
 
-class ProcessPendingCancel(ProcessEvent, frozen=True):
+class ProcessPendingCancel(ProcessChange, frozen=True):
     """The process is to end where it stands; a listener may still hold that up."""
 
 
-class ProcessCanceled(ProcessEvent, frozen=True):
+class ProcessCanceled(ProcessChange, frozen=True):
     """The process was ended; its tokens stay as they are."""
 
     at: float
@@ -62,13 +64,12 @@ class ProcessCanceled(ProcessEvent, frozen=True):
 # --- events of node tokens ------------------------------------------------------------------------------
 
 
-class NodeTokenCreated(ProcessEvent, frozen=True):
+class NodeTokenCreated(TokenChange, frozen=True):
     """A token was made on a node: of these arc tokens, in these places of token sets.
 
     `reverses` is the token of which it is the reverse; one `like` another has what that one's parents have.
     """
 
-    token: int
     node: str
     at: float
     parents: tuple[int, ...] = ()
@@ -78,54 +79,49 @@ class NodeTokenCreated(ProcessEvent, frozen=True):
     like: int | None = None
 
 
-class NodeTokenAccepted(ProcessEvent, frozen=True):
+class NodeTokenAccepted(TokenChange, frozen=True):
     """The guard lets the node execute."""
 
-    token: int
 
-
-class NodeTokenExecuted(ProcessEvent, frozen=True):
+class NodeTokenExecuted(TokenChange, frozen=True):
     """The node has been executed: it may have completed the token, or wait."""
 
-    token: int
 
-
-class NodeTokenDiscarded(ProcessEvent, frozen=True):
+class NodeTokenDiscarded(TokenChange, frozen=True):
     """The guard ends the token here."""
 
-    token: int
 
-
-class NodeTokenSkipped(ProcessEvent, frozen=True):
+class NodeTokenSkipped(TokenChange, frozen=True):
     """The guard, or going back, leaves the node out."""
 
-    token: int
 
-
-class NodeTokenCompleted(ProcessEvent, frozen=True):
+class NodeTokenCompleted(TokenChange, frozen=True):
     """The token has left its node, on the arcs of these names; the arc tokens made follow."""
 
-    token: int
     at: float
     exits: tuple[str, ...] = ()
 
 
-class NodeTokenBacktracked(ProcessEvent, frozen=True):
+class NodeTokenBacktracked(TokenChange, frozen=True):
     """The token was gone back from."""
 
-    token: int
+
+class NodeTokenDelayed(TokenChange, frozen=True):
+    """The guard is asked again at this moment."""
+
+    until: float
+    wake: str
 
 
 # --- events of arc tokens -------------------------------------------------------------------------------
 
 
-class ArcTokenCreated(ProcessEvent, frozen=True):
+class ArcTokenCreated(TokenChange, frozen=True):
     """A token was made on an arc, from a node to another; unless `aside` it waits in the queue.
 
     `reverses` is the arc token it goes back from.
     """
 
-    token: int
     arc: int
     parent: int
     to: str
@@ -135,53 +131,35 @@ class ArcTokenCreated(ProcessEvent, frozen=True):
     aside: bool = False
 
 
-class ArcTokenProcessed(ProcessEvent, frozen=True):
+class ArcTokenProcessed(TokenChange, frozen=True):
     """The token has come to the end of its arc; `waits`: others may join it there."""
 
-    token: int
     waits: bool = False
 
 
-class ArcTokenCompleted(ProcessEvent, frozen=True):
+class ArcTokenCompleted(TokenChange, frozen=True):
     """The token has become part of a node token."""
 
-    token: int
     child: int
 
 
-class ArcTokenBacktracked(ProcessEvent, frozen=True):
+class ArcTokenBacktracked(TokenChange, frozen=True):
     """The way the token went was gone back."""
 
-    token: int
 
-
-class ArcTokenMerged(ProcessEvent, frozen=True):
+class ArcTokenMerged(TokenChange, frozen=True):
     """The token joined a node token that was there already."""
 
-    token: int
 
-
-class NodeTokenDelayed(ProcessEvent, frozen=True):
-    """The guard is asked again at this moment."""
-
-    token: int
-    until: float
-    wake: str
-
-
-class ArcTokenIncompleteJoin(ProcessEvent, frozen=True):
+class ArcTokenIncompleteJoin(TokenChange, frozen=True):
     """The join of the node is not complete with this token."""
-
-    token: int
 
 
 # --- what goes with events ------------------------------------------------------------------------------
 
 
-class NodeTokenHeld(ProcessChange, frozen=True):
+class NodeTokenHeld(TokenChange, frozen=True):
     """The guard gave no answer: the token stays where it is, to be completed, or asked about again."""
-
-    token: int
 
 
 class TokenSetCreated(ProcessChange, frozen=True):
@@ -204,10 +182,9 @@ class EnvironmentSet(ProcessChange, frozen=True):
     index: int | None = None
 
 
-class NodeCallMade(ProcessChange, frozen=True):
+class NodeCallMade(TokenChange, frozen=True):
     """A call went out for a token: it executes the node, or, as a `hook`, undoes what the node did."""
 
-    token: int
     call: str
     hook: bool = False
     reserved: tuple[int, ...] = ()
@@ -233,17 +210,14 @@ class UndoingEnded(ProcessChange, frozen=True):
     result: int
 
 
-class WatchSet(ProcessChange, frozen=True):
+class WatchSet(TokenChange, frozen=True):
     """A token waits for elements; with no `watch` it waits no more."""
 
-    token: int
     watch: str
 
 
-class DelayOver(ProcessChange, frozen=True):
+class DelayOver(TokenChange, frozen=True):
     """The moment that a delayed token waited for is not needed any more."""
-
-    token: int
 
 
 class QuestionAsked(ProcessChange, frozen=True):
@@ -275,16 +249,7 @@ class ProcessFailed(ProcessChange, frozen=True):
     error: int
 
 
-EVENTS: Mapping[type, tuple[str, int]] = {
-    event: (re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).upper(), bit)
-    for bit, event in enumerate(ProcessEvent.types())
+EVENTS: Mapping[str, tuple[str, int]] = {
+    name.title().replace("_", ""): (name, bit) for name, bit in code.EVENTS.items()
 }
-"""The event that a change is, and its bit in the mask of a listener (section 3)."""
-
-BITS: Mapping[str, int] = dict(EVENTS.values())
-ALL_EVENTS = (1 << len(EVENTS)) - 1
-
-
-def mask_of(events: tuple[str, ...]) -> int:
-    """The mask of these events; of none named, that of all. Raises KeyError for what is no event."""
-    return sum(1 << BITS[name] for name in dict.fromkeys(events)) if events else ALL_EVENTS
+"""By the class of a change that is an event, the event's name, and its bit in the mask of a listener."""

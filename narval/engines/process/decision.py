@@ -28,10 +28,8 @@ from narval.errors import ActionError
 class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no error of narval
     """A node, guard, join or listener that cannot be gone on with; tokens stay where they are."""
 
-    def __init__(
-        self, kind: str, message: str, node: Node | None = None, detail: str = "", error: int | None = None
-    ) -> None:
-        self.kind, self.message, self.node, self.detail = kind, message, node, detail
+    def __init__(self, kind: str, message: str, node: Node | None = None, error: int | None = None) -> None:
+        self.kind, self.message, self.node = kind, message, node
         self.error = error
         """The element that tells of it already."""
         super().__init__(message)
@@ -66,10 +64,6 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         """The node a token stands on, or heads for."""
         return self.definition.nodes[token.node if isinstance(token, NodeToken) else token.to]
 
-    def next_token(self) -> int:
-        """The number of the next token or set."""
-        return self.state.next_token
-
     # --- events and listeners (section 3) ---------------------------------------------------------------
 
     def listen(self) -> None:
@@ -85,14 +79,9 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.change(change)
         if not self.mask:
             return frozenset()
-        name, bit = EVENTS[type(change)]
-        if not self.mask >> bit & 1:
-            return frozenset()
-        actions: set[str] = set()
-        for listener, mask in self.listening.items():
-            if mask >> bit & 1:
-                actions.update(self._tell(listener, name, change))
-        return frozenset(actions)
+        name, bit = EVENTS[type(change).__name__]
+        listening = [listener for listener, mask in self.listening.items() if mask >> bit & 1]
+        return frozenset(action for listener in listening for action in self._tell(listener, name, change))
 
     def _tell(self, listener: str, event: str, change: Any) -> list[str]:
         token = getattr(change, "token", None)
@@ -133,10 +122,6 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.change(WatchSet(token.id, ""))
         if token.call:
             self.give_up(token.call)
-
-    def woken(self, token: NodeToken) -> None:
-        """The moment that a token waited for is there."""
-        self.change(DelayOver(token.id))
 
     def give_up(self, call: str, *, abandon: bool = True) -> None:
         """Stop waiting for a call; what it reserved is free."""

@@ -10,6 +10,7 @@ a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from narval.definitions.process.attribute_types import kept
@@ -28,7 +29,7 @@ from narval.engines.events import (
 from narval.engines.process import completion, conditions, operations, returns
 from narval.engines.process.apply import APPLY
 from narval.engines.process.apply import apply as apply
-from narval.engines.process.changes import Paused, ProcessChange, ProcessCreated, ProcessStarted
+from narval.engines.process.changes import DelayOver, Paused, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose as diagnose
 from narval.engines.process.explain import explain as explain
@@ -88,7 +89,7 @@ def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
     """Refuse the signal that led to a node that cannot go on; without a signal, fail the run."""
     error = fault.error
     if error is None:
-        error = decision.add_error(fault.kind, fault.message, fault.node, detail=fault.detail)
+        error = decision.add_error(fault.kind, fault.message, fault.node)
     if isinstance(event, Signalled):
         decision.refuse(event, fault.kind, fault.message)
     if not isinstance(event, Signalled) or fault.kind == "endless":
@@ -110,24 +111,15 @@ def _started(decision: ProcessDecision, event: Started) -> None:
     flow.run_queue(decision)
 
 
-def _returned(decision: ProcessDecision, event: Returned) -> None:
+def _returned(receive: Callable[..., None], decision: ProcessDecision, event: Returned | Produced) -> None:
     if event.call in decision.state.calls:
-        returns.returned(decision, event)
-        _go_on(decision)
-
-
-def _produced(decision: ProcessDecision, event: Produced) -> None:
-    if event.call in decision.state.calls:
-        returns.produced(decision, event)
+        receive(decision, event)
         _go_on(decision)
 
 
 def _matched(decision: ProcessDecision, event: Matched) -> None:
-    number = decision.state.watches.get(event.watch)
-    if number is None:
-        return
-    token = decision.state.nodes[number]
-    if conditions.satisfied(decision, decision.node(token), token):
+    token = decision.state.nodes.get(decision.state.watches.get(event.watch, 0))
+    if token is not None and conditions.satisfied(decision, decision.node(token), token):
         flow.complete(decision, token)
         _go_on(decision)
 
@@ -138,11 +130,10 @@ def _woken(decision: ProcessDecision, event: TimerFired) -> None:
         decision.goes_on = True
         decision.change(Paused(laps=decision.state.laps))
     else:
-        number = decision.state.delayed.get(event.wake)
-        if number is None:
+        token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
+        if token is None:
             return
-        token = decision.state.nodes[number]
-        decision.woken(token)
+        decision.change(DelayOver(token.id))
         flow.run_node(decision, decision.node(token), token)
     _go_on(decision)
 
@@ -159,8 +150,8 @@ def _cancelled(decision: ProcessDecision, event: Cancelled) -> None:
 
 _ON: dict[type, Callable[[ProcessDecision, Any], None]] = {
     Started: _started,
-    Returned: _returned,
-    Produced: _produced,
+    Returned: partial(_returned, returns.returned),
+    Produced: partial(_returned, returns.produced),
     Matched: _matched,
     TimerFired: _woken,
     Signalled: operations.signalled,

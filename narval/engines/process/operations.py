@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from narval.definitions.process.code import mask_of
 from narval.engines import signal_element
 from narval.engines.events import Plain, Signalled
 from narval.engines.process import completion, conditions, node_effects
-from narval.engines.process.changes import ListenerSet, mask_of
+from narval.engines.process.changes import ListenerSet
 from narval.engines.process.decision import OperationRefused, ProcessDecision
 from narval.engines.process.tokens import backtracking, environment, flow
 from narval.engines.process.tokens.token import NodeToken
@@ -21,20 +23,35 @@ Value = dict[str, Plain]
 
 def signalled(decision: ProcessDecision, event: Signalled) -> None:
     """Do what is asked and answer, or refuse. Raises NodeFault where it led to a node that failed."""
-    operation = _OPERATIONS.get(event.name)
     try:
-        value = _hear(decision, event) if operation is None else operation(decision, event.arguments)
+        if event.name in _ANYTIME:
+            value = _ANYTIME[event.name](decision, event.arguments)
+        else:
+            value = _while_executing(decision, event)
     except OperationRefused as refusal:
         decision.refuse(event, refusal.kind, refusal.message)
         return
     decision.answer(event, **value)
 
 
+def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
+    """Do what only an executing process can, and go on with its queue."""
+    state = decision.state
+    if state.status in ("pending-cancel", "canceled"):
+        raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
+    if state.status != "executing":
+        raise OperationRefused("not-executing", f"process {state.eid} is {state.status}, it is not executing")
+    operation = _EXECUTING.get(event.name)
+    value = _hear(decision, event) if operation is None else operation(decision, event.arguments)
+    if state.status == "executing" and not decision.leaves_queue:
+        flow.run_queue(decision)
+    return {**value, "state": state.status}
+
+
 def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     """Any other signal becomes an element of the process' own, which `wait` nodes may wait for."""
-    _executing(decision)
     if not any(node.conditions for node in decision.definition.nodes.values()):
-        known = ", ".join(_OPERATIONS)
+        known = ", ".join([*_EXECUTING, *_ANYTIME])
         raise OperationRefused(
             "not-listening", f"no node waits for {event.name}, and it is no operation ({known})"
         )
@@ -55,14 +72,13 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
             flow.complete(decision, token)
             value["taken_by"] = token.node
             break
-    return _with_state(decision, value)
+    return value
 
 
 # --- tokens ---------------------------------------------------------------------------------------------
 
 
 def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
-    _executing(decision)
     token = _active(decision, arguments)
     names = node_effects.names_of(arguments.get("arcs") or None)
     made = arguments.get("set")
@@ -76,52 +92,40 @@ def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
     else:
         flow.complete(decision, token, names)
         decision.leaves_queue = bool(arguments.get("asynchronous"))
-    return _with_state(decision, value)
+    return value
 
 
 def _backtrack(decision: ProcessDecision, arguments: Arguments) -> Value:
-    _executing(decision)
-    result = backtracking.backtrack(decision, _complete_one(decision, arguments))
-    return _with_state(decision, {"token": result.id})
+    return {"token": backtracking.backtrack(decision, _complete_one(decision, arguments)).id}
 
 
 def _execute_token(decision: ProcessDecision, arguments: Arguments) -> Value:
     """A listener had held a token back: its node is executed now."""
-    _executing(decision)
     token = _active(decision, arguments)
     if token.guard != "AcceptToken" or token.call or token.watch:
         raise OperationRefused(
             "not-accepted", f"token {token.id} on {token.node} is not held back before its node"
         )
     flow.execute(decision, decision.node(token), token)
-    return _with_state(decision, {"token": token.id})
+    return {"token": token.id}
 
 
 def _reevaluate(decision: ProcessDecision, arguments: Arguments) -> Value:
-    _executing(decision)
-    token = _token(decision, arguments)
-    if token.completed is not None:
-        raise _is_complete(token)
+    token = _active(decision, arguments)
     if token.guard not in ("DelayUntil", ""):
         raise OperationRefused("not-delayed", f"token {token.id} on {token.node} is not delayed")
     flow.reevaluate(decision, token)
-    return _with_state(decision, {"token": token.id})
+    return {"token": token.id}
 
 
 def _retry(decision: ProcessDecision, arguments: Arguments) -> Value:
-    _executing(decision)
     number = arguments.get("token")
     token = decision.state.arcs.get(number) if isinstance(number, int) else None
     if token is None:
         raise OperationRefused("no-token", f"process {decision.state.eid} has no arc token {number}")
     if token.id not in decision.state.active_arcs:
         raise OperationRefused("not-waiting", f"arc token {token.id} does not wait at {token.to}")
-    return _with_state(decision, {"joined": flow.retry(decision, token)})
-
-
-def _execute_queued(decision: ProcessDecision, arguments: Arguments) -> Value:
-    _executing(decision)
-    return _with_state(decision, {})
+    return {"joined": flow.retry(decision, token)}
 
 
 def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
@@ -134,14 +138,14 @@ def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
         raise OperationRefused(
             "not-pending", f"process {decision.state.eid} is {decision.state.status}: its end is not held up"
         )
-    return _with_state(decision, {})
+    return {"state": decision.state.status}
 
 
 def _cancel(decision: ProcessDecision, arguments: Arguments) -> Value:
     if decision.state.status == "pending-cancel":
         raise OperationRefused("cancelled", f"process {decision.state.eid} is being canceled already")
     completion.cancel(decision)
-    return _with_state(decision, {})
+    return {"state": decision.state.status}
 
 
 # --- attributes and listeners ---------------------------------------------------------------------------
@@ -174,53 +178,27 @@ def _of_set(
     chosen = found[-1]
     place = index if isinstance(index, int) and not isinstance(index, bool) else None
     node_effects.write(decision, values, token_set=chosen, index=place)
-    if place is None:
-        return {"environment": dict(decision.state.sets[chosen].environment)}
-    return {"environment": dict(environment.of_member(decision.state, chosen, place))}
+    token_set = decision.state.sets[chosen]
+    return {"environment": dict(token_set.environment if place is None else token_set.members.get(place, {}))}
 
 
-def _listen(decision: ProcessDecision, arguments: Arguments) -> Value:
-    name, mask = _listening(arguments)
-    known = decision.state.listeners.get(name, 0)
-    decision.change(ListenerSet(name, known | mask))
-    decision.listen()
-    return {"listener": name, "mask": known | mask}
-
-
-def _unlisten(decision: ProcessDecision, arguments: Arguments) -> Value:
-    name, mask = _listening(arguments)
-    left = decision.state.listeners.get(name, 0) & ~mask
-    decision.change(ListenerSet(name, left))
-    decision.listen()
-    return {"listener": name, "mask": left}
-
-
-def _listening(arguments: Arguments) -> tuple[str, int]:
+def _listen(listens: bool, decision: ProcessDecision, arguments: Arguments) -> Value:
+    """Let a listener hear of events, or of these no more; the events of which it hears then."""
     name, events = arguments.get("listener"), arguments.get("events") or []
     if not isinstance(name, str) or not name or not isinstance(events, list):
         raise OperationRefused("bad-argument", "expected the name of a listener, and a list of events")
     try:
-        return name, mask_of(tuple(str(event_name) for event_name in events))
-    except KeyError as error:
-        raise OperationRefused("bad-argument", f"there is no event {error.args[0]}") from None
+        mask = mask_of(map(str, events))
+    except ValueError as error:
+        raise OperationRefused("bad-argument", str(error)) from None
+    known = decision.state.listeners.get(name, 0)
+    mask = known | mask if listens else known & ~mask
+    decision.change(ListenerSet(name, mask))
+    decision.listen()
+    return {"listener": name, "mask": mask}
 
 
 # --- which token is meant -------------------------------------------------------------------------------
-
-
-def _executing(decision: ProcessDecision) -> None:
-    state = decision.state
-    if state.status in ("pending-cancel", "canceled"):
-        raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
-    if state.status != "executing":
-        raise OperationRefused("not-executing", f"process {state.eid} is {state.status}, it is not executing")
-
-
-def _with_state(decision: ProcessDecision, value: Value) -> Value:
-    if decision.state.status == "executing" and not decision.leaves_queue:
-        flow.run_queue(decision)
-    value["state"] = decision.state.status
-    return value
 
 
 def _token(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
@@ -273,12 +251,8 @@ def _nodes(decision: ProcessDecision, arguments: Arguments) -> list[str]:
 def _active(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
     token = _token(decision, arguments)
     if token.completed is not None:
-        raise _is_complete(token)
+        raise OperationRefused("token-complete", f"token {token.id} on {token.node} is complete already")
     return token
-
-
-def _is_complete(token: NodeToken) -> OperationRefused:
-    return OperationRefused("token-complete", f"token {token.id} on {token.node} is complete already")
 
 
 def _complete_one(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
@@ -294,16 +268,21 @@ def _complete_one(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
     )
 
 
-_OPERATIONS: dict[str, Callable[[ProcessDecision, Arguments], Value]] = {
+_EXECUTING: dict[str, Callable[[ProcessDecision, Arguments], Value]] = {
     "complete": _complete,
     "backtrack": _backtrack,
-    "execute": _execute_queued,
+    "execute": lambda decision, arguments: {},
     "execute-token": _execute_token,
     "reevaluate": _reevaluate,
     "retry-arc-token": _retry,
+}
+"""The operations on a process that is executing: then its queue runs, and the answer says its state."""
+
+_ANYTIME: dict[str, Callable[[ProcessDecision, Arguments], Value]] = {
     "finalize": _finalize,
     "cancel": _cancel,
     "environment": _environment,
-    "listen": _listen,
-    "unlisten": _unlisten,
+    "listen": partial(_listen, True),
+    "unlisten": partial(_listen, False),
 }
+"""The other operations."""

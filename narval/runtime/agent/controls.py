@@ -18,7 +18,7 @@ log = logging.getLogger("narval.turn")
 
 
 class Controls:
-    """Does what control elements say, within a transaction.
+    """Executes control elements, within a transaction.
 
     With `record_only` a start-plan at="start" is left to the next daemon.
     """

@@ -44,14 +44,8 @@ def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
     """An error element for each file that has faults."""
     for path, found in groupby(sorted(faults), key=attrgetter("path")):
         first, *others = found
-        yield make_error(
-            "bad-file",
-            first.message,
-            "\n".join(map(str, others)),
-            path=path,
-            line=first.line,
-            column=first.column,
-        )
+        detail, line, column = "\n".join(map(str, others)), first.line, first.column
+        yield make_error("bad-file", first.message, detail, path=path, line=line, column=column)
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:

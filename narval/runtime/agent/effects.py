@@ -165,14 +165,6 @@ def _unwatch(transaction: Transaction, run: Run, command: commands.Unwatch) -> N
     transaction.agent.watches.remove(run, command.watch)
 
 
-def _keep_watch(force: InForce, command: commands.Watch) -> None:
-    force[commands.Watch, command.watch] = command
-
-
-def _drop_watch(force: InForce, command: commands.Unwatch) -> None:
-    force.pop((commands.Watch, command.watch), None)
-
-
 def _restore_watch(agent: AgentState, run: Run, command: commands.Watch) -> None:
     agent.watches.add(run, command)
 
@@ -185,14 +177,6 @@ def _set_timer(transaction: Transaction, run: Run, command: commands.SetTimer) -
 def _cancel_timer(transaction: Transaction, run: Run, command: commands.CancelTimer) -> None:
     if run.wakes.pop(command.wake, None) is not None:
         transaction.agent.clockwork.timers.discard((run.eid, command.wake))
-
-
-def _keep_timer(force: InForce, command: commands.SetTimer) -> None:
-    force[commands.SetTimer, command.wake] = command
-
-
-def _drop_timer(force: InForce, command: commands.CancelTimer) -> None:
-    force.pop((commands.SetTimer, command.wake), None)
 
 
 def _restore_timer(agent: AgentState, run: Run, command: commands.SetTimer) -> None:
@@ -252,16 +236,30 @@ def _answer(transaction: Transaction, run: Run, command: commands.Answer) -> Non
     transaction.outer.append((run, command))
 
 
-def _keep_call(force: InForce, command: commands.Call | commands.CancelCall) -> None:
-    force[type(command), command.call] = command
-
-
 def _restore_call(agent: AgentState, run: Run, command: commands.Call) -> None:
     run.calls[command.call] = command
 
 
 def _restore_cancelled(agent: AgentState, run: Run, command: commands.CancelCall) -> None:
     run.abandoned[command.call] = None
+
+
+# --- what goes on ---------------------------------------------------------------------------------------
+
+
+def _name_of(command: Tracked) -> str:
+    """The name of a call, watch or timer: the first field of the commands about it."""
+    name: str = getattr(command, command.__struct_fields__[0])
+    return name
+
+
+def _keep(force: InForce, command: Tracked) -> None:
+    force[type(command), _name_of(command)] = command
+
+
+def _drop(begun: type) -> Callable[[InForce, Tracked], Any]:
+    """The end of what a command of type `begun` has begun."""
+    return lambda force, command: force.pop((begun, _name_of(command)), None)
 
 
 # --- the table ------------------------------------------------------------------------------------------
@@ -275,15 +273,15 @@ EFFECTS: Mapping[type, Effect] = MappingProxyType(
         commands.Reserve: Effect(_reserve, None, _keep_reserved, _restore_reserved),
         commands.Release: Effect(_release, None, _keep_released),
         commands.Outdate: Effect(_outdate, _outdated),
-        commands.Watch: Effect(_watch, None, _keep_watch, _restore_watch),
-        commands.Unwatch: Effect(_unwatch, None, _drop_watch),
-        commands.SetTimer: Effect(None, _set_timer, _keep_timer, _restore_timer),
-        commands.CancelTimer: Effect(None, _cancel_timer, _drop_timer),
+        commands.Watch: Effect(_watch, None, _keep, _restore_watch),
+        commands.Unwatch: Effect(_unwatch, None, _drop(commands.Watch)),
+        commands.SetTimer: Effect(None, _set_timer, _keep, _restore_timer),
+        commands.CancelTimer: Effect(None, _cancel_timer, _drop(commands.SetTimer)),
         commands.ScheduleForget: Effect(None, _schedule_forget),
         commands.Start: Effect(None, _start),
         commands.Finish: Effect(None, _finish),
-        commands.Call: Effect(None, _call, _keep_call, _restore_call),
-        commands.CancelCall: Effect(None, _cancel_call, _keep_call, _restore_cancelled),
+        commands.Call: Effect(None, _call, _keep, _restore_call),
+        commands.CancelCall: Effect(None, _cancel_call, _keep, _restore_cancelled),
         commands.Answer: Effect(None, _answer),
     }
 )

@@ -83,22 +83,18 @@ def past(agent: AgentState, store: Store, run: Run, seq: int) -> RunAt:
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
 
 
-def is_whole(lines: list[_Line]) -> bool:
-    """True if the history begins with the beginning."""
-    return lines[0].what == "Started"
-
-
 def _basis(
     agent: AgentState, store: Store, run: Run, definition: Any, lines: list[_Line], seq: int
 ) -> tuple[Any, int]:
     """The state from which the lines go on, and the line up to which it is right."""
     first, last = lines[0].seq, lines[-1].seq
     snapshot = None
-    if not is_whole(lines):
+    is_whole = lines[0].what == "Started"
+    if not is_whole:
         snapshot = store.snapshot(run.eid)
         first = snapshot.seq if snapshot is not None else last + 1
     if not first <= seq <= last:
-        kept = "" if is_whole(lines) else "; what was before is not kept any more"
+        kept = "" if is_whole else "; what was before is not kept any more"
         where = f"lines {first} to {last}" if first <= last else "nothing to go by"
         raise RequestError(f"the history of run {run.eid} of {run.name} has {where}, got {seq}{kept}")
     if snapshot is None:

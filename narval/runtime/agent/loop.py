@@ -103,7 +103,7 @@ class Intake:
             answer(failure)
 
     def close(self, error: NarvalError) -> None:
-        """Refuse all that waits, and all that will come."""
+        """Have no more turns: refuse all that waits, and all that will come."""
         if self.gone is None:
             self.gone = error
             self.answer(error)
@@ -142,7 +142,8 @@ class ClockWatch:
 class Loop:
     """Makes the turns of one agent: at most `limit` events each.
 
-    With `record_only` it records what it is asked and advances nothing: that is left to the next daemon.
+    What `intake` has is for the next one. With `record_only` it records what it is asked and advances
+    nothing: that is left to the next daemon.
     """
 
     def __init__(
@@ -160,25 +161,16 @@ class Loop:
         self.limit, self.record_only = limit, record_only
         self.turns = 0
         self._perform = perform
-        self._intake = Intake()
+        self.intake = Intake()
         self._clock_watch = ClockWatch(clock)
-
-    @property
-    def gone(self) -> NarvalError | None:
-        """The reason why there will be no more turns."""
-        return self._intake.gone
 
     def set_limit(self, limit: int) -> None:
         """Let a turn tell so many events from now on."""
         self.limit = limit
 
-    def post(self, item: Delivery | Request) -> None:
-        """Leave something for the next turn."""
-        self._intake.post(item)
-
     def has_work(self) -> bool:
         """True if a turn would do anything now."""
-        if not self._intake.is_empty():
+        if not self.intake.is_empty():
             return True
         if self.record_only:
             return False
@@ -228,12 +220,8 @@ class Loop:
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer those who waited for it."""
         if not self.record_only:
-            self._intake.post_returns(turn, self._perform)
-        self._intake.answer(None)
-
-    def give_up(self, error: NarvalError) -> None:
-        """Make no more turns: all who wait for one are told why."""
-        self._intake.close(error)
+            self.intake.post_returns(turn, self._perform)
+        self.intake.answer(None)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -244,7 +232,7 @@ class Loop:
 
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
-        self._intake.handle(turn, room)
+        self.intake.handle(turn, room)
         if self._waves:
             perform_in_waves(turn, room, self._perform)
 

@@ -119,20 +119,8 @@ def _nest(agent: AgentState, run: Run) -> None:
 
 
 def _run_of(row: RunRow) -> Run:
-    engine = engine_of_run(row.kind)
     caller = None
     if row.parent_run is not None:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
-    return Run(
-        row.eid,
-        engine,
-        row.name,
-        row.digest,
-        row.started or 0.0,
-        caller,
-        row.attempt,
-        status=row.state,
-        phase=row.phase,
-        ended=row.ended,
-        error=row.error,
-    )
+    engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    return Run(row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind, *now)

@@ -161,7 +161,7 @@ class Run(msgspec.Struct, eq=False):
 
 
 def origin_of(run: Run) -> Origin | None:
-    """Where the element of a run comes from: the step that called it."""
+    """The origin of the element of a run: the step that called it."""
     if run.caller is None:
         return None
     return Origin(run.caller.run, run.caller.step, run.caller.call)

@@ -23,8 +23,6 @@ class TimerQueue(Generic[Key, Value]):
     larger part. So every operation costs microseconds, however many timers there are.
     """
 
-    __slots__ = ("_come", "_groups", "_heap", "_live")
-
     def __init__(self) -> None:
         self._heap: list[float] = []
         self._groups: dict[float, dict[Key, None]] = {}

@@ -158,19 +158,6 @@ def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:
 
 def row_of(run: Run) -> RunRow:
     """A run as a row of the store."""
-    caller = run.caller
-    return RunRow(
-        eid=run.eid,
-        kind=run.kind,
-        name=run.name,
-        digest=run.digest,
-        state=run.status,
-        phase=run.phase,
-        started=run.started,
-        ended=run.ended,
-        parent_run=caller.run if caller else None,
-        parent_step=caller.step if caller else "",
-        parent_call=caller.call if caller else "",
-        attempt=run.attempt,
-        error=run.error,
-    )
+    caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
+    known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
+    return RunRow._make((*known, *caller, run.attempt, run.error))

@@ -10,15 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
-from narval.engines.events import (
-    CallStarting,
-    Cancelled,
-    Event,
-    Matched,
-    Produced,
-    Returned,
-    TimerFired,
-)
+from narval.engines.events import CallStarting, Cancelled, Event, Matched, Produced, Returned, TimerFired
 from narval.errors import ActionError, StoreError, UnreadableError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain
 from narval.errors import ActionError
@@ -25,23 +27,16 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 """True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
 
 
-class Surroundings:
-    """Sources of decisions beside memory: schemas, the files of programs, the user's code."""
+class Surroundings(msgspec.Struct):
+    """Sources of decisions beside memory: schemas, the user's code, the files of programs."""
 
-    def __init__(
-        self, schemas: Schemas, *, ask: Ask | None = None, is_up_to_date: IsUpToDate | None = None
-    ) -> None:
-        self.schemas = schemas
-        self.ask = ask
-        self._is_up_to_date = is_up_to_date
+    schemas: Schemas
+    ask: Ask
+    is_up_to_date: IsUpToDate | None
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""
         self.schemas = schemas
-
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-        """True if these files are there now, and none that is needed is newer (A9)."""
-        return self._is_up_to_date is not None and self._is_up_to_date(directory, creates, needs)
 
     def schema_fault(self, xml: bytes) -> str | None:
         """The reason why the schema of the element's name refuses it, or None (N7)."""
@@ -135,10 +130,11 @@ class TurnView(LiveMemory):
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if these files are there now, and none that is needed is newer (A9)."""
-        return self._surroundings.is_up_to_date(directory, creates, needs)
+        test = self._surroundings.is_up_to_date
+        return test is not None and test(directory, creates, needs)
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
         """The answer of the user's code. Raises ActionError."""
-        if self._run is None or self._surroundings.ask is None:
+        if self._run is None:
             raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
         return self._surroundings.ask(self._run, function, arguments, self._transaction.at)

@@ -35,7 +35,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     action: str = ""
     where: Where = "thread"
-    function: Callable[..., Any] | None = None
+    function: Any = None
     module_path: str = ""
     function_name: str = ""
     source: bytes | None = None

@@ -81,9 +81,10 @@ def awaited(result: object) -> object:
 
 def function_of(target: Target) -> Callable[..., Any]:
     """The function that is called in this program. Raises InternalError where there is none."""
-    if target.function is None:
+    function: Callable[..., Any] | None = target.function
+    if function is None:
         raise InternalError(f"expected a function to call for {target.action}, which runs as {target.where}")
-    return target.function
+    return function
 
 
 def file_of(target: Target) -> str:
@@ -149,15 +150,11 @@ def failure(error: BaseException, file: str, home: Path | None = None) -> Failur
 
     `detail` shows the lines of `file` that the exception has passed.
     """
+    kind, message = type(error).__name__, _text(error) or type(error).__name__
     if isinstance(error, ActionError):
         kind, message = error.kind, _text(error)
     elif isinstance(error, SystemExit):
-        kind, message = (
-            "SystemExit",
-            f"the action called sys.exit({'' if error.code is None else repr(error.code)})",
-        )
-    else:
-        kind, message = type(error).__name__, _text(error) or type(error).__name__
+        message = f"the action called sys.exit({'' if error.code is None else repr(error.code)})"
     return Failure(
         xml_safe(str(kind)),
         xml_safe(message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"),

@@ -178,19 +178,9 @@ class Dispatcher:
         timeout: float | None,
         payload: Mapping[str, Any] | None = None,
     ) -> CallContext:
-        return CallContext(
-            self.outside_id(call.call),
-            run.eid,
-            call.step,
-            self._home,
-            attempt=call.attempt,
-            target=target,
-            inputs=inputs,
-            timeout=timeout,
-            family=run.eid if run.caller is None else self._agent.runs.top(run),
-            program=call.program,
-            payload=payload,
-        )
+        made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
+        family = run.eid if run.caller is None else self._agent.runs.top(run)
+        return CallContext(*made, target, inputs, timeout, family, call.program, payload)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

@@ -124,12 +124,8 @@ class Executor:
     def counts(self) -> Counts:
         """The numbers of calls under way."""
         queued = self._backends.queued
-        return Counts(
-            running=len(self._calls) - queued,
-            queued=queued,
-            given_up=self._backends.given_up,
-            worker_restarts=self._backends.workers.restarts,
-        )
+        given_up, restarts = self._backends.given_up, self._backends.workers.restarts
+        return Counts(len(self._calls) - queued, queued, given_up, restarts)
 
     @property
     def progress(self) -> dict[str, tuple[float, float | None]]:
@@ -139,12 +135,8 @@ class Executor:
 
     @property
     def since(self) -> dict[str, float]:
-        """When the calls under way were asked for, by call (seconds since 1970, UTC)."""
+        """The moments at which the calls under way were asked for, by call (seconds since 1970, UTC)."""
         return {id: running.since for id, (running, _) in self._calls.items()}
-
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-        """True if the files that a program would create are there, and none that it needs is newer (A9)."""
-        return self.programs.is_up_to_date(directory, creates, needs)
 
     def caught_up(self, call: str) -> bool:
         """True if a call waits for the world: it is a source's that has caught up, or sleeps on a simulated
@@ -158,7 +150,7 @@ class Executor:
     # --- for the owner of a simulated clock -----------------------------------------------------------
 
     def next(self) -> float | None:
-        """When the next call is to be woken, of those that sleep on a simulated clock; or None."""
+        """The moment at which the next call that sleeps on a simulated clock is to be woken; or None."""
         return self._sleeps.next() if self._sleeps is not None else None
 
     def release(self) -> None:

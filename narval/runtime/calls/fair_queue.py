@@ -14,8 +14,6 @@ from narval.runtime.calls.backend import RunningCall
 class FairQueue:
     """A queue for each family, and whose turn it is. An operation costs the same however many calls wait."""
 
-    __slots__ = ("_count", "_families")
-
     def __init__(self) -> None:
         self._families: OrderedDict[int, OrderedDict[RunningCall, None]] = OrderedDict()
         """The calls by family, the family whose turn it is in front; none is empty."""

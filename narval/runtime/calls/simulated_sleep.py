@@ -16,8 +16,6 @@ from narval.runtime.system.clock import Clock
 class SimulatedSleeps:
     """The calls that sleep, and the moments at which they wake."""
 
-    __slots__ = ("_asleep", "_clock", "_heap", "_order")
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._asleep: set[str] = set()

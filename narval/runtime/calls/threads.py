@@ -22,8 +22,6 @@ from narval.runtime.calls.fair_queue import FairQueue
 class _Thread:
     """One thread, which answers the calls in its inbox until it finds None there."""
 
-    __slots__ = ("_answered", "_loop", "inbox")
-
     def __init__(
         self, loop: asyncio.AbstractEventLoop, answered: Callable[[RunningCall, Outcome], None]
     ) -> None:

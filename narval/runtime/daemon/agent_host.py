@@ -80,7 +80,7 @@ class AgentHost:
 
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
-        self.loop.post(item)
+        self.loop.intake.post(item)
         self._bell.ring()
 
     def wake(self) -> None:
@@ -108,13 +108,10 @@ class AgentHost:
             await asyncio.wait([end], timeout=timeout)
         else:
             deadline = time.monotonic() + timeout if timeout is not None else None
-            await self.work_until(
-                lambda: end.done() or self.is_stopped() or _is_past(deadline), deadline=deadline
-            )
+            await self.work_until(lambda: end.done() or self.is_stopped(), deadline=deadline)
+        self._waiters.no_longer(run.eid, end)
         if end.done():
             end.result()
-        else:
-            self._waiters.no_longer(run.eid, end)
 
     async def turned(self, wait: float) -> float:
         """Wait for the next turn; the seconds that are left of `wait`."""
@@ -140,16 +137,14 @@ class AgentHost:
         self._failed.clear()
 
         def is_over() -> bool:
-            return self.is_stopped() or _is_past(deadline) or (until_idle and self.is_idle())
+            return self.is_stopped() or (until_idle and self.is_idle())
 
         await self.work_until(is_over, deadline=deadline)
-        waiting = (
-            moment for moment in self.agent.clockwork.timers.waiting() if not isinstance(moment[2], ForgetRun)
-        )
+        moments = self.agent.clockwork.timers.waiting()
+        waiting = (moment for moment in moments if not isinstance(moment[2], ForgetRun))
         later = sorted(waiting, key=lambda moment: moment[:2])
-        is_idle = self.is_idle()
-        timed_out = _is_past(deadline) and not self.is_stopped() and not (until_idle and is_idle)
-        return Summary(is_idle, timed_out, list(self._failed), later)
+        timed_out = _is_past(deadline) and not is_over()
+        return Summary(self.is_idle(), timed_out, list(self._failed), later)
 
     async def until_idle(self) -> None:
         """Work until nothing can go on by itself, or the agent is stopped."""
@@ -169,20 +164,20 @@ class AgentHost:
         await self.until_idle()
 
     async def work_until(self, is_over: Callable[[], bool], *, deadline: float | None = None) -> None:
-        """Make turns while there is work, sleep while there is none, until `is_over`.
+        """Make turns while there is work, sleep while there is none, until `is_over` or the deadline.
 
-        `is_over` is asked between turns, whenever the bell rings, and at `deadline` (monotonic seconds).
+        `is_over` is asked between turns and whenever the bell rings; `deadline` is in monotonic seconds.
         """
         if self._is_at_work:
             raise RequestError("the home is at work already; ask it from within its own event loop")
-        if self.loop.gone is not None:
-            raise self.loop.gone
+        if self.loop.intake.gone is not None:
+            raise self.loop.intake.gone
         self._is_at_work = True
         since = time.monotonic()
         try:
             while True:
                 self.executor.release()
-                if is_over():
+                if is_over() or _is_past(deadline):
                     break
                 if self.loop.has_work():
                     await self._turn()
@@ -198,7 +193,7 @@ class AgentHost:
 
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
-        self.loop.give_up(error)
+        self.loop.intake.close(error)
         self._waiters.give_up(error)
 
     async def _turn(self) -> None:

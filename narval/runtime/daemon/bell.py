@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 from narval.runtime.system.wall_timer import WallTimer, wall_timer
 
@@ -31,10 +32,8 @@ class Bell:
         if self._timer is not None:
             self._timer.set(moment)
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._rung.wait(), timeout)
-        except TimeoutError:
-            return
 
     def close(self) -> None:
         """Let the timer go."""

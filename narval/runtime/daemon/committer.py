@@ -49,8 +49,8 @@ class Committer:
         """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
-        if isinstance(self._loop.gone, StoreError):
-            raise self._loop.gone
+        if isinstance(self._loop.intake.gone, StoreError):
+            raise self._loop.intake.gone
 
     def close(self) -> None:
         """End the writer thread."""

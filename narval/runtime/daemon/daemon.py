@@ -26,7 +26,6 @@ from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
-from narval.runtime.daemon.inbox import Inbox
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
@@ -97,15 +96,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        inbox = Inbox(
-            self.home.path,
-            self.store.meta,
-            self.host.submit,
-            lambda: self.files.schemas,
-            self.host.wake,
-            durable=self.files.settings.durability == "power",
-        )
-        self._watcher = FileWatcher(self.home.path, self.files.reload, self.host.wake, inbox)
+        self._watcher = FileWatcher(self.home.path, self.store.meta, self.host, self.files)
         self.host.expect(self._watcher.is_busy)
 
     @property
@@ -183,12 +174,11 @@ class Daemon:
 def _on_home(home: Home | None, clock: Clock, closing: ExitStack, *, record_only: bool) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its store, settings and definitions read."""
     if home is None:
-        return assemble(
-            None, open_store(None), Settings(), Loader(None), clock, record_only=record_only, closing=closing
-        )
-    settings = Settings.load(home.path)
-    store = closing.enter_context(open_store(settings.store or home.store, settings.durability))
-    loader = Loader(home.path, store.stored_files)
+        settings, store, loader = Settings(), open_store(None), Loader(None)
+    else:
+        settings = Settings.load(home.path)
+        store = closing.enter_context(open_store(settings.store or home.store, settings.durability))
+        loader = Loader(home.path, store.stored_files)
     daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
     loader.forget_fallback()
     return daemon
@@ -227,7 +217,7 @@ def assemble(
     if executor is None:
         programs = programs_of(files, record_only=record_only, is_known=agent.runs.__contains__)
         executor = Executor(settings.limits, clock=clock, programs=programs)
-        is_up_to_date = executor.is_up_to_date
+        is_up_to_date = programs.is_up_to_date
     executor.notify(lambda call: bell.ring())
     folder = files.path if files is not None else None
     targets = CallTargets(agent, folder)
@@ -242,7 +232,7 @@ def assemble(
         preparers={"node": NodeCalls(agent, targets).prepare},
     )
     questions = QuestionAnswerer(targets.function_of)
-    surroundings = Surroundings(schemas, ask=partial(questions.ask, agent), is_up_to_date=is_up_to_date)
+    surroundings = Surroundings(schemas, partial(questions.ask, agent), is_up_to_date)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     loop = Loop(
         agent,
@@ -256,7 +246,7 @@ def assemble(
     committer = Committer(loop, syncs=settings.durability == "power")
     stop = Stop(dispatcher, executor, settings.stop_grace, bell.ring)
     host = AgentHost(loop, executor, dispatcher, committer, stop, bell)
-    in_force = FilesInForce(home, loader, HomeFiles.of(loaded, schemas, settings), settings, host, logbook)
+    in_force = FilesInForce(home, loader, HomeFiles.of(loaded, schemas, settings), host, logbook)
     for close in (committer.close, bell.close, questions.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):

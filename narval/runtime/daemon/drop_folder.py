@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import logging
 import os
 import re
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 from narval.errors import ElementError, SurroundingsError
 from narval.memory.elements.canonical import MAX_BYTES, elements_of
-from narval.runtime.home.found_files import BACKUPS
+from narval.runtime.home.found_files import BACKUPS, names_in
 
 log = logging.getLogger("narval.inbox")
 
@@ -33,14 +34,6 @@ LONGEST = 200
 """Bytes of a name: there is room for a number before it and an ending behind it."""
 
 _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
-
-
-class RefusedFile(Exception):  # noqa: N818 - it carries a reason to where the file is set aside, and no further
-    """A file is to be set aside; carries the reason, and the place in the file."""
-
-    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
-        self.message, self.line, self.column = message, line, column
-        super().__init__(message)
 
 
 class Claim(NamedTuple):
@@ -69,20 +62,12 @@ class DropFolder:
 
     def unclaimed(self) -> list[str]:
         """Names of the files in the folder, in order; not hidden ones, nor those still being written."""
-        try:
-            names = sorted(os.listdir(self._folder))
-        except OSError:
-            return []
-        return [name for name in names if name != REFUSED and _is_finished(name)]
+        return [name for name in names_in(self._folder) if name != REFUSED and _is_finished(name)]
 
     def left_over(self) -> list[Claim]:
         """Files claimed and not added when the last daemon ended; those that were added are removed."""
         claims = []
-        try:
-            names = sorted(os.listdir(self._folder / TAKEN))
-        except OSError:
-            return []
-        for found in filter(None, map(_CLAIM.fullmatch, names)):
+        for found in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
             claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0])
             if claim.number <= self._recorded:
                 _remove(claim.path)
@@ -118,7 +103,7 @@ class DropFolder:
         self._recorded = claim.number
         _remove(claim.path)
 
-    def set_aside(self, claim: Claim, refusal: RefusedFile) -> None:
+    def set_aside(self, claim: Claim, refusal: ElementError) -> None:
         """Put a file where people find it, its reason beside it: that first, so that it is never missing.
 
         Raises SurroundingsError.
@@ -127,7 +112,7 @@ class DropFolder:
         folder = self._folder / REFUSED
         try:
             folder.mkdir(exist_ok=True)
-            target = _free(folder, claim.name)
+            target = next(path for path in _paths(folder, claim.name) if not os.path.lexists(path))
             folder.joinpath(f"{target.name}.reason.txt").write_text(reason + "\n", "utf-8", "replace")
             claim.path.rename(target)
         except OSError as error:
@@ -143,23 +128,21 @@ class DropFolder:
 
 
 def read(claim: Claim) -> list[bytes]:
-    """The elements of a file; none when it has been removed meanwhile. Raises RefusedFile."""
+    """The elements of a file; none when it has been removed meanwhile. Raises ElementError."""
     try:
         found = claim.path.lstat()
     except FileNotFoundError:
         return []
     if not stat.S_ISREG(found.st_mode):
-        raise RefusedFile(f"expected a file, found {_kind_of(found.st_mode)}")
+        raise ElementError("invalid", f"expected a file, found {_kind_of(found.st_mode)}")
     if found.st_size > MAX_BYTES:
-        raise RefusedFile(f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it")
+        message = f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it"
+        raise ElementError("too-large", message)
     try:
-        handle = os.open(claim.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
+        with open(claim.path, "rb", opener=_open_itself) as file:
             return elements_of(file.read(MAX_BYTES + 1))
     except OSError as error:
-        raise RefusedFile(f"cannot be read: {error.strerror}") from None
-    except ElementError as error:
-        raise RefusedFile(str(error), error.line, error.column) from None
+        raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
 
 
 def _kind_of(mode: int) -> str:
@@ -182,37 +165,29 @@ def _is_being_written(path: Path) -> bool:
     Linux grants a read lease on a file that no program writes. One that opens it for writing meanwhile waits
     until the lease is given up, at once; the signal sent for that is SIGURG, which is ignored.
     """
-    if not hasattr(fcntl, "F_SETLEASE"):
-        return False
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False  # reading it will say why
-    try:
-        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        with open(path, "rb", opener=_open_itself) as file:
+            fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except BlockingIOError:
         return True
-    except OSError:  # a file of another user, or a file system without leases
+    except (OSError, AttributeError):  # a file of another user, a file system or a system without leases
         return False
-    finally:
-        os.close(handle)
     return False
 
 
-def _free(folder: Path, name: str) -> Path:
-    """A path in the folder at which there is nothing yet."""
-    return next(path for path in _paths(folder, name) if not os.path.lexists(path))
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, not what a link leads to, and without waiting for anybody."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _paths(folder: Path, name: str) -> Iterator[Path]:
+    """The path of a name in the folder, cut where it is too long, then variants of it without end."""
     while len(os.fsencode(name)) > LONGEST:
         name = name[1:]
     yield folder / name
-    number = 1
-    while True:
-        number += 1
+    for number in itertools.count(2):
         yield folder / f"{number}-{name}"
 
 

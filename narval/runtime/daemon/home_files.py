@@ -21,29 +21,20 @@ class HomeFiles(NamedTuple):
     faults: tuple[Fault, ...]
 
     @classmethod
-    def of(
-        cls, loaded: Loaded, schemas: Schemas, settings: Settings | None, faults: list[Fault] | None = None
-    ) -> HomeFiles:
-        """Parts read before, with the faults of all of them; `faults` are those of the settings."""
-        found = sorted({*loaded.faults, *schemas.faults(), *(faults or ())})
-        return cls(loaded, schemas, settings, tuple(found))
+    def of(cls, loaded: Loaded, schemas: Schemas, settings: Settings | None, *others: Fault) -> HomeFiles:
+        """Parts read before, with the faults of all of them; `others` are those of the settings."""
+        return cls(loaded, schemas, settings, tuple(sorted({*loaded.faults, *schemas.faults(), *others})))
 
     @classmethod
     def read(cls, home: Home, loader: Loader, before: Schemas) -> HomeFiles:
         """Read and check the files of `home`; `before` has the last good versions of its schemas."""
-        loaded = loader.load()
-        schemas = Schemas(home.schemas, before)
         settings, faults = read_settings(home.path)
-        return cls.of(loaded, schemas, settings, faults)
+        return cls.of(loader.load(), Schemas(home.schemas, before), settings, *faults)
 
-    def same(self, other: HomeFiles) -> bool:
-        """True if nothing of it has changed."""
-        return (
-            self.loaded.files == other.loaded.files
-            and self.schemas.digest == other.schemas.digest
-            and self.settings == other.settings
-            and self.faults == other.faults
-        )
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Equal for files of equal contents."""
+        return self.loaded.files, self.schemas.digest, self.settings, self.faults
 
 
 def differences(before: Loaded, after: Loaded) -> Iterator[str]:

@@ -12,52 +12,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from narval.errors import NarvalError
+from narval.errors import ElementError, NarvalError
 from narval.memory.elements.element import Origin
 from narval.runtime.agent.turn import Turn
-from narval.runtime.daemon.drop_folder import FOLDER, Claim, DropFolder, RefusedFile, read
-from narval.runtime.home.schemas import Schemas
+from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.drop_folder import Claim, DropFolder, read
+from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.system.file_events import Debounce
 from narval.runtime.system.time_slice import TimeSlice
 
 log = logging.getLogger("narval.inbox")
-
-__all__ = ["FOLDER", "RECORDED", "Inbox"]
 
 RECORDED = "inbox"
 """The fact of the store that holds the number of the last file added."""
 
 SETTLE, MOST = 0.05, 0.5
 
-Submit = Callable[[Callable[[Turn], Any]], Awaitable[Any]]
-
 
 class Inbox:
     """Adds what is dropped into a folder, one file after another, in order of their names.
 
-    `meta` are the facts the store had at the start; `submit` has something done in a turn; `rest` is called
-    when nothing is left to add. `durable`: what is done to the folder survives a loss of power, too.
+    `meta` are the facts the store had at the start; `host` adds elements, and is woken when nothing is left
+    to add; `files` have the schemas that elements must fit, and tell if all must survive a loss of power.
 
     When a file can be neither added nor set aside, no further one is claimed: a later number would tell the
     next start that this one was added.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        meta: Mapping[str, str],
-        submit: Submit,
-        schemas: Callable[[], Schemas],
-        rest: Callable[[], None],
-        *,
-        durable: bool = False,
-    ) -> None:
+    def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
+        durable = files.settings.durability == "power"
         self._folder = DropFolder(home, int(meta.get(RECORDED, "0")), durable=durable)
-        self._submit, self._schemas, self._rest = submit, schemas, rest
+        self._host, self._files = host, files
         self._settling = Debounce(SETTLE, MOST)
         self.is_busy = True
         """True while there may be something to add."""
@@ -83,7 +71,7 @@ class Inbox:
                 return
             finally:
                 self.is_busy = False
-                self._rest()
+                self._host.wake()
             await self._settling.quiet()
             self.is_busy = True
 
@@ -100,7 +88,7 @@ class Inbox:
         try:
             elements = await asyncio.to_thread(read, claim)
             await self._check(elements)
-        except RefusedFile as refusal:
+        except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
         origin = Origin(0, claim.shown)
@@ -109,15 +97,15 @@ class Inbox:
             turn.transaction.batch.meta.append((RECORDED, str(claim.number)))
             return [turn.add(xml, origin) for xml in elements]
 
-        eids = await self._submit(work)
+        eids = await self._host.submit(work)
         log.info("%s: %d elements", claim.shown, len(eids))
         await asyncio.to_thread(self._folder.remove, claim)
 
     async def _check(self, elements: list[bytes]) -> None:
-        """Raise RefusedFile for the first element that its schema refuses (N7)."""
-        schemas, time_slice = self._schemas(), TimeSlice()
+        """Raise ElementError for the first element that its schema refuses (N7)."""
+        schemas, time_slice = self._files.schemas, TimeSlice()
         for xml in elements:
             refusal = schemas.refusal(xml)
             if refusal is not None:
-                raise RefusedFile(f"refused by its schema: {refusal}")
+                raise ElementError("invalid", f"refused by its schema: {refusal}")
             await time_slice.yield_if_due()

@@ -38,15 +38,9 @@ class FilesInForce:
     """
 
     def __init__(
-        self,
-        home: Home | None,
-        loader: Loader,
-        files: HomeFiles,
-        settings: Settings,
-        host: AgentHost,
-        logbook: Logbook,
+        self, home: Home | None, loader: Loader, files: HomeFiles, host: AgentHost, logbook: Logbook
     ) -> None:
-        self.loaded, self.settings = files.loaded, settings
+        self.loaded, self.settings = files.loaded, files.settings or Settings()
         self._home, self._loader, self._files = home, loader, files
         self._host, self._logbook = host, logbook
         self._added: list[str | Path] = []
@@ -111,7 +105,7 @@ class FilesInForce:
             return False
         async with self._reading:
             files = await asyncio.to_thread(HomeFiles.read, self._home, self._loader, self.schemas)
-            if files.same(self._files) or not is_settled():
+            if files.state == self._files.state or not is_settled():
                 return False
             await self._host.submit(partial(self._adopt, files))
             return True

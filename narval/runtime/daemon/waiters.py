@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from narval.errors import NarvalError
@@ -15,7 +16,7 @@ class Waiters:
 
     def __init__(self) -> None:
         self._over: dict[int, set[asyncio.Future[None]]] = {}
-        self._turned: set[asyncio.Future[None]] = set()
+        self._turned = asyncio.Event()
 
     def end_of(self, run: int) -> asyncio.Future[None]:
         """A future that is done when the run is over."""
@@ -32,10 +33,9 @@ class Waiters:
 
     async def turn(self, wait: float) -> None:
         """Wait for the next turn, so many seconds at most."""
-        made = future()
-        self._turned.add(made)
-        await asyncio.wait([made], timeout=wait)
-        self._turned.discard(made)
+        self._turned.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._turned.wait(), wait)
 
     def over(self, run: int) -> None:
         """Answer all that wait for the end of a run."""
@@ -44,9 +44,7 @@ class Waiters:
 
     def turned(self) -> None:
         """Answer all that wait for a turn."""
-        turned, self._turned = self._turned, set()
-        for waiting in turned:
-            settle(waiting)
+        self._turned.set()
 
     def give_up(self, error: NarvalError) -> None:
         """Answer all with `error`: there will be no more turns."""

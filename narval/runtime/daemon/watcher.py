@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 from narval.errors import NarvalError
-from narval.runtime.daemon.inbox import FOLDER, Inbox
+from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.drop_folder import FOLDER
+from narval.runtime.daemon.inbox import Inbox
+from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
@@ -35,18 +38,11 @@ PARTS = {"recipes": True, "modules": False, "etc": True, FOLDER: False}
 class FileWatcher:
     """Watches the files of a home, and has them read when they have been left alone for a moment.
 
-    `read` is given a function that tells, once all is read, whether the files were at rest meanwhile; `rest`
-    is called when nothing is left to read.
+    `meta` are the facts the store had at the start; `host` is woken when nothing is left to read.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        read: Callable[[Callable[[], bool]], Awaitable[object]],
-        rest: Callable[[], None],
-        inbox: Inbox,
-    ) -> None:
-        self._read, self._rest, self._inbox = read, rest, inbox
+    def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
+        self._host, self._files, self._inbox = host, files, Inbox(home, meta, host, files)
         self._settling = Debounce(SETTLE, MOST)
         self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False
@@ -89,13 +85,13 @@ class FileWatcher:
             self._cannot_watch(error)
         self._inbox.look()
         try:
-            await self._read(lambda: not at_rest or self._settling.settled)
+            await self._files.reload(lambda: not at_rest or self._settling.settled)
         except NarvalError as error:
             log.error("the files of the home were not read again: %s", error)
         except Exception:
             log.exception("the files of the home were not read again")
         self._unread = not self._settling.settled
-        self._rest()
+        self._host.wake()
 
     def _cannot_watch(self, error: Exception) -> None:
         if not self._degraded:

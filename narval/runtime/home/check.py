@@ -13,7 +13,7 @@ from narval.errors import DefinitionError, Fault
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
-from narval.runtime.home.memory_file import check_memory
+from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import read_settings
 
@@ -26,24 +26,21 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     loaded = Loader(home.path).load()
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
-    faults = [*faults, *loaded.faults, *schemas.faults(), *check_memory(home.memory, schemas, loaded.library)]
+    _, of_memory = read_memory(home.memory, schemas, loaded.library)
+    faults = [*faults, *loaded.faults, *schemas.faults(), *of_memory]
     faults += _warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
-    inside = [path for path in wanted if path.is_relative_to(home.path.resolve())]
-    kept = [fault for fault in faults if any(_within(home, fault, path) for path in inside)]
-    for path in inside:
+    root, kept = home.path.resolve(), list[Fault]()
+    for path in wanted:
+        if not path.is_relative_to(root):
+            kept += _faults_outside(loaded, path)
+            continue
+        kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
             kept.append(Fault(str(path), 1, 1, "there is no such file"))
-    for path in wanted:
-        if path not in inside:
-            kept += _faults_outside(loaded, path)
     return sorted(set(kept))
-
-
-def _within(home: Home, fault: Fault, path: Path) -> bool:
-    return (home.path.resolve() / fault.path).is_relative_to(path)
 
 
 def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:

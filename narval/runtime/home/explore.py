@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -80,18 +81,11 @@ def _chosen(home: Home, loaded: Loaded, paths: list[Path]) -> Iterator[tuple[Lib
     for definition in _explorable(loaded.library):
         if not paths or any((root / definition.path).is_relative_to(path) for path in inside):
             yield loaded.library, definition
-    for path in paths:
-        if path in inside:
-            continue
-        for file in files_of(path):
-            try:
-                added = loaded.with_definitions(file)
-            except DefinitionError:
-                continue  # `check` reports its faults
-            known = frozenset(map(id, loaded.library))
-            for definition in _explorable(added.library):
-                if id(definition) not in known:
-                    yield added.library, definition
+    known = frozenset(map(id, loaded.library))
+    for file in (file for path in paths if path not in inside for file in files_of(path)):
+        with suppress(DefinitionError):  # `check` reports its faults
+            added = loaded.with_definitions(file).library
+            yield from ((added, found) for found in _explorable(added) if id(found) not in known)
 
 
 def _explorable(library: Library) -> Iterator[Definition]:

@@ -50,26 +50,14 @@ class Home:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(os.path.abspath(Path(path).expanduser()))
-        self.etc, self.recipes, self.modules, self.data = (self.path / part for part in PARTS)
-        self.inbox = self.path / "inbox"
-        self.var = self.path / "var"
-        self.store = self.var / "store.db"
-        self.log = self.var / "narval.log"
-
-    @property
-    def settings(self) -> Path:
-        """The file of settings."""
-        return self.etc / "narval.toml"
-
-    @property
-    def schemas(self) -> Path:
-        """The folder of schemas (N7)."""
-        return self.etc / "schemas"
-
-    @property
-    def memory(self) -> Path:
+        self.settings, self.schemas = self.path / "etc" / "narval.toml", self.path / "etc" / "schemas"
+        self.recipes, self.modules, self.inbox = (
+            self.path / part for part in ("recipes", "modules", "inbox")
+        )
+        self.memory = self.path / "data" / "memory.xml"
         """The file that declares elements (N4)."""
-        return self.data / "memory.xml"
+        self.var = self.path / "var"
+        self.store, self.log = self.var / "store.db", self.var / "narval.log"
 
     def __repr__(self) -> str:
         return f"Home({str(self.path)!r})"
@@ -219,10 +207,7 @@ def _lock(handle: int, how: int, attempts: int = 1) -> bool:
 def _read_holder(handle: int) -> Holder:
     try:
         return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
-    except (
-        msgspec.DecodeError,
-        UnicodeDecodeError,
-    ):  # it has not written its number yet
+    except (msgspec.DecodeError, UnicodeDecodeError):  # it has not written its number yet
         return Holder()
 
 

@@ -14,7 +14,7 @@ import msgspec
 from narval.definitions.kinds import compose, parse, suffix_of
 from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home.modules import Imported, Lease, Module, ModuleVersions, import_modules, stem_of
+from narval.runtime.home.modules import Lease, Module, ModuleVersions, import_modules
 from narval.runtime.scripts.checks import faults_of_scripts
 from narval.source.text import Source
 from narval.source.xml import read_xml
@@ -49,12 +49,12 @@ class Loaded(msgspec.Struct, frozen=True):
         source, folder = _source_of(text)
         if not source.path.endswith(".py"):
             return self.with_parsed(source, parse_file(source))
-        stem = stem_of(source.path)
+        stem = Path(source.path).stem
         imported = import_modules([stem], _siblings(source, folder, stem))
         if stem not in imported.modules:
             raise DefinitionError(imported.faults[stem])
         module = imported.modules[stem]
-        return self._with(source, module.found, Imported({stem: module}))
+        return self._with(source, module.found, module)
 
     def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
         """The same with what was made of a text added. Raises DefinitionError."""
@@ -62,30 +62,28 @@ class Loaded(msgspec.Struct, frozen=True):
         faults = [*parsed.faults, *check_targets(parsed.references, known)]
         if faults:
             raise DefinitionError(faults)
-        return self._with(source, parsed.definitions, Imported())
+        return self._with(source, parsed.definitions)
 
     def with_modules(self, modules: Iterable[Module]) -> Loaded:
         """The same with modules added."""
         added = list(modules)
-        functions = dict(self.functions)
-        for module in added:
-            functions.update(module.functions)
+        functions = {key: function for module in added for key, function in module.functions.items()}
         return msgspec.structs.replace(
             self,
-            modules={**self.modules, **{stem_of(module.source.path): module.module for module in added}},
-            functions=functions,
+            modules={**self.modules, **{Path(module.source.path).stem: module.module for module in added}},
+            functions={**self.functions, **functions},
             sources={**self.sources, **{module.source.path: module.source.data for module in added}},
             leases=self.leases | {module.lease for module in added},
         )
 
-    def _with(self, source: Source, definitions: tuple[Definition, ...], imported: Imported) -> Loaded:
+    def _with(self, source: Source, definitions: tuple[Definition, ...], *modules: Module) -> Loaded:
         library, misfits = compose(self.library.replace(definitions))
         if misfits:
             raise DefinitionError(misfits)
         state = FileState(source.path, source.digest, time.time())
         others = (file for file in self.files if file.path != source.path)
         added = msgspec.structs.replace(self, library=library, files=(*others, state))
-        return added.with_modules(imported.modules.values())
+        return added.with_modules(modules)
 
 
 def parse_file(source: Source) -> Parsed:
@@ -117,9 +115,9 @@ def _siblings(source: Source, folder: Path, stem: str) -> ModuleVersions:
     """A module given by its path, and those beside it, which it may import."""
 
     def versions(wanted: str) -> Iterator[Source] | None:
-        beside = folder / f"{wanted}.py"
         if wanted == stem:
             return iter([source])
+        beside = folder / f"{wanted}.py"
         return iter([Source(str(beside), beside.read_bytes())]) if beside.is_file() else None
 
     return versions

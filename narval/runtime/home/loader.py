@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from narval.definitions.library import Definition, Library, Parsed, is_composite
-from narval.errors import Fault
+from narval.definitions.library import Definition, Library, Parsed
 from narval.runtime.home.found_files import FoundFiles
-from narval.runtime.home.loaded import FileState, Loaded, parse_file
-from narval.runtime.home.modules import Imported, import_modules, stem_of
+from narval.runtime.home.loaded import FileState, parse_file
+from narval.runtime.home.loaded import Loaded as Loaded
+from narval.runtime.home.modules import Imported, import_modules
 from narval.runtime.home.settlement import Settlement
 from narval.runtime.home.versions import Fallback, GoodVersion, GoodVersions
 from narval.source.text import Source
-
-__all__ = ["Loaded", "Loader"]
 
 
 class Loader:
@@ -40,14 +38,18 @@ class Loader:
         if self._home is None:
             return Loaded()
         found = FoundFiles(self._home)
-        imported = self._import({stem_of(source.path): source for source in found.modules}, self._home)
+        imported = self._import({Path(source.path).stem: source for source in found.modules}, self._home)
         read = {source.path: self._parse(source) for source in found.others}
         settlement = Settlement(imported, read, self._versions.definitions, self._library)
         self._library = settlement.library
         self._versions.note(_good(imported, read, settlement), found.paths)
         self._parsed = {path: parsed for path, parsed in self._parsed.items() if path in found.paths}
         faults = sorted({*found.faults, *settlement.all_faults()})
-        files = tuple(self._states(found, faults))
+        errors = {fault.path: str(fault) for fault in reversed(faults)}
+        files = tuple(
+            FileState(file.path, file.digest, self._versions.loaded_at(file.path), errors.get(file.path))
+            for file in found.sources
+        )
         loaded = Loaded(settlement.library, faults=tuple(faults), files=files)
         return loaded.with_modules(imported.modules.values())
 
@@ -74,23 +76,15 @@ class Loader:
             self._imported = digests, import_modules(sorted(modules), versions, f"{home}{os.sep}")
         return self._imported[1]
 
-    def _states(self, found: FoundFiles, faults: Sequence[Fault]) -> Iterator[FileState]:
-        errors = {fault.path: str(fault) for fault in reversed(faults)}
-        for source in found.sources:
-            loaded = self._versions.loaded_at(source.path)
-            yield FileState(source.path, source.digest, loaded, errors.get(source.path))
-
 
 def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement) -> dict[str, GoodVersion]:
     """The good versions there are now; what they import does not change when it is to be kept."""
     now = time.time()
-    good = {
-        path: GoodVersion(
-            tuple(_pinned(definition, settlement.library) for definition in parsed.definitions), now
-        )
-        for path, parsed in read.items()
-        if path not in settlement.faults
-    }
+    good = {}
+    for path, parsed in read.items():
+        if path not in settlement.faults:
+            pinned = (_pinned(definition, settlement.library) for definition in parsed.definitions)
+            good[path] = GoodVersion(tuple(pinned), now)
     for module in imported.modules.values():
         good[module.source.path] = GoodVersion(module.found, now, module.source)
     return good
@@ -99,4 +93,4 @@ def _good(imported: Imported, read: Mapping[str, Parsed], settlement: Settlement
 def _pinned(definition: Definition, library: Library) -> Definition:
     """A definition as the library has composed it, whatever becomes of what it imports."""
     found = library.get(definition.kind, definition.full_name)
-    return found.pinned() if is_composite(found) else definition
+    return definition if found is None or found.draft is None else found.pinned()

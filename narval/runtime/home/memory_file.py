@@ -19,11 +19,19 @@ SHOWN = "data/memory.xml"
 """The name of the file of declarations in faults."""
 
 
-def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[Fault]]:
-    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands."""
+def read_memory(
+    path: Path, schemas: Schemas, library: Library | None = None
+) -> tuple[list[bytes] | None, list[Fault]]:
+    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
+
+    With a library, it is a fault to start a definition that is not there, too.
+    """
     try:
         source = Source(SHOWN, path.read_bytes())
-        faults = list(_faults(read_xml(source), source, schemas))
+        root = read_xml(source)
+        faults = list(_faults(root, source, schemas))
+        if library is not None:
+            faults += _dangling(root, source, library)
         return (None, faults) if faults else (elements_of(source.data), [])
     except FileNotFoundError:
         return [], []
@@ -33,16 +41,6 @@ def read_memory(path: Path, schemas: Schemas) -> tuple[list[bytes] | None, list[
         return None, list(error.faults)
     except ElementError as error:
         return None, [Fault(SHOWN, error.line, error.column, error.message)]
-
-
-def check_memory(path: Path, schemas: Schemas, library: Library) -> list[Fault]:
-    """The faults of a `memory.xml`: it is XML, fits its schemas, and starts definitions that there are."""
-    try:
-        source = Source(SHOWN, path.read_bytes())
-        root = read_xml(source)
-    except (OSError, DefinitionError):
-        return read_memory(path, schemas)[1]
-    return [*_faults(root, source, schemas), *_dangling(root, source, library)]
 
 
 def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:

@@ -17,7 +17,6 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePath
 from types import ModuleType, TracebackType
 
 import msgspec
@@ -146,17 +145,12 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """An ordinary module."""
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         """Run the first version that can be run and whose declarations have no faults."""
         stem = module.__name__.rpartition(".")[2]
-        if stem in self.faults and stem not in self.found:
-            raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
+        has_failed = stem in self.faults and stem not in self.found
         fresh = dict(module.__dict__)
-        for source in self._versions(stem) or ():
+        for source in () if has_failed else self._versions(stem) or ():
             module.__dict__.clear()
             module.__dict__.update(fresh)
             found, faults = self._run(module, source)
@@ -207,16 +201,5 @@ def _fault(error: BaseException, file: str, source: Source) -> Fault:
 
 def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:
     """The line and column of the file that an error came through last."""
-    place = 1, 1
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename == file:
-            positions = next(itertools.islice(code.co_positions(), trace.tb_lasti // 2, None), (None,) * 4)
-            place = trace.tb_lineno, (positions[2] or 0) + 1
-        trace = trace.tb_next
-    return place
-
-
-def stem_of(path: str) -> str:
-    """The name of the module in a file, which is the group of its actions."""
-    return PurePath(path).stem
+    own = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
+    return (own[-1].lineno or 1, (own[-1].colno or 0) + 1) if own else (1, 1)

@@ -71,10 +71,8 @@ def shipped() -> Path:
 
 def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
     """Copy what is shipped in these parts to a new home; `data` has the demo's mail and feeds."""
-    for part in PARTS:
+    for part in (*PARTS, SCENARIOS):
         if part in filled and (sample / part).is_dir():
             shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
-        else:
+        elif part in PARTS:
             (target / part).mkdir()
-    if SCENARIOS in filled and (sample / SCENARIOS).is_dir():
-        shutil.copytree(sample / SCENARIOS, target / SCENARIOS, ignore=_NOT_SHIPPED)

@@ -13,24 +13,18 @@ import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lxml import etree
 
 from narval.errors import ElementError, Fault
 from narval.memory.elements.canonical import parse_untrusted
 from narval.memory.elements.element import parse
+from narval.runtime.home.found_files import names_in
 
 SUFFIXES = (".rng", ".dtd")
 MAX_BYTES = 1024 * 1024
 RNG = "http://relaxng.org/ns/structure/1.0"
-
-Refusal = tuple[str, int, int]
-"""The reason for which an element is refused, and the line and column in it."""
-
-
-class _Schema(Protocol):
-    def __call__(self, root: Any, /) -> bool: ...
 
 
 class Schemas:
@@ -43,7 +37,7 @@ class Schemas:
         self._names = dict(_files(folder)) if folder is not None else {}
         self._texts = {name: _text(path) for name, path in self._names.items()}
         self._good = before._last_good() if before is not None else {}
-        self._read: dict[str, _Schema | Fault] = {}
+        self._read: dict[str, Any] = {}
         self._faults: dict[str, Fault] = {}
 
     @property
@@ -58,11 +52,6 @@ class Schemas:
 
     def refusal(self, xml: bytes) -> str | None:
         """The reason for which an element is refused, for people; None when it is not."""
-        fault = self.fault(xml) if self._names else None
-        return None if fault is None else f"line {fault[1]}, column {fault[2]}: {fault[0]}"
-
-    def fault(self, xml: bytes) -> Refusal | None:
-        """The reason for which an element is refused, and its place; None when it is not."""
         if not self._names:
             return None
         root = parse(xml)
@@ -71,10 +60,9 @@ class Schemas:
             return None
         schema = self._schema(name)
         if isinstance(schema, Fault):
-            return f"the schema of {name!r} cannot be used ({schema}); correct it, or move it away", 1, 1
-        if schema(root):
-            return None
-        return self._reason(schema, name, xml)
+            reason = f"the schema of {name!r} cannot be used ({schema}); correct it, or move it away"
+            return f"line 1, column 1: {reason}"
+        return None if schema(root) else self._reason(schema, name, xml)
 
     def faults(self) -> list[Fault]:
         """The faults of the schemas themselves; all of them are compiled."""
@@ -84,23 +72,23 @@ class Schemas:
 
     def _last_good(self) -> dict[str, tuple[Path, bytes]]:
         """The versions to fall back on, by name: those at work."""
-        for name in self._names:
-            self._schema(name)
+        self.faults()
         good = {name: self._good[name] for name in self._names if name in self._good}
         for name, text in self._texts.items():
             if name not in self._faults and isinstance(text, bytes):
                 good[name] = self._names[name], text
         return good
 
-    def _reason(self, schema: Any, name: str, xml: bytes) -> Refusal:
+    def _reason(self, schema: Any, name: str, xml: bytes) -> str:
         """The first error of a log; the place of a tag is looked for, as libxml2 knows no columns here."""
-        path = f"etc/schemas/{self._names[name].name}"
+        reason = f"<{name}> is not valid by etc/schemas/{self._names[name].name}"
         for entry in schema.error_log:
             line = max(entry.line, 1)
-            return f"<{name}> is not valid by {path}: {entry.message}", line, _column(xml, line)
-        return f"<{name}> is not valid by {path}", 1, 1
+            return f"line {line}, column {_column(xml, line)}: {reason}: {entry.message}"
+        return f"line 1, column 1: {reason}"
 
-    def _schema(self, name: str) -> _Schema | Fault:
+    def _schema(self, name: str) -> Any:
+        """The compiled schema of a name, which tells if a root fits it; or the fault of the file."""
         if name not in self._read:
             made = _compiled(self._names[name], self._texts[name])
             if isinstance(made, Fault):
@@ -111,19 +99,10 @@ class Schemas:
         return self._read[name]
 
 
-class _SchemaFault(Exception):  # noqa: N818 - it carries a fault to where it is kept, and no further
-    def __init__(self, path: str, message: str, line: int = 1, column: int = 1) -> None:
-        self.fault = Fault(path, max(line, 1), max(column, 1), message)
-
-
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     """The schemas by element name; a `.rng` goes before a `.dtd` of the same name."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
     for suffix in reversed(SUFFIXES):
-        for name in names:
+        for name in names_in(folder):
             if name.endswith(suffix) and not name.startswith("."):
                 yield name.removesuffix(suffix), folder / name
 
@@ -141,43 +120,40 @@ def _text(path: Path) -> bytes | Fault:
         return Fault(shown, 1, 1, f"cannot be read: {error.strerror}")
 
 
-def _compiled(path: Path, text: bytes | Fault) -> _Schema | Fault:
+def _compiled(path: Path, text: bytes | Fault) -> Any:
     if isinstance(text, Fault):
         return text
-    shown = f"etc/schemas/{path.name}"
     try:
-        return _relax_ng(text, shown) if path.suffix == ".rng" else _dtd(text, shown)
-    except _SchemaFault as error:
-        return error.fault
-
-
-def _relax_ng(data: bytes, shown: str) -> _Schema:
-    try:
-        root = parse_untrusted(data)
+        return _relax_ng(text) if path.suffix == ".rng" else _dtd(text)
     except ElementError as error:
-        raise _SchemaFault(shown, error.message, error.line, error.column) from None
+        return Fault(f"etc/schemas/{path.name}", max(error.line, 1), max(error.column, 1), error.message)
+
+
+def _relax_ng(data: bytes) -> etree.RelaxNG:
+    root = parse_untrusted(data)
     for outside in root.iter(f"{{{RNG}}}include", f"{{{RNG}}}externalRef"):
         what = etree.QName(outside).localname
-        raise _SchemaFault(shown, f"a schema is one file: {what} is not followed", outside.sourceline or 1)
+        message = f"a schema is one file: {what} is not followed"
+        raise ElementError("invalid", message, outside.sourceline or 1)
     try:
         return etree.RelaxNG(root)
     except etree.RelaxNGError as error:
         line = next((entry.line for entry in error.error_log if entry.line > 0), 1)
-        raise _SchemaFault(shown, f"not a RELAX NG schema: {error}", line) from None
+        raise ElementError("invalid", f"not a RELAX NG schema: {error}", line) from None
 
 
-def _dtd(data: bytes, shown: str) -> _Schema:
+def _dtd(data: bytes) -> etree.DTD:
     # an external entity of a DTD would be a file or an address that is read while the schema is
     outside = re.search(rb"<!ENTITY\s[^>]*\b(?:SYSTEM|PUBLIC)\b", data)
     if outside is not None:
         line = data.count(b"\n", 0, outside.start()) + 1
-        raise _SchemaFault(shown, "a schema is one file: external entities are not followed", line)
+        raise ElementError("invalid", "a schema is one file: external entities are not followed", line)
     try:
         return etree.DTD(BytesIO(data))
     except etree.DTDParseError as error:
         entries = [entry for entry in error.error_log if entry.line > 0]
         place = (entries[0].line, entries[0].column) if entries else (1, 1)
-        raise _SchemaFault(shown, f"not a DTD: {error}", *place) from None
+        raise ElementError("invalid", f"not a DTD: {error}", *place) from None
 
 
 def _column(xml: bytes, line: int) -> int:

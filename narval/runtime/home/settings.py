@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,24 @@ FILE = "etc/narval.toml"
 AT_START = ("timezone", "durability", "store", "forget_after")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
-_LEVELS = ("debug", "info", "warning", "error")
+
+class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of calls that go on at once, and the times and memory they have.
+
+    `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
+    for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
+    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
+    when it starts (None: as many as there are).
+    """
+
+    threads: int = min(32, 4 + (os.cpu_count() or 1))
+    workers: int = max(2, os.cpu_count() or 1)
+    worker_start: float = 60.0
+    worker_idle: float = 120.0
+    patience: float = 1.0
+    folders: tuple[str, ...] = ()
+    transform_memory: int = 1024 * 1024 * 1024
+    worker_memory: int | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,11 +47,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `name`: how the agent is called. `timezone`: the zone of its calendar (IANA; None: that of the machine).
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
     of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
-    nothing of its own. `threads`, `workers`: how many calls run at once there (None: as the machine has
-    processors). `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all there
-    are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an element
-    that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a turn
-    takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
+    nothing of its own. `threads`, `workers`: how many calls run at once there (as the machine has processors,
+    unless told). `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all
+    there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
+    element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
+    turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
     `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
     """
 
@@ -43,8 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     durability: Literal["crash", "power"] = "crash"
     store: str | None = None
     call_timeout: float = 300.0
-    threads: int | None = None
-    workers: int | None = None
+    threads: int = CallLimits().threads
+    workers: int = CallLimits().workers
     worker_memory: int | None = None
     stop_grace: float = 10.0
     forget_after: float | None = None
@@ -67,13 +84,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def limits(self) -> CallLimits:
         """The limits of the executor."""
-        usual = CallLimits()
-        return CallLimits(
-            threads=self.threads or usual.threads,
-            workers=self.workers or usual.workers,
-            worker_memory=self.worker_memory,
-            folders=self.xslt_folders,
-        )
+        memory, folders = self.worker_memory, self.xslt_folders
+        return CallLimits(threads=self.threads, workers=self.workers, worker_memory=memory, folders=folders)
 
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
@@ -117,14 +129,11 @@ def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None
 
 def duration(value: object) -> float:
     """Read a length of time in seconds: a number, or a text such as "5m", "2h", "1d 12h"."""
-    wanted = ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 <= value < 1e12:
-            raise wanted
+    if isinstance(value, str):
+        return read_duration(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
         return float(value)
-    if not isinstance(value, str):
-        raise wanted
-    return read_duration(value)
+    raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
 
 
 def _or_none(read: Callable[[object], Any]) -> Callable[[object], Any]:
@@ -198,7 +207,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "turn_limit": _count,
     "history_entries": _count,
     "xslt_folders": _folders,
-    "log_level": _one_of(*_LEVELS),
+    "log_level": _one_of("debug", "info", "warning", "error"),
 }
 """The readers of settings; a reader raises ValueError with what was expected."""
 
@@ -207,42 +216,15 @@ def _syntax_fault(source: Source, message: str) -> Fault:
     place = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
     if place is None:
         return source.fault(f"not TOML: {message}")
-    reason = f"not TOML: {message[: place.start()]}"
-    if place[1] is None:
-        return source.fault(reason, *source.place(len(source.text)))
-    return source.fault(reason, int(place[1]), int(place[2]))
+    at = source.place(len(source.text)) if place[1] is None else (int(place[1]), int(place[2]))
+    return source.fault(f"not TOML: {message[: place.start()]}", *at)
 
 
 def _fault(source: Source, key: str, message: str, *, of_value: bool = False) -> Fault:
     """A fault at a key, or at its value. Tables and dotted keys have the place of their first word."""
-    for start, value in _keys(source.text, key):
-        return source.fault(message, *source.place(value if of_value else start))
-    return source.fault(message)
-
-
-def _keys(text: str, key: str) -> Iterator[tuple[int, int]]:
     word = re.escape(key)
-    written = (
-        rf"""^[ \t]*\[?\[?[ \t]*(?P<key>{word}|"{word}"|'{word}')(?=[ \t]*[.=\]])[^=\n\]]*(?:=[ \t]*|\])"""
-    )
-    for found in re.finditer(written, text, re.MULTILINE):
-        yield found.start("key"), found.end()
-
-
-class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of calls that go on at once, and the times and memory they have.
-
-    `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
-    for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
-    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
-    when it starts (None: as many as there are).
-    """
-
-    threads: int = min(32, 4 + (os.cpu_count() or 1))
-    workers: int = max(2, os.cpu_count() or 1)
-    worker_start: float = 60.0
-    worker_idle: float = 120.0
-    patience: float = 1.0
-    folders: tuple[str, ...] = ()
-    transform_memory: int = 1024 * 1024 * 1024
-    worker_memory: int | None = None
+    form = rf"""^[ \t]*\[?\[?[ \t]*(?P<key>{word}|"{word}"|'{word}')(?=[ \t]*[.=\]])[^=\n\]]*(?:=[ \t]*|\])"""
+    found = re.search(form, source.text, re.MULTILINE)
+    if found is None:
+        return source.fault(message)
+    return source.fault(message, *source.place(found.end() if of_value else found.start("key")))

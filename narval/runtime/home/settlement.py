@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from narval.definitions.kinds import KINDS, compose
-from narval.definitions.library import Definition, Library, Parsed, check_targets, is_composite
+from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import Fault
 from narval.runtime.home.modules import Imported
 
@@ -45,19 +45,16 @@ class Settlement:
             library, misfits = compose(self._incomplete())
             broken = self._broken_files()
             new = {
-                path: faults
+                path: [
+                    *check_targets(parsed.references, library, broken),
+                    *(fault for fault in misfits if fault.path == path),
+                ]
                 for path, parsed in self._read.items()
                 if path not in self.faults
-                and (
-                    faults := [
-                        *check_targets(parsed.references, library, broken),
-                        *(fault for fault in misfits if fault.path == path),
-                    ]
-                )
             }
-            if not new:
+            if not any(new.values()):
                 break
-            self.faults.update(new)
+            self.faults.update({path: faults for path, faults in new.items() if faults})
         for path in own:
             parsed = self._read[path]
             seen = library.replace(parsed.definitions)
@@ -104,8 +101,8 @@ def _reuse(library: Library, before: Library) -> Library:
     same = [
         known
         for definition in library
-        if is_composite(definition)
-        and is_composite(known := before.get(definition.kind, definition.full_name))
+        if definition.draft is not None
+        and (known := before.get(definition.kind, definition.full_name)) is not None
         and known.draft is definition.draft
         and known.digest == definition.digest
     ]

@@ -178,12 +178,12 @@ def decode_snapshot(data: bytes, state_type: Any, lookup: Lookup) -> Snapshot:
 
 
 def encode_origin(origin: Origin | None) -> bytes | None:
-    """Where an element comes from (N8), None when from outside."""
+    """The origin of an element (N8), None when from outside."""
     return None if origin is None else _encode(origin)
 
 
 def decode_origin(data: bytes | None) -> Origin | None:
-    """Where an element comes from. Raises UnreadableError."""
+    """The origin of an element. Raises UnreadableError."""
     if data is None:
         return None
     origin: Origin = read("the origin of an element", _decode_origin, data)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from heapq import merge
-from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -64,7 +63,7 @@ class VolatileStore(AlwaysNew):
     def __init__(self) -> None:
         self._runs: dict[int, tuple[Any, ...]] = {}
         """Rows as bare tuples, which the collector of garbage lets go of."""
-        self._journals: dict[int, list[Advance]] = {}
+        self._journals: defaultdict[int, list[Advance]] = defaultdict(list)
         self._snapshots: dict[int, SnapshotRow] = {}
         self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
         self._meta: dict[str, str] = {}
@@ -74,10 +73,7 @@ class VolatileStore(AlwaysNew):
         journals = self._journals
         for batch in batches:
             for advance in batch.journal:
-                entries = journals.get(advance.run)
-                if entries is None:
-                    entries = journals[advance.run] = []
-                entries.append(advance)
+                journals[advance.run].append(advance)
             if batch.runs:
                 self._runs.update((row.eid, tuple(row)) for row in batch.runs)
             if batch.snapshots:
@@ -113,28 +109,9 @@ class VolatileStore(AlwaysNew):
         """Small facts about the home."""
         return self._meta
 
-    def runs(
-        self,
-        *,
-        phase: str | None = None,
-        state: str | None = None,
-        kind: str | None = None,
-        name: str | None = None,
-    ) -> list[RunRow]:
-        """The runs of that phase, state, kind and name."""
-        wanted = {"phase": phase, "state": state, "kind": kind, "name": name}
-        given = [(field, value) for field, value in wanted.items() if value is not None]
-        found = (
-            row
-            for row in map(RunRow._make, self._runs.values())
-            if all(getattr(row, field) == value for field, value in given)
-        )
-        return sorted(found, key=attrgetter("eid"))
-
-    def run(self, eid: int) -> RunRow | None:
-        """One run."""
-        row = self._runs.get(eid)
-        return RunRow._make(row) if row is not None else None
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        return sorted(map(RunRow._make, self._runs.values()), key=attrgetter("eid"))
 
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""
@@ -142,11 +119,6 @@ class VolatileStore(AlwaysNew):
         for entry in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
             data = encode_entry(entry.event, entry.changes, entry.commands)
             yield JournalRow(run, entry.seq, entry.event.at, data)
-
-    def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
-        """The entries of all runs."""
-        entries = merge(*(self.journal(run, after) for run in self._journals), key=attrgetter("seq"))
-        return list(islice(entries, limit))
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""

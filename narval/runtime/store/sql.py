@@ -40,7 +40,7 @@ _NOT_PERFORMED = "nothing of this turn was performed"
 
 
 class Driver(Protocol):
-    """Where connections come from, as the database API of Python has them; each commits by itself."""
+    """The source of connections, as the database API of Python has them; each commits by itself."""
 
     name: str
     statements: Mapping[str, str]
@@ -138,29 +138,13 @@ class DatabaseReader(Store):
         """Small facts about the home."""
         return dict(self._read("meta"))
 
-    def runs(
-        self,
-        *,
-        phase: str | None = None,
-        state: str | None = None,
-        kind: str | None = None,
-        name: str | None = None,
-    ) -> list[RunRow]:
-        """The runs of that phase, state, kind and name, oldest first."""
-        return list(map(RunRow._make, self._read("runs", phase, state, kind, name)))
-
-    def run(self, eid: int) -> RunRow | None:
-        """One run."""
-        rows = self._read("run", eid)
-        return RunRow._make(rows[0]) if rows else None
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        return list(map(RunRow._make, self._read("runs")))
 
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""
         return map(JournalRow._make, self._read("entries of run", run, after))
-
-    def journal_all(self, after: int = 0, limit: int = 1000) -> list[JournalRow]:
-        """The entries of all runs."""
-        return list(map(JournalRow._make, self._read("entries", after, limit)))
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""

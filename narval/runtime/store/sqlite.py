@@ -192,7 +192,11 @@ class File:
 
     def look_through(self, connection: sqlite3.Connection) -> None:
         """Check the file after a stop that was not clean. Raises StoreError."""
-        quick_check(connection, self.path)
+        found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+        if found != ["ok"]:
+            raise StoreError(
+                f"the store is damaged: {self.path} ({'; '.join(found)}); put back a backup (docs/store.md)"
+            )
 
     def engine(self) -> Engine:
         """The same connections for SQLAlchemy, which is imported only now."""
@@ -209,15 +213,6 @@ class File:
         if pages * size > WORTH_SHRINKING and 2 * free > pages:
             with suppress(sqlite3.OperationalError):  # no room: the free pages are used again as they are
                 connection.execute("VACUUM")
-
-
-def quick_check(connection: sqlite3.Connection, path: Path) -> None:
-    """Check the file after a stop that was not clean. Raises StoreError."""
-    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
-    if found != ["ok"]:
-        raise StoreError(
-            f"the store is damaged: {path} ({'; '.join(found)}); put back a backup (docs/store.md)"
-        )
 
 
 def _refuse_remains(path: Path) -> None:

@@ -1,4 +1,4 @@
--- Written by `python -m narval.runtime.tables`, from the tables and statements of that module.
+-- Written by `python -m narval.runtime.store.tables`, from the tables and statements of that module.
 
 -- name: schema
 CREATE TABLE alembic_version (
@@ -226,24 +226,12 @@ FROM meta ORDER BY meta."key";
 
 -- name: runs
 SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error
-FROM runs
-WHERE runs.phase = coalesce(?, runs.phase) AND runs.state = coalesce(?, runs.state) AND runs.kind = coalesce(?, runs.kind) AND runs.name = coalesce(?, runs.name) ORDER BY runs.eid;
-
--- name: run
-SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error
-FROM runs
-WHERE runs.eid = ?;
+FROM runs ORDER BY runs.eid;
 
 -- name: entries of run
 SELECT journal.run, journal.seq, journal.at, journal.data
 FROM journal
 WHERE journal.run = ? AND journal.seq > ? ORDER BY journal.seq;
-
--- name: entries
-SELECT journal.run, journal.seq, journal.at, journal.data
-FROM journal
-WHERE journal.seq > ? ORDER BY journal.seq
- LIMIT ? OFFSET 0;
 
 -- name: snapshot
 SELECT snapshots.run, snapshots.seq, snapshots.data

@@ -8,6 +8,7 @@ brought up to date.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,13 @@ def _superseding(batch: Batch) -> Rows:
     return [(row.kind, row.name, row.digest) for row in batch.definitions if row.current]
 
 
+_FIELDS = attrgetter("eid", "name", "xml", "added")
+
+
 def _element_rows(batch: Batch) -> Rows:
     holders = _holders(batch)
     return [
-        (
-            element.eid,
-            element.name,
-            element.xml,
-            element.added,
-            encode_origin(element.origin),
-            declared,
-            False,
-            holders.get(element.eid),
-        )
+        (*_FIELDS(element), encode_origin(element.origin), declared, False, holders.get(element.eid))
         for element, declared in ((added.element, added.declared) for added in batch.elements)
     ]
 
@@ -118,11 +113,10 @@ WRITES: tuple[tuple[str, str, RowsOf | None], ...] = (
     ("unheld", "unhold", None),
     ("forgotten_elements", "drop element", _single("forgotten_elements")),
     ("forgotten_elements", "drop marks", _single("forgotten_elements")),
-    ("forgotten_runs", "drop run", _single("forgotten_runs")),
-    ("forgotten_runs", "drop marks", _single("forgotten_runs")),
-    ("forgotten_runs", "drop context", _single("forgotten_runs")),
-    ("forgotten_runs", "drop entries", _single("forgotten_runs")),
-    ("forgotten_runs", "drop snapshot", _single("forgotten_runs")),
+    *(
+        ("forgotten_runs", f"drop {kept}", _single("forgotten_runs"))
+        for kept in ("run", "marks", "context", "entries", "snapshot")
+    ),
 )
 """Slot of a batch, statement, and its rows (None: those of the slot). All that a batch can make the writer
 do, in the order it is done: first what comes, then what goes."""

@@ -18,8 +18,8 @@ start, stands in the element's own row; `contexts` has the other holders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from sqlalchemy import (
     BigInteger,
@@ -52,6 +52,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
+from narval.runtime.store.batch import DefinitionRow, JournalRow, MomentRow, QueuedRow, RunRow, SnapshotRow
 from narval.runtime.store.statements import HEADING, SQLITE
 
 if TYPE_CHECKING:
@@ -60,13 +61,40 @@ if TYPE_CHECKING:
 TRIMMED_AT_ONCE = 5_000
 """So many entries of a run are dropped in one turn at most."""
 
-Number = BigInteger().with_variant(Integer, "sqlite")
 metadata = MetaData()
 
 
-def _id(name: str) -> Column[int]:
-    return Column(name, Number, primary_key=True, autoincrement=False)
+def _table(name: str, fields: Mapping[str, Any], key: str, *also: Index) -> Table:
+    """A table with a column for each field, of the type that is said; those named in `key` are the key.
 
+    A table whose rows are all key, or nearly so, is clustered.
+    """
+    columns = []
+    for field, kind in fields.items():
+        plain = next(of for of in _TYPES if kind in (of, of | None))
+        is_key, null = field in key.split(), kind is not plain
+        columns.append(Column(field, _TYPES[plain], primary_key=is_key, autoincrement=False, nullable=null))
+    return Table(name, metadata, *columns, *also, sqlite_with_rowid=name not in _CLUSTERED)
+
+
+_TYPES: dict[type, Any] = {
+    int: BigInteger().with_variant(Integer, "sqlite"),
+    str: Text,
+    bytes: LargeBinary,
+    float: Double,
+    bool: Boolean,
+}
+_CLUSTERED = ("meta", "contexts", "marks", "keys")
+_Element = {
+    "eid": int,
+    "name": str,
+    "xml": bytes,
+    "added": float,
+    "origin": bytes | None,
+    "declared": str,
+    "outdated": bool,
+    "held_by": int | None,
+}
 
 stamp = Table(
     "alembic_version",
@@ -74,102 +102,20 @@ stamp = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-meta = Table(
-    "meta",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-    sqlite_with_rowid=False,
+meta = _table("meta", dict.fromkeys(("key", "value"), str), "key")
+elements = _table("elements", _Element, "eid")
+contexts = _table("contexts", dict.fromkeys(("run", "eid"), int), "run eid")
+# eid first: what is forgotten takes its marks along by a search, not a scan.
+marks = _table(
+    "marks", {"eid": int, "definition": str, "place": str, "slot": str}, "eid definition place slot"
 )
-elements = Table(
-    "elements",
-    metadata,
-    _id("eid"),
-    Column("name", Text, nullable=False),
-    Column("xml", LargeBinary, nullable=False),
-    Column("added", Double, nullable=False),
-    Column("origin", LargeBinary),
-    Column("declared", Text, nullable=False),
-    Column("outdated", Boolean, nullable=False),
-    Column("held_by", Number),
-)
-contexts = Table("contexts", metadata, _id("run"), _id("eid"), sqlite_with_rowid=False)
-marks = Table(
-    "marks",
-    metadata,
-    # eid first: what is forgotten takes its marks along by a search, not a scan.
-    _id("eid"),
-    Column("definition", Text, primary_key=True),
-    Column("place", Text, primary_key=True),
-    Column("slot", Text, primary_key=True),
-    sqlite_with_rowid=False,
-)
-keys = Table(
-    "keys",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("expression", Text, primary_key=True),
-    Column("value", Text, primary_key=True),
-    sqlite_with_rowid=False,
-)
-runs = Table(
-    "runs",
-    metadata,
-    _id("eid"),
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("phase", Text, nullable=False),
-    Column("started", Double, nullable=False),
-    Column("ended", Double),
-    Column("parent_run", Number),
-    Column("parent_step", Text, nullable=False),
-    Column("parent_call", Text, nullable=False),
-    Column("attempt", Number, nullable=False),
-    Column("error", Number),
-)
-journal = Table(
-    "journal",
-    metadata,
-    Column("run", Number, nullable=False),
-    _id("seq"),
-    Column("at", Double, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-    Index("journal_of_run", "run"),
-)
-snapshots = Table(
-    "snapshots",
-    metadata,
-    _id("run"),
-    Column("seq", Number, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-)
-queue = Table(
-    "queue",
-    metadata,
-    _id("id"),
-    Column("run", Number, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-)
-moments = Table(
-    "moments",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("at", Double, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-)
-definitions = Table(
-    "definitions",
-    metadata,
-    Column("digest", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("path", Text, nullable=False),
-    Column("source", LargeBinary, nullable=False),
-    Column("loaded", Double, nullable=False),
-    Column("current", Boolean, nullable=False),
-)
+keys = _table("keys", dict.fromkeys(("name", "expression", "value"), str), "name expression value")
+runs = _table("runs", get_type_hints(RunRow), "eid")
+journal = _table("journal", get_type_hints(JournalRow), "seq", Index("journal_of_run", "run"))
+snapshots = _table("snapshots", get_type_hints(SnapshotRow), "run")
+queue = _table("queue", get_type_hints(QueuedRow), "id")
+moments = _table("moments", get_type_hints(MomentRow), "id")
+definitions = _table("definitions", get_type_hints(DefinitionRow), "digest kind name")
 
 
 # --- the statements -------------------------------------------------------------------------------------
@@ -251,13 +197,8 @@ def _reading() -> dict[str, Statement]:
         "events": _all(queue),
         "moments": select(moments).order_by(moments.c.at, moments.c.id),
         "meta": _all(meta),
-        "runs": _all(runs).where(*map(_narrowed, (runs.c.phase, runs.c.state, runs.c.kind, runs.c.name))),
-        "run": select(runs).where(_is(runs.c.eid)),
+        "runs": _all(runs),
         "entries of run": _all(journal).where(_is(lines.run), lines.seq > bindparam("after")),
-        "entries": _all(journal)
-        .where(lines.seq > bindparam("after"))
-        .limit(bindparam("how_many"))
-        .offset(literal_column("0")),  # SQLAlchemy would add a parameter for it
         "snapshot": select(snapshots).where(_is(snapshots.c.run)),
         "definitions": select(definitions)
         .where(_narrowed(versions.current))

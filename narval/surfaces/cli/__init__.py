@@ -13,33 +13,14 @@ from narval.operations.lazy_table import LazyTable
 from narval.surfaces.cli.command import Command, Commands, common_options
 
 _WHERE = {
-    "init": "homes",
-    "run": "daemon",
-    "status": "daemon",
-    "stop": "daemon",
-    "reload": "daemon",
-    "check": "homes",
-    "simulate": "simulate",
-    "automaton": "automaton",
-    "start": "memory",
-    "add": "memory",
-    "memory": "memory",
-    "runs": "runs",
-    "show": "runs",
-    "history": "runs",
-    "why": "runs",
-    "cancel": "runs",
-    "signal": "runs",
+    "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
+    "check": "homes", "simulate": "simulate", "automaton": "automaton",
+    "start": "memory", "add": "memory", "memory": "memory",
+    "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs",
-    "complete": "tokens",
-    "backtrack": "tokens",
-    "tokens": "tokens",
-    "environment": "tokens",
-    "definitions": "definitions",
-    "actions": "definitions",
-    "log": "daemon",
-    "service": "homes",
-}
+    "complete": "tokens", "backtrack": "tokens", "tokens": "tokens", "environment": "tokens",
+    "definitions": "definitions", "actions": "definitions", "log": "daemon", "service": "homes",
+}  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -29,14 +29,9 @@ from narval.surfaces.cli.session import Session
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
 
 EXIT: Mapping[type[NarvalError], int] = {
-    PatternError: WRONG_USAGE,
-    NoHomeError: NO_HOME,
-    HomeHeldError: NO_HOME,
-    DaemonGoneError: NO_HOME,
-}
+    PatternError: WRONG_USAGE, NoHomeError: NO_HOME, HomeHeldError: NO_HOME, DaemonGoneError: NO_HOME,
+}  # fmt: skip
 """The exit status of an error; of any other, 1."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
 
@@ -138,43 +133,28 @@ def _write_no_more() -> None:
 def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help."""
 
-    def made(function: Callable[..., Any]) -> Command:
-        declare = click.command(name, cls=Command, example=example)
-        result: Command = declare(pass_session(function))
-        return result
-
-    return made
+    declare = click.command(name, cls=Command, example=example)
+    return lambda function: declare(pass_session(function))
 
 
 def common_options() -> list[click.Parameter]:
     """--home and --json, which may stand before the command's name or after it."""
     return [
+        click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),
         click.Option(
-            ["--home"],
-            type=Folder(),
-            metavar="DIR",
-            help="The home to use, rather than NARVAL_HOME or ~/.narval.",
-            expose_value=False,
-            callback=_use_home,
-        ),
-        click.Option(
-            ["--json"],
-            is_flag=True,
-            help="Write JSON: one object or one array.",
-            expose_value=False,
-            callback=_use_json,
+            ["as_json", "--json"], is_flag=True, help="Write JSON: one object or one array.", **_COMMON
         ),
     ]
 
 
-def _use_home(context: click.Context, _: click.Parameter, given: Path | None) -> None:
-    if given is not None:
-        context.ensure_object(Session).directory = given
+def _note(context: click.Context, option: click.Parameter, given: Path | bool | None) -> None:
+    if given and option.name:
+        context.ensure_object(Session).note(option.name, given)
 
 
-def _use_json(context: click.Context, _: click.Parameter, given: bool) -> None:
-    if given:
-        context.ensure_object(Session).as_json = True
+_HOME = "The home to use, rather than NARVAL_HOME or ~/.narval."
+_JSON = "Write JSON: one object or one array."
+_COMMON: dict[str, Any] = {"expose_value": False, "callback": _note}
 
 
 def report(error: NarvalError) -> None:

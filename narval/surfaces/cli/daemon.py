@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -16,12 +17,12 @@ from narval import __version__
 from narval.definitions.reading.durations import duration
 from narval.errors import DaemonGoneError
 from narval.operations.text import clean, clean_lines, counted, fault_line
-from narval.surfaces.cli import startup_gc
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, connect, reach
+from narval.surfaces.cli.startup_gc import resume
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,7 +54,7 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
     """
-    startup_gc.suspend()  # until it is ready
+    gc.disable()  # until it is ready
     import asyncio
 
     home, began = session.home, time.monotonic()
@@ -89,7 +90,7 @@ async def _work(
             with _signals(daemon, work, manager):
                 ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
                 manager.ready(summary())
-                startup_gc.resume()
+                resume()
                 await asyncio.wait([work])
         finally:
             alive.cancel()
@@ -165,12 +166,9 @@ def _has_terminal() -> bool:
 
 def _ready(session: Session) -> Callable[[Summary, int], None]:
     def tell(status: Summary, definitions: int) -> None:
-        loaded = counted(definitions, "definition")
-        active = counted(status["runs"]["active"], "run")
-        click.echo(
-            f"narval {__version__} is ready: {status['home']}, {loaded}, {active} under way",
-            err=session.as_json,
-        )
+        loaded, active = counted(definitions, "definition"), counted(status["runs"]["active"], "run")
+        ready = f"narval {__version__} is ready: {status['home']}, {loaded}, {active} under way"
+        click.echo(ready, err=session.as_json)
         if status["faults"]:
             click.echo(f"{counted(len(status['faults']), 'fault')}: see `narval check`", err=True)
 
@@ -178,11 +176,8 @@ def _ready(session: Session) -> Callable[[Summary, int], None]:
 
 
 def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
-    after = f"after {duration(seconds)}"
-    if until_idle:
-        click.echo(f"idle {after}" if summary["idle"] else f"not idle {after}")
-    else:
-        click.echo(f"stopped {after}")
+    ended = ("idle" if summary["idle"] else "not idle") if until_idle else "stopped"
+    click.echo(f"{ended} after {duration(seconds)}")
     if summary["failed"]:
         click.echo(f"\n{counted(len(summary['failed']), 'run')} failed:")
         table(RUNS, summary["failed"])
@@ -249,7 +244,7 @@ def reload(context: click.Context, session: Session) -> None:
 
 @command("stop", example="narval stop")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), default=120.0, metavar="S", help="Wait at most S seconds."
+    "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
 )
 def stop(session: Session, timeout: float) -> None:
     """End the daemon well, and wait until it has ended.
@@ -266,10 +261,8 @@ def stop(session: Session, timeout: float) -> None:
         another = reach(home, lambda: _free(home))
         if another is not None:
             another.close()
-    stopped = daemon is not None
-    session.give(
-        {"stopped": stopped}, lambda _: click.echo("stopped" if stopped else f"no daemon runs at {home.path}")
-    )
+    said = "stopped" if daemon is not None else f"no daemon runs at {home.path}"
+    session.give({"stopped": daemon is not None}, lambda _: click.echo(said))
 
 
 def _free(home: Home) -> None:
@@ -284,12 +277,8 @@ def _free(home: Home) -> None:
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
     with connect(session.home) as connection, session.lines(answers.log_line) as write:
-        found = connection.ask("log", lines=lines)
-        write(found)
-        after = found[-1]["seq"] if found else 0
+        after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
-            found = connection.ask("log", after=after, wait=SLICE)
-            write(found)
-            after = found[-1]["seq"] if found else after
+            after = write(connection.ask("log", after=after, wait=SLICE))
         if follow:
             click.echo(NOTHING_MORE, err=True)

@@ -96,8 +96,8 @@ async def _demo(home: Home, *, once: bool) -> None:
 
 
 def _report(console: Console, home: Home, daemon: Daemon) -> None:
-    mails, verdicts, sent = _of(daemon, "email[@mailbox]"), _of(daemon, "triage"), _of(daemon, "sent")
-    items, troubles = _of(daemon, "item"), _of(daemon, "error")
+    patterns = ("email[@mailbox]", "triage", "sent", "item", "error")
+    mails, verdicts, sent, items, troubles = (elements(daemon, pattern) for pattern in patterns)
     judged = [verdict.attributes for verdict in verdicts]
     left = Counter(verdict["why"] for verdict in judged if verdict["verdict"] == "leave")
     unread = [error for error in troubles if error.attributes.get("mailbox")]
@@ -138,7 +138,7 @@ def _near(path: Path) -> str:
 
 
 def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
-    mailbox = _of(daemon, "mailbox")[-1].attributes["path"]
+    mailbox = elements(daemon, "mailbox")[-1].attributes["path"]
     console.print("It goes on: a mail dropped into this folder is answered at once. Ctrl-C ends it.")
     console.print(f"  {home.path / mailbox / 'new'}", soft_wrap=True)
     console.print("Ask it from another terminal:")
@@ -152,7 +152,7 @@ async def _follow(console: Console, daemon: Daemon) -> None:
     seen = daemon.agent.memory.next_eid
     while True:
         await daemon.host.turned(NOTHING_MORE)
-        for element in _of(daemon, "triage | sent"):
+        for element in elements(daemon, "triage | sent"):
             if element.eid >= seen:
                 console.print(_line(element), soft_wrap=True)
         seen = daemon.agent.memory.next_eid
@@ -165,10 +165,6 @@ def _line(element: Element) -> str:
     if shown["verdict"] == "leave":
         return f"  left alone {shown.get('from', '?')}: {shown.get('subject', '')} [dim]({shown['why']})[/]"
     return f"  came in    {shown.get('from', '?')}: {shown.get('subject', '')}"
-
-
-def _of(daemon: Daemon, pattern: str) -> list[Element]:
-    return elements(daemon, pattern)
 
 
 if __name__ == "__main__":

@@ -31,14 +31,12 @@ def explore(
     seconds: float,
 ) -> bool:
     """Write faults, and findings as they come; true if all is well."""
-    if not session.as_json:
-        for fault in faults:
-            click.echo(clean(fault))
+    for fault in () if session.as_json else faults:
+        click.echo(clean(fault))
     watched = sys.stderr.isatty() and not session.as_json
+    progress = _progress if watched else lambda name, states: None
     reports = []
-    for report in explore_home(
-        session.home, paths, most=states, seconds=seconds, progress=_progress if watched else _silence
-    ):
+    for report in explore_home(session.home, paths, most=states, seconds=seconds, progress=progress):
         if watched:
             click.echo(_CLEAR, nl=False, err=True)
         if not session.as_json:
@@ -63,12 +61,8 @@ def _summary(faults: str, cannot: int, reports: list[ExplorationReport]) -> str:
     notes = sum(finding.severity == "note" for report in reports for finding in report.findings)
     states, seconds = sum(report.states for report in reports), sum(report.seconds for report in reports)
     explored = f"{counted(len(reports), 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
-    found = [
-        faults,
-        f"{counted(cannot, 'thing')} that cannot be" if cannot else "nothing that cannot be",
-        counted(notes, "note"),
-    ]
-    return f"{explored}: {', '.join(found)}"
+    impossible = f"{counted(cannot, 'thing')} that cannot be" if cannot else "nothing that cannot be"
+    return f"{explored}: {faults}, {impossible}, {counted(notes, 'note')}"
 
 
 def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
@@ -93,7 +87,3 @@ def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
 
 def _progress(name: str, states: int) -> None:
     click.echo(f"{_CLEAR}{clean(name)}: {counted(states, 'state')} so far", nl=False, err=True)
-
-
-def _silence(name: str, states: int) -> None:
-    """Show nothing."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 
 
 @command("init", example="narval init ~/.narval\nnarval init ~/mine --bare")
-@click.argument("directory", metavar="[DIR]", required=False, type=Folder())
+@click.argument("folder", metavar="[DIR]", required=False, type=Folder())
 @click.option("--bare", is_flag=True, help="Leave the demo out: no recipes, and nothing in memory.")
-def init(session: Session, directory: Path | None, bare: bool) -> None:
+def init(session: Session, folder: Path | None, bare: bool) -> None:
     """Make a home that runs as it is.
 
     DIR is the folder to make; without it, the home that other commands would use.
     """
     from narval.runtime.home.new_home import create_home
 
-    chosen = directory or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
+    chosen = folder or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
     path = create_home(Path(chosen), bare=bare).path
     session.give({"home": str(path)}, lambda _: click.echo(f"{path} is a home; start it: {_run(path)}"))
 
@@ -47,44 +48,24 @@ def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]
     folders = [path.resolve() for path in paths if path.is_dir()]
     known = scenario_files(home) if folders else []
     scenarios = [path for path in known if any(path.resolve().is_relative_to(folder) for folder in folders)]
-    others: list[Path] = []
-    for path in paths:
-        (scenarios if path.is_file() and is_scenario_file(path) else others).append(path)
-    return scenarios, others
+    named = [path for path in paths if path.is_file() and is_scenario_file(path)]
+    return scenarios + named, [path for path in paths if path not in named]
 
 
-def _list(faults: list[Fault]) -> None:
-    for fault in faults:
-        click.echo(clean(fault))
+def _limit(name: str, metavar: str, type: Any, default: float, work: str) -> Callable[..., Any]:
+    """A limit of --explore, as an option."""
+    help = f"With --explore: {work} at most."
+    return click.option(name, metavar=metavar, type=type, default=default, show_default=True, help=help)
 
 
 @command("check", example="narval check\nnarval check recipes/mail.xml\nnarval check --explore")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--explore", is_flag=True, help="Walk through all that runs of each definition may come to.")
-@click.option(
-    "--states",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=20_000,
-    show_default=True,
-    help="With --explore: look at so many states of a definition at most.",
-)
-@click.option(
-    "--seconds",
-    metavar="S",
-    type=click.FloatRange(min=0.0, min_open=True),
-    default=10.0,
-    show_default=True,
-    help="With --explore: spend so long on a definition at most.",
-)
+@_limit("--states", "N", click.IntRange(min=1), 20_000, "look at so many states of a definition")
+@_limit("--seconds", "S", click.FloatRange(min=0.0, min_open=True), 10.0, "spend so long on a definition")
 @click.pass_context
 def check(
-    context: click.Context,
-    session: Session,
-    paths: tuple[Path, ...],
-    explore: bool,
-    states: int,
-    seconds: float,
+    context: click.Context, /, session: Session, paths: tuple[Path, ...], explore: bool, **limits: Any
 ) -> None:
     """List every fault of what a home holds; nothing is run.
 
@@ -106,9 +87,10 @@ def check(
     if explore:
         from narval.surfaces.cli.explore import explore as explore_all
 
-        well = explore_all(session, faults, form, _count(faults), paths, states, seconds)
+        well = explore_all(session, faults, form, _count(faults), paths, **limits)
         context.exit(0 if well else NOT_WELL)
-    session.give(form, lambda _: _list(faults))
+    listed = "".join(f"{clean(fault)}\n" for fault in faults)
+    session.give(form, lambda _: click.echo(listed, nl=False))
     if not session.as_json:
         click.echo(_count(faults), err=True)
     context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import click
@@ -32,11 +32,7 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="With --wait: at most S seconds.")
 @click.option("--each", is_flag=True, help="Start a run for each element, all at once.")
 @click.option(
-    "--env",
-    "environment",
-    type=Pair(),
-    multiple=True,
-    help="An attribute of a process to begin with.",
+    "--env", "environment", type=Pair(), multiple=True, help="An attribute of a process to begin with."
 )
 @click.pass_context
 def start(
@@ -60,15 +56,14 @@ def start(
     if each and (wait or not files):
         raise click.UsageError("--each takes the elements of FILEs, and does not go with --wait")
     documents = documents_of(files)
-    given = {"environment": dict(environment)} if environment else {}
+    given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if each:
-        _start_each(session, name, files, documents, given)
-        return
+        given["each"] = True
     with connect(session.home, working=wait) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
-            click.echo(run["eid"])
+            click.echo("\n".join(map(str, run["runs"])) if each else run["eid"])
         if wait:
             run = _ended(connection, run, timeout)
     if session.as_json:
@@ -78,26 +73,11 @@ def start(
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
 
 
-def _start_each(
-    session: Session,
-    name: str,
-    files: tuple[BinaryIO, ...],
-    documents: list[bytes],
-    given: dict[str, Any],
-) -> None:
-    with connect(session.home) as connection, naming(files, documents):
-        started = connection.ask("start", name=name, elements=documents, each=True, **given)
-    session.give(started, lambda answer: click.echo("\n".join(map(str, answer["runs"]))))
-
-
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
     """The run once it is over, or as it is when the time has passed."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while run["phase"] == "active":
-        left = SLICE if deadline is None else min(SLICE, deadline - time.monotonic())
-        if left < 0:
-            break
-        run = connection.ask("wait", run=run["eid"], timeout=left)
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    while run["phase"] == "active" and (left := deadline - time.monotonic()) >= 0:
+        run = connection.ask("wait", run=run["eid"], timeout=min(SLICE, left))
     return run
 
 
@@ -162,17 +142,9 @@ def memory(
         session.give(counted, lambda answer: click.echo(answer["count"]))
         context.exit(NOT_WELL if xpath is not None and not counted["count"] else 0)
     found = session.ask("memory", **query)
-    if as_xml:
-        for line in _document(found):
+    if as_xml:  # a document that `narval add` accepts again
+        for line in ("<memory>", *(xml_text(element["xml"]) for element in found), "</memory>"):
             click.echo(line.encode("utf-8"))
     else:
         session.give(found, lambda rows: table(ELEMENTS, rows))
     context.exit(NOT_WELL if xpath is not None and not found else 0)
-
-
-def _document(elements: list[dict[str, Any]]) -> Iterator[str]:
-    """A document that `narval add` accepts again."""
-    yield "<memory>"
-    for element in elements:
-        yield xml_text(element["xml"])
-    yield "</memory>"

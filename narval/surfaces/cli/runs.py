@@ -19,10 +19,7 @@ SLICE = 3600.0
 
 NOTHING_MORE = "no daemon runs: nothing more will come"
 
-STATES = (
-    "active", "done", "failed", "cancelled",
-    "ready", "running", "end", "failed-end",
-)  # fmt: skip
+STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "failed-end")
 """Phases, then the states of plans that are no phase."""
 
 
@@ -73,18 +70,19 @@ def show(
     """Show one run: steps, transitions, context, errors, graph."""
     if as_xml + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --dot and --svg exclude each other")
+    answer = session.ask(
+        "xml" if as_xml else "graph" if as_dot or svg is not None else "show", run=run, at=at
+    )
     if as_xml:
-        answer = session.ask("xml", run=run, at=at)
         session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
     elif as_dot:
-        answer = session.ask("graph", run=run, at=at)
         session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     elif svg is not None:
         from narval.surfaces.cli.render.svg import svg as drawn
 
-        svg.write(drawn(session.ask("graph", run=run, at=at)["dot"]))
+        svg.write(drawn(answer["dot"]))
     else:
-        session.give(session.ask("show", run=run, at=at), answers.run)
+        session.give(answer, answers.run)
 
 
 @command("history", example="narval history 12\nnarval history 12 --follow\nnarval history 12 --at 87")
@@ -109,9 +107,7 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
         after, over = 0, False
         while not over:
             over = not follow or connection.record_only or not is_active()
-            found = connection.ask("history", run=run, after=after, wait=0.0 if over else SLICE)
-            write(found)
-            after = found[-1]["seq"] if found else after
+            after = write(connection.ask("history", run=run, after=after, wait=0.0 if over else SLICE))
         if follow and connection.record_only and is_active():
             click.echo(NOTHING_MORE, err=True)
 
@@ -164,8 +160,9 @@ def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: 
     if len(arguments) < len(pairs):
         twice = next(key for key in arguments if [name for name, _ in pairs].count(key) > 1)
         raise click.BadParameter(f"{twice} is given twice.", param_hint="'--set'")
-    documents = documents_of([file] if file is not None else [])
-    with naming([file] if file is not None else [], documents):
+    files = [file] if file is not None else []
+    documents = documents_of(files)
+    with naming(files, documents):
         answer = session.ask("signal", run=run, name=name, elements=documents, arguments=arguments)
     session.give(answer, _effect)
 

@@ -43,6 +43,10 @@ class Session:
     directory: Path | None = None
     as_json: bool = False
 
+    def note(self, name: str, value: Any) -> None:
+        """Note an option by its name."""
+        setattr(self, name, value)
+
     @cached_property
     def home(self) -> Home:
         """The home. Raises NoHomeError."""
@@ -56,16 +60,20 @@ class Session:
             return connection.ask(method, **params)
 
     @contextmanager
-    def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], None]]:
-        """Write items as they come, one a line; as JSON they are one array, whole even if it is cut short."""
-        written, refused = 0, False
+    def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], int]]:
+        """Write items as they come, one a line; as JSON they are one array, whole even if it is cut short.
 
-        def write(items: list[Any]) -> None:
-            nonlocal written
+        Each time the number (`seq`, from 1) of the last item so far is given back.
+        """
+        last, refused = 0, False
+
+        def write(items: list[Any]) -> int:
+            nonlocal last
             for item in items:
-                before = b"," if written else b"[\n "  # not a comma after: a line is whole once it is written
-                written += 1
+                before = b"," if last else b"[\n "  # not a comma after: a line is whole once it is written
+                last = item["seq"]
                 click.echo(before + json_bytes(item, indent=None) if self.as_json else people(item))
+            return last
 
         try:
             yield write
@@ -73,8 +81,8 @@ class Session:
             refused = True
             raise
         finally:
-            if self.as_json and (written or not refused):
-                click.echo("]" if written else "[]")
+            if self.as_json and (last or not refused):
+                click.echo("]" if last else "[]")
 
     def give(self, value: Any, people: Callable[[Any], object]) -> None:
         """Write a value: as JSON, or as `people` writes it."""

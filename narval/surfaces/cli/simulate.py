@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -17,30 +17,21 @@ from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
+    from narval.simulation.report import SimulationReport
     from narval.simulation.scenario import Scenario, When
     from narval.simulation.simulated_home import SimulatedHome
     from narval.simulation.trace import Line
     from narval.surfaces.cli.render.simulation import StyledLine
 
 
-def _read_date(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
-    from narval.simulation.parser import read_date
-
-    return _read(read_date, given)
-
-
-def _read_when(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
-    from narval.simulation.parser import read_when
-
-    return _read(read_when, given)
-
-
-def _read(read: Callable[[str], When], given: str | None) -> When | None:
+def _read(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
     """A moment or duration on the command line, in the words of scenario files."""
+    from narval.simulation.parser import read_date, read_when
+
     if given is None:
         return None
     try:
-        return read(given)
+        return read_date(given) if option.name == "at" else read_when(given)
     except ValueError as error:
         raise click.BadParameter(f"expected {error.args[0]}, got {given!r}") from None
 
@@ -52,10 +43,8 @@ def _read(read: Callable[[str], When], given: str | None) -> When | None:
     "narval simulate --json        # all the scenarios of the home",
 )
 @click.argument("names", metavar="[NAME|SCENARIO]...", nargs=-1)
-@click.option("--at", callback=_read_date, metavar="DATE", help="When it starts, rather than now.")
-@click.option(
-    "--until", callback=_read_when, metavar="WHEN", help="How long time goes on: 2h, 30d, or a date."
-)
+@click.option("--at", callback=_read, metavar="DATE", help="When it starts, rather than now.")
+@click.option("--until", callback=_read, metavar="WHEN", help="How long time goes on: 2h, 30d, or a date.")
 @click.option(
     "--memory",
     type=click.Choice(["now", "new", "empty"]),
@@ -80,6 +69,7 @@ def simulate(
     or something expected is not so.
     """
     from narval.simulation.simulated_home import simulated_home
+    from narval.surfaces.cli.render.simulation import json_form
 
     home = session.home
     here = simulated_home(home)
@@ -93,8 +83,8 @@ def simulate(
         if number and not session.as_json:
             click.echo()
         report = _play(here, scenario, shown=not session.as_json, brief=brief)
-        reports.append(report.pop("plain"))
-        well = well and report["well"]
+        reports.append(json_form(report))
+        well = well and report.well
     if session.as_json:
         session.give(reports[0] if len(names) == 1 else reports, click.echo)
     context.exit(0 if well else NOT_WELL)
@@ -131,12 +121,12 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"
 
 
-def _play(here: SimulatedHome, scenario: Scenario, *, shown: bool, brief: bool) -> dict[str, Any]:
+def _play(here: SimulatedHome, scenario: Scenario, *, shown: bool, brief: bool) -> SimulationReport:
     """Play a scenario, and write its story as it goes on."""
     import asyncio
 
     from narval.simulation.simulation import play_scenario, start_of
-    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading
 
     start = start_of(here, scenario)
     story = StoryWriter(here.zone)
@@ -150,7 +140,7 @@ def _play(here: SimulatedHome, scenario: Scenario, *, shown: bool, brief: bool) 
     report = asyncio.run(play_scenario(here, scenario, start, tell))
     if shown:
         _write(ending(report))
-    return {"plain": json_form(report), "well": report.well}
+    return report
 
 
 def _write(lines: Iterable[StyledLine]) -> None:

@@ -7,11 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def suspend() -> None:
-    """Collect nothing until `resume`."""
-    gc.disable()
-
-
 def resume() -> None:
     """Collect from now on, leaving out for good all objects made so far."""
     gc.freeze()
@@ -21,7 +16,7 @@ def resume() -> None:
 @contextmanager
 def suspended() -> Iterator[None]:
     """Collect nothing within the block, and leave out for good the objects made in it."""
-    suspend()
+    gc.disable()
     try:
         yield
     finally:

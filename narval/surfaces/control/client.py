@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from narval.errors import DaemonGoneError
@@ -113,9 +112,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _send(self, data: bytes, limit: float) -> None:

@@ -271,9 +271,8 @@ class _Peer:
             await self._output.write([_failure(number, gone)])
         except Exception as error:
             log.exception("the operation %s raised", method)
-            await self._output.write(
-                [_failure(number, InternalError(f"{method} raised {error!r}; see the log"))]
-            )
+            raised = InternalError(f"{method} raised {error!r}; see the log")
+            await self._output.write([_failure(number, raised)])
         else:
             await self._output.write(_success(number, result))
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 from narval import errors
-from narval.errors import DefinitionError, Fault, NarvalError, RequestError
+from narval.errors import DefinitionError, Fault, NarvalError, RequestError, TokenError
 
 REQUEST, REPLY, PART, GREETING = range(4)
 
@@ -39,15 +39,12 @@ _LONGEST_PATH = 100
 
 _packer = msgpack.Packer(autoreset=True, unicode_errors="backslashreplace")
 
+_TOKEN_ERRORS = ("TokenError", *(kind.__name__ for kind in TokenError.__subclasses__()))
 _FIELDS: dict[str, tuple[str, ...]] = {
     "PatternError": ("text", "message", "column"),
     "ElementError": ("kind", "message", "line", "column"),
     "ActionError": ("message", "kind"),
-    "TokenError": ("kind", "message"),
-    "NoTokenError": ("kind", "message"),
-    "TokenCompleteError": ("kind", "message"),
-    "NotExecutingError": ("kind", "message"),
-    "NotBacktrackableError": ("kind", "message"),
+    **dict.fromkeys(_TOKEN_ERRORS, ("kind", "message")),
 }
 """The arguments of the errors that have more than a message."""
 
@@ -118,14 +115,8 @@ def answer(number: int, result: Any) -> Iterator[bytes]:
 def _items(kind: int, number: int, packed: Iterable[bytes]) -> bytes:
     """A frame whose last field is a list of items that are packed already."""
     items = list(packed)
-    head: list[bytes] = [
-        _packer.pack_array_header(4),
-        _packer.pack(kind),
-        _packer.pack(number),
-        _packer.pack(None),
-        _packer.pack_array_header(len(items)),
-    ]
-    return _with_length(b"".join(head + items))
+    head = [_packer.pack_array_header(4), *map(_packer.pack, (kind, number, None))]
+    return _with_length(b"".join([*head, _packer.pack_array_header(len(items)), *items]))
 
 
 def _with_length(body: bytes) -> bytes:

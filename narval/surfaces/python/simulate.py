@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from narval.definitions.reading.vocabulary import one_of
 from narval.errors import RequestError
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import KeptElement
@@ -24,17 +25,11 @@ from narval.source.text import Source
 from narval.surfaces.cli.render.simulation import json_form
 from narval.surfaces.python.runner import Runner
 
-MEMORIES = ("new", "now", "empty")
+_READERS = {"at": read_date, "until": read_when, "memory": one_of("new", "now", "empty")}
 
 
 def simulate(
-    daemon: Daemon,
-    runner: Runner,
-    what: str | Path,
-    *,
-    at: str | None,
-    until: str | None,
-    memory: str | None,
+    daemon: Daemon, runner: Runner, what: str | Path, *, at: str | None, until: str | None, memory: str | None
 ) -> dict[str, Any]:
     """The report of a simulation, in the form of `narval simulate --json`."""
     here = SimulatedHome(
@@ -45,12 +40,8 @@ def simulate(
         ZoneInfo(daemon.agent.clockwork.zone),
         lambda: _remembered(daemon),
     )
-    given = {
-        "at": None if at is None else _read(read_date, at),
-        "until": None if until is None else _read(read_when, until),
-        "memory": None if memory is None else _one_of(memory),
-    }
-    stated = {name: value for name, value in given.items() if value is not None}
+    given = {"at": at, "until": until, "memory": memory}
+    stated = {name: _read(name, text) for name, text in given.items() if text is not None}
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
     start = daemon.host.loop.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
@@ -97,14 +88,8 @@ def _unlogged(daemon: Daemon) -> Iterator[None]:
             logger.addHandler(daemon.logbook)
 
 
-def _read(read: Any, text: str) -> Any:
+def _read(name: str, text: str) -> Any:
     try:
-        return read(text)
+        return _READERS[name](text)
     except ValueError as error:
-        raise RequestError(f"expected {error.args[0]}, got {text!r}") from None
-
-
-def _one_of(memory: str) -> str:
-    if memory not in MEMORIES:
-        raise RequestError(f"expected memory to be {' or '.join(MEMORIES)}, got {memory!r}")
-    return memory
+        raise RequestError(f"expected {name} to be {error.args[0]}, got {text!r}") from None

@@ -34,7 +34,7 @@ MODULE = [
     Known("predicate", "isOdd"),
     Known("date-function", "now"),
     Known("join", "flow.majority"),
-    Code("node-type", "flow", "task", "Task", properties={"size": int}),
+    Code(kind="node-type", group="flow", name="task", function="Task", properties={"size": int}),
     Known("listener", "log"),
 ]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from narval.definitions.process.joinlang import parse, text_of
+from narval.definitions.process.joinlang import parse
 from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, SetRequired
 from narval.definitions.reading.expressions import And, Not, Or, Predicate
 from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_FAULTS
 from tests.definitions.process.texts import JOINLANG_WORDS, JOINS, placeless, texts
+from tests.definitions.process.writing import text_of_join
 
 A, B = Predicate("a"), Predicate("b")
 
@@ -79,7 +80,7 @@ def test_section_6_each_slip_is_at_its_character_and_all_are_found(text: str, me
 @given(JOINS)
 @settings(suppress_health_check=[HealthCheck.too_slow])  # the first join takes a second to draw
 def test_section_6_what_is_written_is_read_again(join: Join) -> None:
-    assert placeless(read(text_of(join))) == placeless(join)
+    assert placeless(read(text_of_join(join))) == placeless(join)
 
 
 @given(texts(JOINLANG_WORDS))

@@ -86,7 +86,7 @@ def test_section_1_self_arcs_and_several_arcs_between_the_same_nodes() -> None:
         '<node name="b" isStart="0"/>'
     )
     assert shape(found) == ["a -> b", "a -> b", "a -again> a"]
-    assert [arc.is_self for arc in found.arcs] == [False, False, True]
+    assert [arc.start is arc.end for arc in found.arcs] == [False, False, True]
 
 
 def test_the_group_is_the_name_of_the_file_up_to_its_first_dot_unless_it_is_given() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 
 from narval.definitions.process import rubric
-from narval.definitions.process.rubric import inward, parse, skipped_arcs, text_of
+from narval.definitions.process.checks import names_asked
+from narval.definitions.process.rubric import parse
 from narval.definitions.process.statements import (
     Accept,
     DateValue,
@@ -24,6 +25,7 @@ from narval.definitions.process.statements import (
 from narval.definitions.reading.expressions import And, Not, Or, Predicate
 from narval.definitions.reading.lexer import MOST_CHARACTERS, MOST_DEPTH, MOST_FAULTS, MOST_TERMS
 from tests.definitions.process.texts import ALL_RESULTS, RUBRIC_WORDS, STATEMENTS, placeless, texts
+from tests.definitions.process.writing import text_of_statement
 
 
 def read(text: str) -> Statement:
@@ -146,12 +148,12 @@ def test_section_4_each_slip_is_at_its_character_and_all_are_found(text: str, me
 
 def test_section_4_names_and_arcs_know_their_places() -> None:
     found = parse("IF a and b THEN Skip out ELSE DELAY UNTIL 1 day after now", lambda at: (7, at + 3))
-    assert [(use.what, use.name, use.place) for use in found.uses] == [
-        ("predicate", "a", (7, 6)),
-        ("predicate", "b", (7, 12)),
-        ("date function", "now", (7, 57)),
-    ]
     assert isinstance(found.statement, If)
+    assert [(kind, name.name, name.line, name.column) for kind, name in names_asked(found.statement)] == [
+        ("predicate", "a", 7, 6),
+        ("predicate", "b", 7, 12),
+        ("date-function", "now", 7, 57),
+    ]
     assert found.statement.then == Skip("out", 7, 24)
 
 
@@ -161,45 +163,9 @@ def test_section_4_a_guard_says_nothing_but_what_guards_say(result: str) -> None
     assert parse("@string_functions_are_not_checked").faults == ()
 
 
-def test_section_4_the_arcs_that_are_skipped_to_are_collected() -> None:
-    statement = read('if a then Skip x else if b then Skip "y z" else if c then Skip else Skip x')
-    assert skipped_arcs(statement) == ["x", "y z", ""]
-
-
-def test_section_4_negations_are_pushed_inward() -> None:
-    statement = read("if not (a or (b and (not c))) then Accept else Discard")
-    assert inward(statement) == If(And(Not(A), Or(Not(B), C)), Accept(), Discard())
-
-
 @given(STATEMENTS)
 def test_section_4_what_is_written_is_read_again(statement: Statement) -> None:
-    assert placeless(read(text_of(statement))) == placeless(statement)
-
-
-@given(STATEMENTS)
-def test_section_4_pushing_negations_inward_alters_no_answer(statement: Statement) -> None:
-    moved = inward(statement)
-    for odd in (True, False):
-        assert decided(moved, odd) == decided(statement, odd)
-
-
-def decided(statement: Statement, odd: bool) -> object:
-    """The result, if a predicate holds whose name has an odd (or even) number of letters."""
-    while isinstance(statement, If):
-        statement = statement.then if holds(statement.condition, odd) else statement.otherwise
-    return statement
-
-
-def holds(condition: object, odd: bool) -> bool:
-    match condition:
-        case Not(term):
-            return not holds(term, odd)
-        case And(left, right):
-            return holds(left, odd) and holds(right, odd)
-        case Or(left, right):
-            return holds(left, odd) or holds(right, odd)
-    assert isinstance(condition, Predicate)
-    return (len(condition.name) % 2 == 1) == odd
+    assert placeless(read(text_of_statement(statement))) == placeless(statement)
 
 
 @given(texts(RUBRIC_WORDS))
@@ -240,12 +206,15 @@ def test_what_is_within_bounds_is_read() -> None:
     nested = "(" * (MOST_DEPTH - 1) + "a" + ")" * (MOST_DEPTH - 1)
     assert read(f"if {nested} then Accept else Discard") == If(A, Accept(), Discard())
     many = " or ".join(["a"] * MOST_TERMS)
-    assert text_of(read(f"if {many} then Accept else Discard")) == f"IF {many} THEN Accept ELSE Discard"
+    assert (
+        text_of_statement(read(f"if {many} then Accept else Discard"))
+        == f"IF {many} THEN Accept ELSE Discard"
+    )
     chain = "IF a THEN Skip ELSE " * MOST_TERMS + "Accept"
-    assert text_of(read(chain)) == chain
+    assert text_of_statement(read(chain)) == chain
 
 
 def test_no_string_can_end_with_a_backslash() -> None:
     with pytest.raises(ValueError, match="backslash"):
-        text_of(Text("a\\"))
+        text_of_statement(Text("a\\"))
     assert rubric.word("day") == "day"

@@ -25,7 +25,7 @@ from narval.definitions.process.statements import (
     Text,
 )
 from narval.definitions.reading.expressions import And, Not, Or, Predicate
-from narval.definitions.reading.lexer import is_name
+from tests.definitions.process.writing import is_name
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9._]{0,8}", fullmatch=True).filter(
     lambda name: is_name(name, rubric.word) and is_name(name, joinlang.word)

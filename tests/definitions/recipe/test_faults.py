@@ -20,7 +20,8 @@ PATH = "recipes/mail.xml"
 
 
 def action(name: str, *inputs: Input, outputs: tuple[Output, ...] = ()) -> Action:
-    return Action("mail", name, name, Prototype(inputs, outputs), path="modules/mail.py")
+    prototype = Prototype(inputs, outputs)
+    return Action(group="mail", name=name, function=name, prototype=prototype, path="modules/mail.py")
 
 
 MAIL = [

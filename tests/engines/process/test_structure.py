@@ -84,7 +84,7 @@ def test_arcs_of_a_node_that_completes_by_itself() -> None:
     assert told(START.format('<guard>DELAY UNTIL now</guard><arc to="s" name="reject"/>')) == []
     waits = START.replace("isStart", 'type="wait" isStart').format('<arc to="s" name="reject"/>')
     assert told(waits) == []
-    listener = Code("listener", "m", "log", "log")
+    listener = Code(kind="listener", group="m", name="log", function="log")
     assert told(START.format('<arc to="s" name="reject"/>'), others=(listener,)) == []
 
 

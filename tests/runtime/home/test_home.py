@@ -77,10 +77,8 @@ def test_looking_for_a_home_touches_nothing(home: Home) -> None:
 
 def test_every_path_of_a_home(home: Home) -> None:
     expected = {
-        "etc": "etc",
         "recipes": "recipes",
         "modules": "modules",
-        "data": "data",
         "inbox": "inbox",
         "var": "var",
         "settings": "etc/narval.toml",

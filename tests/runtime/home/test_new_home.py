@@ -82,7 +82,7 @@ def test_a_sample_that_lacks_a_folder_gives_an_empty_one(tmp_path: Path, sample:
     shutil.rmtree(sample / "etc")
     shutil.rmtree(sample / "data")
     home = create_home(tmp_path / "new", sample)
-    assert list(home.etc.iterdir()) == list(home.data.iterdir()) == []
+    assert [*(home.path / "etc").iterdir(), *(home.path / "data").iterdir()] == []
 
 
 def test_a_home_is_never_made_over_another(home: Home, sample: Path) -> None:

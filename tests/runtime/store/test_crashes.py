@@ -51,7 +51,7 @@ def test_N35_killed_at_any_moment_nothing_confirmed_is_lost(path: Path) -> None:
                 reader, writer = os.pipe()
                 def work():
                     store = open_store(path)
-                    number = len(store.journal_all(limit=10**9))
+                    number = len(list(store.journal(1)))
                     while True:
                         store.commit(turn(number, size))
                         number += 1
@@ -103,7 +103,7 @@ def test_N35_a_torn_end_of_the_log_loses_only_what_was_being_written(path: Path,
         log = (path.parent / "store.db-wal").read_bytes()
         (torn / "store.db-wal").write_bytes(log[: length - 100])
         with open_store(torn / "store.db") as other:
-            assert len(list(other.elements())) == len(other.journal_all()) == turns
+            assert len(list(other.elements())) == len(list(other.journal(1))) == turns
             assert [row.state for row in other.runs()] == [str(turns - 1)][: turns and 1]
     store.close()
 
@@ -113,7 +113,7 @@ def test_the_file_is_looked_through_after_a_stop_that_was_not_clean(
 ) -> None:
 
     looked: list[Path] = []
-    monkeypatch.setattr(sqlite, "quick_check", lambda connection, file: looked.append(file))
+    monkeypatch.setattr(sqlite.File, "look_through", lambda file, connection: looked.append(file.path))
     open_store(path).close()
     open_store(path).close()
     assert looked == []

@@ -50,7 +50,7 @@ def test_what_is_wrong_is_refused(seller: Agent) -> None:
         seller.simulate("nothing")
     with pytest.raises(RequestError, match="there is no scenario"):
         seller.simulate(Path("nothing.xml"))
-    with pytest.raises(RequestError, match="expected a time after the start"):
+    with pytest.raises(RequestError, match="expected until to be a time after the start"):
         seller.simulate("shop.sell", until="soon")
     with pytest.raises(RequestError, match="expected memory to be new or now or empty"):
         seller.simulate("shop.sell", memory="old")

@@ -6,12 +6,12 @@ from narval.engines.process.changes import (
     ArcTokenBacktracked,
     ArcTokenCompleted,
     ArcTokenCreated,
-    ArcTokenIncompleteJoin,
     ArcTokenMerged,
     ArcTokenProcessed,
 )
 from narval.engines.process.state import ProcessState, place, place_of
 from narval.engines.process.tokens.token import ArcToken, Line
+from narval.engines.run_state import apply_table
 
 
 def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
@@ -43,10 +43,9 @@ def _processed(state: ProcessState, change: ArcTokenProcessed) -> None:
     if change.waits:
         token.waits = True
         for spot in _places(token):
-            line = state.waiting.get(spot)
-            if line is None:
-                line = state.waiting[spot] = Line()
-            line.join(token.id)
+            if spot not in state.waiting:
+                state.waiting[spot] = Line()
+            state.waiting[spot].join(token.id)
 
 
 def _leave_queue(state: ProcessState, token: ArcToken) -> None:
@@ -57,9 +56,7 @@ def _leave_queue(state: ProcessState, token: ArcToken) -> None:
 
 def _places(token: ArcToken) -> list[str]:
     """All the lines that a token stands in."""
-    if not token.sets:
-        return [place(token.arc), place_of(token.arc, None)]
-    return [place(token.arc), *(place_of(token.arc, member) for member in token.sets.items())]
+    return [place(token.arc), *(place_of(token.arc, member) for member in token.sets.items() or [None])]
 
 
 def _arc_deactivate(state: ProcessState, token: ArcToken) -> None:
@@ -100,5 +97,4 @@ def _arc_merged(state: ProcessState, change: ArcTokenMerged) -> None:
         state.nodes[child].parents.append(change.token)
 
 
-def _incomplete_join(state: ProcessState, change: ArcTokenIncompleteJoin) -> None:
-    """Nothing: the token stands in line since it was processed."""
+ARC_FACTS = apply_table(globals())

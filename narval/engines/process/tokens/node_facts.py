@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from narval.engines.process.changes import (
     DelayOver,
     NodeTokenAccepted,
@@ -10,12 +14,13 @@ from narval.engines.process.changes import (
     NodeTokenCreated,
     NodeTokenDelayed,
     NodeTokenDiscarded,
-    NodeTokenExecuted,
     NodeTokenHeld,
     NodeTokenSkipped,
+    TokenChange,
 )
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import NodeToken
+from narval.engines.run_state import apply_table
 
 
 def _node_created(state: ProcessState, change: NodeTokenCreated) -> None:
@@ -61,20 +66,12 @@ def _deactivate(state: ProcessState, token: NodeToken) -> None:
             del state.standing[token.node]
 
 
-def _accepted(state: ProcessState, change: NodeTokenAccepted) -> None:
-    _activate(state, state.nodes[change.token], "AcceptToken")
-
-
-def _executed(state: ProcessState, change: NodeTokenExecuted) -> None:
-    """Nothing: what executing did stands in other changes."""
+def _activated(guard: str, state: ProcessState, change: TokenChange) -> None:
+    _activate(state, state.nodes[change.token], guard)
 
 
 def _discarded(state: ProcessState, change: NodeTokenDiscarded) -> None:
     state.nodes[change.token].guard = "DiscardToken"
-
-
-def _skipped(state: ProcessState, change: NodeTokenSkipped) -> None:
-    _activate(state, state.nodes[change.token], "SkipNode")
 
 
 def _delayed(state: ProcessState, change: NodeTokenDelayed) -> None:
@@ -106,5 +103,9 @@ def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None
     _deactivate(state, token)
 
 
-def _held(state: ProcessState, change: NodeTokenHeld) -> None:
-    _activate(state, state.nodes[change.token], "")
+NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
+    **apply_table(globals()),
+    NodeTokenAccepted: partial(_activated, "AcceptToken"),
+    NodeTokenSkipped: partial(_activated, "SkipNode"),
+    NodeTokenHeld: partial(_activated, ""),
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +46,7 @@ class NodeCalls:
         stub = self._targets.stubs.get(call.name)
         if stub is not None:
             where: Any = place_of_stub(stub)
-            code, definition = _stand_in(stub), dataclasses.replace(definition, where=where)
+            code, definition = _stand_in(stub), structs.replace(definition, where=where)
         target = Target(
             action=call.name,
             where=definition.where,

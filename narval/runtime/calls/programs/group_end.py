@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -27,12 +26,7 @@ class GroupEnd:
     """
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        pid: int,
-        mark: bytes,
-        grace: float,
-        gone: Callable[[], None],
+        self, loop: asyncio.AbstractEventLoop, pid: int, mark: bytes, grace: float, gone: Callable[[], None]
     ) -> None:
         self._loop, self._pid, self._mark, self._grace, self._gone = loop, pid, mark, grace, gone
         self._on_request = False
@@ -78,5 +72,4 @@ class GroupEnd:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, number)
+        reaper.send(self._pid, number, os.killpg)

@@ -38,8 +38,6 @@ class ProgramOutput:
     file.
     """
 
-    __slots__ = ("_begun", "_file", "_hear", "_path", "_tail", "_written")
-
     def __init__(self, hear: Hear, path: Path | None) -> None:
         self._hear, self._path = hear, path
         self._begun, self._tail = bytearray(), b""
@@ -134,8 +132,6 @@ class OutputFolder:
 
 
 class _Logged:
-    __slots__ = ("_decoders", "_extra", "_left_out", "_lines", "_room", "_since")
-
     def __init__(self, call: CallContext) -> None:
         self._extra = {"call": call.id, "run": call.run, "step": call.step}
         self._lines: tuple[Lines, Lines] | None = None

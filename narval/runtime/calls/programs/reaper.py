@@ -26,17 +26,13 @@ _LOOKS = 2
 
 def end_groups(groups: Iterable[int], grace: float = GRACE) -> None:
     """End these groups of programs, and wait until they are gone, or cannot be ended."""
-    left = {group for group in groups if _signal_group(group, signal.SIGTERM)}
-    deadline = time.monotonic() + grace
-    while left and time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-        left = {group for group in left if not is_gone(group)}
-    for group in left:
-        _signal_group(group, signal.SIGKILL)
-    deadline = time.monotonic() + GRACE
-    while left and time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-        left = {group for group in left if not is_gone(group)}
+    left = set(groups)
+    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, GRACE)):
+        left = {group for group in left if send(group, number, os.killpg)}
+        deadline = time.monotonic() + patience
+        while left and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            left = {group for group in left if not is_gone(group)}
 
 
 def end_carriers(is_owned: Callable[[bytes], bool], patience: float = GRACE) -> None:
@@ -52,9 +48,9 @@ def end_carriers(is_owned: Callable[[bytes], bool], patience: float = GRACE) -> 
 
 def is_gone(group: int) -> bool:
     """True if nothing of a group is left but programs that have ended and were not waited for."""
-    if not _signal_group(group, 0):
-        return True
-    return not any(other == group and state not in "ZX" for other, state in _groups())
+    return not send(group, 0, os.killpg) or not any(
+        other == group and state not in "ZX" for other, state in _groups()
+    )
 
 
 def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
@@ -71,13 +67,13 @@ def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
             yield program
 
 
-def send(program: int, number: int) -> bool:
-    """Send a signal to a program; True if it is there."""
+def send(program: int, number: int, kill: Callable[[int, int], None] = os.kill) -> bool:
+    """Send a signal to a program, or by `os.killpg` to a group; True if it is there."""
     try:
-        os.kill(program, number)
+        kill(program, number)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # it belongs to another user, perhaps by now
         pass
     return True
 
@@ -88,17 +84,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a group; True if there is one."""
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # all of it belongs to another user by now
-        pass
-    return True
 
 
 def _groups() -> Iterator[tuple[int, str]]:

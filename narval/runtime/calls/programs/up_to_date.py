@@ -27,7 +27,7 @@ def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str]) 
 
 
 def _times(directory: str, pattern: str) -> list[int]:
-    """When the files of that name, or that fit the pattern, were last altered, in nanoseconds."""
+    """The moments the files of that name, or that fit the pattern, were last altered, in nanoseconds."""
     names = [os.path.join(directory, pattern)]
     if not _WILD.isdisjoint(pattern):
         names = glob.glob(names[0], recursive=True)

@@ -6,6 +6,7 @@ A length beyond `MOST` is refused before anything is read, and every message is 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
+from narval.runtime.calls.context import Target
 
 MOST = 128 * 1024 * 1024
 """The most bytes that one frame may have."""
@@ -42,25 +44,18 @@ class Allowance(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CallFrame(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: answer this call. `source` is the text of the file at `path`, None to read it there.
-
-    `runner` is the module of narval whose `answer` answers the call, "" for a plain function.
-    """
+    """To a worker: answer this call, whose target has no `function` there."""
 
     call: str
     run: int
     step: str
-    action: str
     attempt: int
-    runner: str
-    path: str
-    function: str
-    source: bytes | None
+    target: Target
     inputs: dict[str, Given | None]
     deadline: float | None
     home: str | None
     allowance: Allowance
-    payload: dict[str, Any] | None = None
+    payload: Mapping[str, Any] | None
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -116,8 +111,6 @@ def read_message(body: bytes) -> WorkerMessage:
 
 class FrameReader:
     """Joins bytes, as they come, to complete frames."""
-
-    __slots__ = ("_bytes",)
 
     def __init__(self) -> None:
         self._bytes = bytearray()

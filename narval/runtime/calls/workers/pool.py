@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from msgspec.structs import replace
+
 from narval.engines.events import Failure
 from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.runtime.calls.fair_queue import FairQueue
@@ -117,22 +119,12 @@ class Workers:
 
     def _frame(self, running: RunningCall) -> CallFrame:
         call, target = running.call, running.call.target
-        return CallFrame(
-            call=call.id,
-            run=call.run,
-            step=call.step,
-            action=target.action,
-            attempt=call.attempt,
-            runner=target.runner,
-            path=target.module_path,
-            function=target.function_name,
-            source=target.source,
-            inputs={id: packed_input(value) for id, value in call.inputs.items()},
-            deadline=call.deadline,
-            home=None if call.home is None else str(call.home),
-            allowance=Allowance(self._limits.folders, self._limits.transform_memory),
-            payload=None if call.payload is None else dict(call.payload),
-        )
+        inputs = {id: packed_input(value) for id, value in call.inputs.items()}
+        home = None if call.home is None else str(call.home)
+        allowance = Allowance(self._limits.folders, self._limits.transform_memory)
+        plain = replace(target, function=None)
+        caller = (call.id, call.run, call.step, call.attempt)
+        return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, call.payload)
 
     def _set_free(self, child: Child) -> None:
         if child in self._stale:

@@ -133,17 +133,10 @@ def _compile(path: str, text: bytes, resolver: _Folders) -> etree.XSLT:
     parser.resolvers.add(resolver)
     root = etree.fromstring(text, parser, base_url=path or None)
     for child in children(root):
-        if (
-            local_name(child.tag) == "prototype"
-        ):  # narval's own; XSLT allows no such element there (table 2.18)
+        if local_name(child.tag) == "prototype":  # XSLT allows no such element there (table 2.18)
             root.remove(child)
-    rights = etree.XSLTAccessControl(
-        read_file=bool(resolver.folders),
-        write_file=False,
-        create_dir=False,
-        read_network=False,
-        write_network=False,
-    )
+    others = dict.fromkeys(("write_file", "create_dir", "read_network", "write_network"), False)
+    rights = etree.XSLTAccessControl(read_file=bool(resolver.folders), **others)
     try:
         return etree.XSLT(root, access_control=rights)
     except etree.XSLTParseError as error:

@@ -132,29 +132,13 @@ def main() -> None:
 
 def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     """The outcome of a call, whatever happens."""
-    call = CallContext(
-        frame.call,
-        frame.run,
-        frame.step,
-        None if frame.home is None else Path(frame.home),
-        frame.deadline,
-        frame.attempt,
-        Target(
-            action=frame.action,
-            where="worker",
-            module_path=frame.path,
-            function_name=frame.function,
-            source=frame.source,
-            runner=frame.runner,
-        ),
-        {id: unpacked_input(value) for id, value in frame.inputs.items()},
-        payload=frame.payload,
-    )
+    target, home = frame.target, None if frame.home is None else Path(frame.home)
+    inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
+    caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
+    call = CallContext(*caller, target, inputs, payload=frame.payload)
     call.attach(_Reporter(pipe).report)
-    run = importlib.import_module(frame.runner).answer if frame.runner else _call
-    outcome: Outcome = call.context().run(
-        run, call, partial(_function, call.target, modules), frame.allowance
-    )
+    run = importlib.import_module(target.runner).answer if target.runner else _call
+    outcome: Outcome = call.context().run(run, call, partial(_function, target, modules), frame.allowance)
     return outcome
 
 

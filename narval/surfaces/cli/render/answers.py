@@ -64,14 +64,13 @@ def status(shown: Row) -> None:
     alive = shown["state"] != "stopped"
     given_up, left = executor.get("given_up"), shown.get("calls_left")
     under_way = f"{executor['running']} running, {executor['queued']} queued"
-    waiting = (
-        f"{counted(left, 'call')} {'waits' if left == 1 else 'wait'} for the next start" if left else None
-    )
+    since = alive and f"{moment(shown['since'])} {zone()}, for {duration(shown['uptime'])}"
+    waiting = f"{counted(left, 'call waits', 'calls wait')} for the next start" if left else None
     fields(
         [
             ("home", shown["home"]),
             ("daemon", _alive(shown) if alive else "none runs"),
-            ("since", _since(shown) if alive else None),
+            ("since", since or None),
             ("runs", _counts(shown["runs"])),
             *((f"  {kind}", _counts(phases)) for kind, phases in kinds.items() if len(kinds) > 1),
             ("waiting", _waits_of(shown)),
@@ -110,10 +109,6 @@ def _counts(phases: Row) -> str:
 def _alive(shown: Row) -> str:
     held = f", {size(shown['memory'])}" if shown.get("memory") else ""
     return f"narval {shown['version']} {shown['state']}, pid {shown['pid']}{held}"
-
-
-def _since(shown: Row) -> str:
-    return f"{moment(shown['since'])} {zone()}, for {duration(shown['uptime'])}"
 
 
 def _store_of(shown: Row) -> str:
@@ -208,12 +203,9 @@ def _condition(condition: Row) -> Iterator[str]:
         pattern += f" for {duration(condition['lasting'])}"
     if condition.get("since"):
         yield f"  {'met    ' if condition['met'] else 'not met'}  {pattern}"
-        holds = (
-            f"it has lasted since {moment(condition['until'])}"
-            if condition["met"]
-            else (f"it will have lasted at {moment(condition['until'])}")
-        )
-        yield f"           element {nearest} fits since {moment(condition['since'])}, {holds}"
+        holds = "has lasted since" if condition["met"] else "will have lasted at"
+        since, until = moment(condition["since"]), moment(condition["until"])
+        yield f"           element {nearest} fits since {since}, it {holds} {until}"
         return
     if condition["met"]:
         yield f"  met      {pattern}" + (f"  by element {nearest}" if nearest else "")

@@ -18,11 +18,7 @@ from narval.surfaces.cli.render.tables import SNIPPET
 MOST_LISTED = 20
 """The most runs that are listed of those that wait at the end, and of those that failed."""
 
-BEGINNINGS = {
-    "new": "a home on its first day",
-    "now": "a copy of memory",
-    "empty": "an empty memory",
-}
+BEGINNINGS = {"new": "a home on its first day", "now": "a copy of memory", "empty": "an empty memory"}
 
 
 def local(at: float, zone: tzinfo | None) -> datetime:
@@ -77,18 +73,21 @@ def _started(line: Line) -> StyledLine:
     return f"{line['name']} starts{given}{by}", None
 
 
+_CALLED: Mapping[str | None, StyledLine] = {
+    None: ("{} could not be called", "red"),
+    "ran": ("{}", None),
+    "source": ("would watch, {}", None),
+    "unanswered": ("would call {}, and nothing says what it gives", "red"),
+}
+
+
 def _called(line: Line) -> StyledLine:
     given = ", ".join(f"{id} {_listed(eids)}" for id, eids in line["inputs"].items() if eids)
     what = f"{line['action']}({given})"
     step, how = line["step"], line.get("how")
-    if how is None:
-        return f"{step}: {what} could not be called", "red"
-    if how == "ran":
-        return f"{step}: {what}", None
-    if how == "source":
-        return f"{step}: would watch, {what}", None
-    if how == "unanswered":
-        return f"{step}: would call {what}, and nothing says what it gives", "red"
+    if how in _CALLED:
+        sentence, colour = _CALLED[how]
+        return f"{step}: {sentence.format(what)}", colour
     after = f" after {duration(line['after'])}" if line["after"] else ""
     if line["after"] is None and not line["error"]:
         after = " never"
@@ -187,17 +186,13 @@ def _unanswered(report: SimulationReport) -> Iterator[str]:
 
 
 def _expected(report: SimulationReport, found: Judged) -> str:
-    at = f" at {shown(found.at, report.zone)}" if found.expectation.at is not None else ""
-    if found.met:
-        return f"  as expected{at}: {clean(found.expectation.text)}, {found.count}"
-    return f"  NOT AS EXPECTED{at}: {unmet(report.scenario, found)}"
-
-
-def unmet(scenario: Scenario, found: Judged) -> str:
-    """An expectation that is not met: its place, the number expected, the number found."""
     expectation = found.expectation
+    at = f" at {shown(found.at, report.zone)}" if expectation.at is not None else ""
+    if found.met:
+        return f"  as expected{at}: {clean(expectation.text)}, {found.count}"
+    place = f"{report.scenario.path}:{expectation.line}:{expectation.column}"
     wanted = f"expected {clean(expectation.text)} {_number(expectation)}, found {found.count}"
-    return f"{scenario.path}:{expectation.line}:{expectation.column}: {wanted}"
+    return f"  NOT AS EXPECTED{at}: {place}: {wanted}"
 
 
 def _number(expectation: Expectation) -> str:
@@ -205,11 +200,8 @@ def _number(expectation: Expectation) -> str:
         return f"{counted(expectation.least, 'time')} or more"
     if expectation.least == expectation.most:
         return counted(expectation.most, "time")
-    return (
-        f"at most {counted(expectation.most, 'time')}"
-        if not expectation.least
-        else f"{expectation.least} to {expectation.most} times"
-    )
+    most = f"at most {counted(expectation.most, 'time')}"
+    return f"{expectation.least} to {expectation.most} times" if expectation.least else most
 
 
 def _listed(eids: Iterable[int]) -> str:

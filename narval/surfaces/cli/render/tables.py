@@ -90,17 +90,13 @@ def _place(row: Row) -> str:
     return f"{row['path']}:{row['line']}" if row.get("line") else str(row.get("path") or "")
 
 
-def _takes(row: Row) -> str:
-    return ", ".join(map(_parameter, row["inputs"]))
-
-
-def _gives(row: Row) -> str:
-    return ", ".join(map(_parameter, row["outputs"]))
-
-
 def _parameter(slot: Row) -> str:
     name = f"{slot['id']}…" if slot["list"] else str(slot["id"])
     return f"[{name}]" if slot["optional"] else name
+
+
+def _arc_state(row: Row) -> str:
+    return "pending" if row["pending"] else "complete" if row["complete"] else "waiting"
 
 
 def _error(row: Row) -> str:
@@ -112,10 +108,14 @@ def _calls(row: Row) -> object:
     return len(calls) or "" if isinstance(calls, list) else calls or ""
 
 
+def _plain_columns(**keys: str) -> Iterator[Column]:
+    """Columns by their titles, each of one key."""
+    return (Column(title, _of(key)) for title, key in keys.items())
+
+
 RUNS = (
     Column("run", _of("eid"), right=True),
-    Column("name", _of("name")),
-    Column("kind", _of("kind")),
+    *_plain_columns(name="name", kind="kind"),
     Column("state", _of("state"), style=_phase),
     Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("took", took, right=True),
@@ -125,28 +125,18 @@ TOKENS = (
     Column("token", _of("id"), right=True),
     Column("node", _of("node")),
     Column("state", _of("state"), style=_state),
-    Column("guard", _of("guard_action")),
-    Column("execution", _of("execution_type")),
-    Column("external", _of("external")),
+    *_plain_columns(guard="guard_action", execution="execution_type", external="external"),
     Column("sets", lambda row: ", ".join(row["sets"])),
 )
 ARC_TOKENS = (
     Column("arc token", _of("id"), right=True),
-    Column("arc", _of("arc")),
-    Column("from", _of("from")),
-    Column("to", _of("to")),
-    Column(
-        "state", lambda row: "pending" if row["pending"] else "complete" if row["complete"] else "waiting"
-    ),
+    *_plain_columns(**{"arc": "arc", "from": "from", "to": "to"}),
+    Column("state", _arc_state),
     Column("execution", _of("execution_type")),
     Column("parent", _of("parent"), right=True),
     Column("child", _of("child"), right=True),
 )
-NODES = (
-    Column("node", _of("id")),
-    Column("state", _of("state"), style=_state),
-    Column("type", _of("type")),
-)
+NODES = (Column("node", _of("id")), Column("state", _of("state"), style=_state), Column("type", _of("type")))
 ATTRIBUTES = (
     Column("attribute", lambda row: row.get("name") or row.get("id")),
     Column("value", _of("value")),
@@ -174,17 +164,15 @@ ELEMENTS = (
     Column("element", lambda row: shortened(row["xml"], SNIPPET)),
 )
 DEFINITIONS = (
-    Column("kind", _of("kind")),
-    Column("name", _of("name")),
+    *_plain_columns(kind="kind", name="name"),
     Column("file", _place),
     Column("loaded", lambda row: moment(row["loaded"]), is_moment=True),
     Column("description", _of("description")),
 )
 ACTIONS = (
-    Column("action", _of("name")),
-    Column("runs", _of("runs")),
-    Column("takes", _takes),
-    Column("gives", _gives),
+    *_plain_columns(action="name", runs="runs"),
+    Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
+    Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("description", _of("description")),
 )
 CALLS = (

@@ -1,6 +1,5 @@
 """The first schema."""
 
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,80 +16,39 @@ depends_on = None
 def upgrade() -> None:
     """From nothing to the first schema."""
     for name, columns in _TABLES.items():
-        op.create_table(name, *columns(), sqlite_with_rowid=name not in _CLUSTERED)
+        op.create_table(name, *map(_column, columns.split(", ")), sqlite_with_rowid=name not in _CLUSTERED)
     op.create_index("journal_of_run", "journal", ["run"])
 
 
+def _column(described: str) -> sa.Column[Any]:
+    """The column of a name, a type, and perhaps `key` or `null`."""
+    name, kind, *more = described.split()
+    key, null = "key" in more, "null" in more
+    return sa.Column(name, _TYPES[kind], primary_key=key, autoincrement=False, nullable=null)
+
+
+_TYPES: dict[str, Any] = {
+    "number": sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+    "text": sa.Text,
+    "bytes": sa.LargeBinary,
+    "moment": sa.Double,
+    "flag": sa.Boolean,
+}
 _CLUSTERED = ("meta", "contexts", "marks", "keys")
-
-
-def _number(name: str, *, key: bool = False, null: bool = False) -> sa.Column[int]:
-    kind = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-    return sa.Column(name, kind, primary_key=key, autoincrement=False, nullable=null)
-
-
-def _text(name: str, *, key: bool = False) -> sa.Column[str]:
-    return sa.Column(name, sa.Text, primary_key=key, nullable=False)
-
-
-def _bytes(name: str, *, null: bool = False) -> sa.Column[bytes]:
-    return sa.Column(name, sa.LargeBinary, nullable=null)
-
-
-def _moment(name: str, *, null: bool = False) -> sa.Column[float]:
-    return sa.Column(name, sa.Double, nullable=null)
-
-
-def _flag(name: str) -> sa.Column[bool]:
-    return sa.Column(name, sa.Boolean, nullable=False)
-
-
-_TABLES: dict[str, Callable[[], list[sa.Column[Any]]]] = {
-    "meta": lambda: [_text("key", key=True), _text("value")],
-    "elements": lambda: [
-        _number("eid", key=True),
-        _text("name"),
-        _bytes("xml"),
-        _moment("added"),
-        _bytes("origin", null=True),
-        _text("declared"),
-        _flag("outdated"),
-        _number("held_by", null=True),
-    ],
-    "contexts": lambda: [_number("run", key=True), _number("eid", key=True)],
-    "marks": lambda: [
-        _number("eid", key=True),
-        _text("definition", key=True),
-        _text("place", key=True),
-        _text("slot", key=True),
-    ],
-    "keys": lambda: [_text("name", key=True), _text("expression", key=True), _text("value", key=True)],
-    "runs": lambda: [
-        _number("eid", key=True),
-        _text("kind"),
-        _text("name"),
-        _text("digest"),
-        _text("state"),
-        _text("phase"),
-        _moment("started"),
-        _moment("ended", null=True),
-        _number("parent_run", null=True),
-        _text("parent_step"),
-        _text("parent_call"),
-        _number("attempt"),
-        _number("error", null=True),
-    ],
-    "journal": lambda: [_number("run"), _number("seq", key=True), _moment("at"), _bytes("data")],
-    "snapshots": lambda: [_number("run", key=True), _number("seq"), _bytes("data")],
-    "queue": lambda: [_number("id", key=True), _number("run"), _bytes("data")],
-    "moments": lambda: [_text("id", key=True), _moment("at"), _bytes("data")],
-    "definitions": lambda: [
-        _text("digest", key=True),
-        _text("kind", key=True),
-        _text("name", key=True),
-        _text("path"),
-        _bytes("source"),
-        _moment("loaded"),
-        _flag("current"),
-    ],
+_TABLES = {
+    "meta": "key text key, value text",
+    "elements": "eid number key, name text, xml bytes, added moment, origin bytes null, declared text, "
+    "outdated flag, held_by number null",
+    "contexts": "run number key, eid number key",
+    "marks": "eid number key, definition text key, place text key, slot text key",
+    "keys": "name text key, expression text key, value text key",
+    "runs": "eid number key, kind text, name text, digest text, state text, phase text, started moment, "
+    "ended moment null, parent_run number null, parent_step text, parent_call text, attempt number, "
+    "error number null",
+    "journal": "run number, seq number key, at moment, data bytes",
+    "snapshots": "run number key, seq number, data bytes",
+    "queue": "id number key, run number, data bytes",
+    "moments": "id text key, at moment, data bytes",
+    "definitions": "digest text key, kind text key, name text key, path text, source bytes, loaded moment, "
+    "current flag",
 }
