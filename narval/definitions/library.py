@@ -57,8 +57,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """The name of its kind."""
-        raise NotImplementedError
+        """The name of its kind: that of its class, in small letters, unless it has another."""
+        return type(self).__name__.lower()
 
     @property
     def full_name(self) -> str:

@@ -20,6 +20,9 @@ from narval.exploration.unknown_memory import AnyMemory, Targets
 MOST_STATES = 20_000
 """So many states are looked at, unless one asks for more."""
 
+WAYS_A_STATE = 20
+"""So many consequences of events are followed for each state that may be looked at, on the average."""
+
 Words = dict[PartKey, str]
 """The state of each part of a run, by the list in which its engine shows it and its id there."""
 
@@ -94,7 +97,7 @@ def explore(
     try:
         walk.go(most, enough)
     except TooManyWays:
-        walk.found.complete, walk.found.cut = False, "one event can have too many consequences"
+        walk.found.complete, walk.found.cut = False, "events can have too many consequences"
     return walk.found
 
 
@@ -106,11 +109,13 @@ class _Walk:
         self._targets = Targets(library)
         self._outlived = structure_of(definition).outlived
         self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
+        self._ways_left = 0
         self._known: set[bytes] = set()
         self._ahead: deque[SearchNode] = deque()
 
     def go(self, most: int, enough: Callable[[int], bool]) -> None:
         """Walk until there is nothing new, or enough."""
+        self._ways_left = most * WAYS_A_STATE
         blank = self._engine.begin(RUN, self._definition)
         self._happens(ExplorationState(msgspec.msgpack.encode(blank)), beginning(), None)
         while self._ahead:
@@ -143,6 +148,9 @@ class _Walk:
             return self._told(reached, happening, choices)
 
         for after, memory in each_way(decide):
+            self._ways_left -= 1
+            if self._ways_left < 0:
+                raise TooManyWays
             if after.finish is None:
                 identity = after.identity()
                 if identity in self._known:

@@ -18,11 +18,11 @@ from typing import Any
 
 from narval.definitions.library import Library
 from narval.definitions.prototype import Output, Prototype
-from narval.engines import commands
 from narval.engines.commands import Call, Command
 from narval.engines.events import Caller, OutputElement, Plain
+from narval.exploration.assumptions import ANY, Assumptions
 from narval.exploration.choices import Choices, TooManyWays
-from narval.exploration.contradictions import Demands, contradictory, demands
+from narval.exploration.contradictions import contradictory, demands
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import Bound, Condition, condition
@@ -30,7 +30,7 @@ from narval.memory.patterns.pattern import Bound, Condition, condition
 MANY = 2
 """So many elements stand for any greater number."""
 
-_ANY = "any"
+
 _UNKNOWN = b"<any/>"
 
 
@@ -86,11 +86,11 @@ class _AnyOutput(Output):
     @cached_property
     def condition(self) -> Condition:
         """The condition that the element given for this output fits, and no other does."""
-        return condition(f"{_ANY}[@of='{self.id.encode().hex()}']")
+        return condition(f"{ANY}[@of='{self.id.encode().hex()}']")
 
 
 def _given_for(output: str) -> bytes:
-    return f"<{_ANY} of='{output.encode().hex()}'/>".encode()
+    return f"<{ANY} of='{output.encode().hex()}'/>".encode()
 
 
 MISFIT = OutputElement(_UNKNOWN)
@@ -98,10 +98,9 @@ MISFIT = OutputElement(_UNKNOWN)
 
 
 class AnyMemory:
-    """The `View` of an engine for one way through one event; `next_eid` goes on from what was used before.
+    """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
 
-    `calls` are those under way, `now` is the moment of the event. No date has been missed: one that was is as
-    one that comes later.
+    `calls` are those under way. No date has been missed: one that was is as one that comes later.
     """
 
     zone = "UTC"
@@ -110,73 +109,59 @@ class AnyMemory:
     def __init__(
         self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int, now: float
     ) -> None:
-        self._targets, self._choices, self._calls = targets, choices, calls
-        self.next_eid, self._now = next_eid, now
-        self._since: dict[tuple[int, Demands], float] = {}
-        self._added: dict[int, Element] = {}
-        self._fitting: dict[int, list[Demands]] = {}
-        """Of elements met during this event: what they are known to fit."""
-        self._unfit: set[tuple[int, Demands]] = set()
-        self._free: dict[int, set[MarkScope | None]] = {}
-        """The scopes in which they are known not to be used."""
-        self._used: set[tuple[int, MarkScope]] = set()
-        self._gone: set[int] = set()
-        self._none: list[tuple[Demands, MarkScope | None]] = []
-        """The demands that nothing in memory meets, or meets and is free."""
-        self._among: dict[tuple[Demands, MarkScope | None], bool] = {}
+        self._targets, self._choices, self._calls, self._now = targets, choices, calls, now
+        self._assumptions = Assumptions(choices, next_eid)
         self.answers: dict[str, bool] = {}
         """The answer given to each condition, by its text: True if something in memory fits."""
 
-    # --- what engines ask -----------------------------------------------------------------------------
+    @property
+    def next_eid(self) -> int:
+        """The eid the next element will have."""
+        return self._assumptions.next_eid
 
     def element(self, eid: int) -> Element | None:
         """The element; of one that stands for another nothing is known."""
-        return self._added.get(eid) or Element(eid, _UNKNOWN)
+        return self._assumptions.added.get(eid) or Element(eid, _UNKNOWN)
 
     def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The elements known to fit, then a few more, or none."""
-        asked = demands(bound)
-        found = False
-        for eid in tuple(self._fitting):
-            if self._surely(eid, asked, scope):
+        assumptions, asked, found = self._assumptions, demands(bound), False
+        for eid in assumptions.met():
+            if assumptions.surely(eid, asked, scope):
                 found = True
                 yield eid
         for _ in range(MANY):
-            if self._surely_none(asked, scope):
+            if assumptions.surely_none(asked, scope):
                 return
             if not self._choices.whether():
                 if not found:
-                    self._none.append((asked, scope))
+                    assumptions.none_fits(asked, scope)
                     self.answers.setdefault(bound.text, False)
                 return
             found = True
             self.answers[bound.text] = True
-            yield self._fresh(asked, scope)
+            yield assumptions.fresh(asked, scope)
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The elements of `eids` that fit: of those that were there before, all or none."""
         asked = demands(bound)
         for eid in eids:
-            if self._may_be(eid, asked, scope) and self._is_among(eid, asked, scope):
+            if self._assumptions.is_among(eid, asked, scope):
                 self.answers[bound.text] = True
                 yield eid
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element fits; known of an argument that the definition holds."""
-        asked = demands(bound)
         if element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
-        return self._fits(element.eid, asked)
+        return self._assumptions.fits(element.eid, demands(bound))
 
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
         """Since ever, or only now: what must last (N38) has, or has not.
 
         Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
         """
-        asked = eid, demands(bound)
-        if asked not in self._since:
-            self._since[asked] = -inf if self._choices.whether() else self._now
-        return self._since[asked]
+        return -inf if self._assumptions.lasts(demands(bound)) else self._now
 
     def context(self, run: int) -> Iterable[int]:
         """Nothing: what a run holds is in memory too, where every search ends (N15)."""
@@ -223,84 +208,5 @@ class AnyMemory:
         raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
     def apply(self, command: Command) -> None:
-        """Apply the effect of a command on the answers."""
-        if isinstance(command, commands.Add):
-            self.next_eid = max(self.next_eid, command.element.eid + 1)
-            self._added[command.element.eid] = command.element
-            self._none.clear()
-        elif isinstance(command, commands.Release):
-            self._gone.difference_update(command.eids)
-            self._none.clear()
-        elif isinstance(command, commands.MarkUsed):
-            self._used.update((eid, command.scope) for eid in command.eids)
-        elif isinstance(command, commands.Reserve | commands.Outdate):
-            self._gone.update(command.eids)
-
-    # --- what is known --------------------------------------------------------------------------------
-
-    def _fresh(self, asked: Demands, scope: MarkScope | None) -> int:
-        eid = self.next_eid
-        self.next_eid += 1
-        self._fitting[eid] = [asked]
-        self._free[eid] = {scope}
-        return eid
-
-    def _surely(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if an element is known to fit and to be free."""
-        if not self._may_be(eid, asked, scope):
-            return False
-        free = self._free.get(eid, ())
-        return (scope in free or (scope is None and bool(free))) and self._known_to_fit(eid, asked)
-
-    def _known_to_fit(self, eid: int, asked: Demands) -> bool:
-        return any(asked <= known for known in self._fitting.get(eid, ()))
-
-    def _surely_none(self, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if it is known that nothing fits, these demands or fewer."""
-        if contradictory(asked):
-            return True
-        return any(less <= asked and of in (None, scope) for less, of in self._none)
-
-    def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if nothing known contradicts it."""
-        if eid in self._gone or (scope is not None and (eid, scope) in self._used):
-            return False
-        return not self._surely_none(asked, scope)
-
-    def _is_among(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        if self._surely(eid, asked, scope):
-            return True
-        if eid not in self._fitting and eid not in self._added:
-            if (asked, scope) not in self._among:
-                self._among[asked, scope] = self._choices.whether()
-            return self._among[asked, scope]
-        if not self._fits(eid, asked):
-            return False
-        free = eid in self._added or self._choices.whether()
-        if free:
-            self._free.setdefault(eid, set()).add(scope)
-        elif scope is None:
-            self._gone.add(eid)
-        else:
-            self._used.add((eid, scope))
-        return free
-
-    def _fits(self, eid: int, asked: Demands) -> bool:
-        if self._known_to_fit(eid, asked):
-            return True
-        known = asked.union(*self._fitting.get(eid, ()))
-        if (eid, asked) in self._unfit or contradictory(known) or self._is_named_otherwise(eid, asked):
-            return False
-        if self._choices.whether():
-            self._fitting.setdefault(eid, []).append(known)
-            return True
-        self._unfit.add((eid, asked))
-        return False
-
-    def _is_named_otherwise(self, eid: int, asked: Demands) -> bool:
-        """True if an added element has a name that the patterns rule out; no more is known of it."""
-        element = self._added.get(eid)
-        if element is None or element.name == _ANY:
-            return False
-        names = Condition(pattern for pattern, _ in asked if not pattern.variables).names
-        return names is not None and element.name not in names
+        """Apply the effect of a command on the assumptions."""
+        self._assumptions.apply(command)

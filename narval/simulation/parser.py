@@ -93,7 +93,7 @@ REQUIRED = Attribute(identifier, required=True)
 CALL = {"action": REQUIRED, "match": Attribute(anything), "recipe": NAME, "step": NAME}
 PHASES = ("active", "done", "failed", "cancelled")
 
-WORDS: Words = {
+SCENARIO_WORDS: Words = {
     "description": COMMON["description"],
     ROOT: Word(
         {
@@ -130,7 +130,7 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
     if local_name(root.tag) != ROOT:
         message = f"expected the root scenario, found {root.tag!r}"
         raise DefinitionError([source.fault(message, root.line, root.column)])
-    reading = Reading(source, WORDS)
+    reading = Reading(source, SCENARIO_WORDS)
     scenario = _Parser(source, reading).read(root)
     faults = {*reading.faults}
     if library is not None:

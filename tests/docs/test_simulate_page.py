@@ -10,7 +10,7 @@ import pytest
 from narval.definitions.action.definition import Action
 from narval.runtime.home.home import Home
 from narval.simulation.executor import HOW
-from narval.simulation.parser import WORDS
+from narval.simulation.parser import SCENARIO_WORDS
 from narval.simulation.simulated_home import simulated_home
 from narval.surfaces.cli.render.simulation import SENTENCES
 from tests.places import ROOT
@@ -28,7 +28,10 @@ def test_its_scenario_comes_out_as_it_says() -> None:
 
 def test_every_word_and_attribute_is_explained() -> None:
     quoted = set(re.findall(r"`([^`\n]+)`", PAGE))
-    words = {*WORDS, *(name for word in WORDS.values() for name in word.attributes)} - {"description", "lang"}
+    words = {*SCENARIO_WORDS, *(name for word in SCENARIO_WORDS.values() for name in word.attributes)} - {
+        "description",
+        "lang",
+    }
     assert {word for word in words if not any(word in text for text in quoted)} == set()
     assert {how for how in HOW if how not in PAGE} == set()
 

@@ -1,9 +1,6 @@
-"""Imports point one way, and the core touches nothing (docs/design.md).
+"""Imports point one way, and the core touches nothing (docs/design.md, "The house").
 
-    errors, source ← memory ← definitions ← engines ← exploration ← runtime ← operations ← simulation ←
-    surfaces
-
-Imports inside functions count. What is for the type checker alone may go in a circle within its layer.
+Imports within functions and those for the type checker alone count like any other.
 """
 
 from __future__ import annotations
@@ -12,15 +9,12 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.places import ROOT
+from tests.house.code import ENTRANCES, circles, imports, module_of, modules, statements, tree
 
-PACKAGE = ROOT / "narval"
 LAYERS = (
     ("errors", "source"),
     ("memory",),
@@ -32,16 +26,19 @@ LAYERS = (
     ("simulation",),
     ("surfaces",),
 )
+"""From left to right; an import points left, or stays within its layer."""
+
+RUNTIME = (("system",), ("scripts",), ("store", "home"), ("agent",), ("calls",), ("daemon",))
+"""The packages of the runtime, in the same order."""
+
 CORE = ("errors", "source", "memory", "definitions", "engines", "exploration")
-ENTRANCES = {"narval", "narval.__main__"}
-"""What embedders and the command line open: no layer, and nothing but the version is taken from there."""
 
 STANDARD = """__future__ abc array ast base64 binascii bisect codecs collections contextlib dataclasses
     difflib enum functools hashlib heapq html importlib inspect itertools keyword math operator re
     reprlib string struct textwrap types typing unicodedata weakref xml"""
 INSTALLED = "elementpath lxml msgspec"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
-"""What the core may import: nothing here has a clock, chance, files, threads, sockets or logging."""
+"""The packages that the core may import: nothing there has a clock, chance, files, threads or sockets."""
 PURE_NAMES = frozenset(
     {
         "pathlib.PurePath",
@@ -56,7 +53,7 @@ PURE_NAMES = frozenset(
         "zoneinfo.ZoneInfo",
     }
 )
-"""Names it may take from what is not pure as a whole."""
+"""Names it may take from packages that are not pure as a whole."""
 
 WORLDLY = frozenset({"open", "input", "print", "eval", "exec", "compile", "__import__", "breakpoint"})
 WORLDLY_METHODS = frozenset(
@@ -65,62 +62,45 @@ WORLDLY_METHODS = frozenset(
 """Calls that reach outside, or run what stands in a value."""
 
 
-class Import(NamedTuple):
-    """That one module imports another, or a name of it; perhaps for the type checker alone."""
-
-    importer: str
-    imported: str
-    name: str
-    line: int
-    typing_only: bool
-
-    def __str__(self) -> str:
-        return f"{self.importer}:{self.line} imports {self.name}"
-
-
-# --- the layers -------------------------------------------------------------------------------------------
+# --- the order --------------------------------------------------------------------------------------------
 
 
 def test_every_module_is_in_a_layer() -> None:
     assert {layer_of(name) for name in modules()} == {name for layer in LAYERS for name in layer}
 
 
-def test_imports_point_one_way() -> None:
-    assert [str(each) for each in imports() if rank(each.imported) > rank(each.importer)] == []
+def test_imports_point_left() -> None:
+    wrong = [
+        str(found)
+        for found in imports()
+        if place(LAYERS, layer_of(found.imported)) > place(LAYERS, layer_of(found.importer))
+    ]
+    assert wrong == []
 
 
-def test_no_layer_takes_what_the_package_offers_to_embedders() -> None:
-    # Those names are of every layer: importing one of them from below would point right unseen.
-    taken = {
-        name
-        for path in modules().values()
-        for name, _, typing_only in statements(path)
-        if not typing_only and module_of(name) in ENTRANCES
-    }
-    assert taken - {"narval", "narval.__version__"} == set()
+def test_within_the_runtime_imports_point_left() -> None:
+    wrong = [
+        str(found)
+        for found in imports()
+        if layer_of(found.importer) == layer_of(found.imported) == "runtime"
+        and place(RUNTIME, package_of(found.imported)) > place(RUNTIME, package_of(found.importer))
+    ]
+    assert wrong == []
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     needs: dict[str, set[str]] = {}
-    for each in imports():
-        if not each.typing_only:
-            needs.setdefault(each.importer, set()).add(each.imported)
-    assert list(cycles(needs)) == []
+    for found in imports():
+        needs.setdefault(found.importer, set()).add(found.imported)
+    assert list(circles(needs)) == []
 
 
-def test_the_runtime_knows_the_contract_of_engines_and_the_table_and_no_kind() -> None:
-    contract = {
-        "narval.engines.registry",
-        *(f"narval.engines.{name}" for name in ("commands", "engine", "events", "structure", "view")),
+def test_no_layer_takes_names_that_the_package_offers_to_embedders() -> None:
+    # Those names come from every layer: importing one of them from below would point right unseen.
+    taken = {
+        name for path in modules().values() for name, _, _ in statements(path) if module_of(name) in ENTRANCES
     }
-    wrong = [
-        str(each)
-        for each in imports()
-        if layer_of(each.importer) == "runtime"
-        and layer_of(each.imported) == "engines"
-        and each.imported not in contract
-    ]
-    assert wrong == []
+    assert taken - {"narval", "narval.__version__"} == set()
 
 
 # --- the core ---------------------------------------------------------------------------------------------
@@ -146,8 +126,8 @@ def test_the_core_opens_prints_and_evaluates_nothing() -> None:
     assert wrong == []
 
 
-def test_importing_the_core_loads_nothing_above_it() -> None:
-    # What the rules above cannot see: an import by name.
+def test_importing_the_core_loads_nothing_to_its_right() -> None:
+    # Imports by name are seen by nothing but this.
     script = (
         "import importlib, sys\n"
         f"for name in {' '.join(name for name, _ in core())!r}.split(): importlib.import_module(name)\n"
@@ -184,72 +164,25 @@ def test_calls_are_seen_wherever_they_stand(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_seen() -> None:
-    assert list(cycles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()})) == [["a", "b", "c", "a"]]
+    assert list(circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()})) == [["a", "b", "c", "a"]]
 
 
 # --- reading ----------------------------------------------------------------------------------------------
-
-
-@cache
-def modules() -> dict[str, Path]:
-    """Every module of the package by its name, the entrances left out."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        if name not in ENTRANCES:
-            found[name] = path
-    return found
 
 
 def core() -> Iterator[tuple[str, Path]]:
     return ((name, path) for name, path in modules().items() if layer_of(name) in CORE)
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
-@cache
-def imports() -> tuple[Import, ...]:
-    """Every import of one module of the package by another."""
-    return tuple(
-        Import(importer, imported, name, line, typing_only)
-        for importer, path in modules().items()
-        for name, line, typing_only in statements(path)
-        if (imported := module_of(name)) in modules() and imported != importer
-    )
-
-
 def foreign(path: Path) -> Iterator[tuple[str, int]]:
-    """What a module imports that is not narval's; what is for the type checker alone does not count."""
+    """The imports of a module that are not narval's and are there when it runs."""
     for name, line, typing_only in statements(path):
         if name.partition(".")[0] != "narval" and not typing_only:
             yield name, line
 
 
-def statements(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """Each thing a module imports, by its full name."""
-    for node, typing_only in walk(tree(path)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno, typing_only
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}", node.lineno, typing_only
-
-
-def walk(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    for child in ast.iter_child_nodes(node):
-        inside = typing_only or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test))
-        yield child, inside
-        yield from walk(child, inside)
-
-
 def calls(path: Path) -> Iterator[tuple[str, int]]:
-    """What a module calls: `name`, or `name.method`, or `.method` of what has no name."""
+    """The calls of a module: `name`, or `name.method`, or `.method` of a value without a name."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id, node.lineno
@@ -258,31 +191,13 @@ def calls(path: Path) -> Iterator[tuple[str, int]]:
             yield f"{of.id if isinstance(of, ast.Name) else ''}.{node.func.attr}", node.lineno
 
 
-def module_of(name: str) -> str:
-    """The module that an import names: the name itself, or what it is taken from."""
-    return name if name in modules() or name in ENTRANCES else name.rpartition(".")[0]
-
-
 def layer_of(module: str) -> str:
     return module.split(".")[1]
 
 
-def rank(module: str) -> int:
-    """How far right a module's layer is."""
-    return next(at for at, layer in enumerate(LAYERS) if layer_of(module) in layer)
+def package_of(module: str) -> str:
+    return module.split(".")[2]
 
 
-def cycles(needs: dict[str, set[str]]) -> Iterator[list[str]]:
-    """The ways from a module back to itself, one for each import that closes one."""
-    done: set[str] = set()
-
-    def visit(name: str, way: list[str]) -> Iterator[list[str]]:
-        if name in way:
-            yield [*way[way.index(name) :], name]
-        elif name not in done:
-            for each in sorted(needs.get(name, ())):
-                yield from visit(each, [*way, name])
-            done.add(name)
-
-    for name in sorted(needs):
-        yield from visit(name, [])
+def place(order: tuple[tuple[str, ...], ...], name: str) -> int:
+    return next(at for at, names in enumerate(order) if name in names)

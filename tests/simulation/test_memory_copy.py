@@ -144,7 +144,7 @@ def test_N18_marks_and_numbers_go_on(lived_in: Home) -> None:
 
 
 def test_a_memory_in_a_database_server_cannot_be_copied_and_that_is_said(shop: Home) -> None:
-    (shop.etc / "narval.toml").write_text('store = "postgresql+psycopg://db.example.org/narval"\n')
+    shop.settings.write_text('store = "postgresql+psycopg://db.example.org/narval"\n')
     with pytest.raises(RequestError, match="--memory new"):
         asyncio.run(play_scenario(simulated_home(shop), scenario_of("shop.tell"), 0.0))
     assert play(shop, '<scenario until="1m"/>').well

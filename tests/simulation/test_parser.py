@@ -104,7 +104,7 @@ def test_N20_an_answer_must_be_one_that_its_action_may_give(shop: Home) -> None:
 
 
 def test_N7_what_arrives_must_satisfy_its_schema(shop: Home) -> None:
-    schemas = shop.etc / "schemas"
+    schemas = shop.schemas
     schemas.mkdir()
     (schemas / "order.rng").write_text(
         '<element name="order" xmlns="http://relaxng.org/ns/structure/1.0"><attribute name="id"/></element>'

@@ -41,7 +41,7 @@ from narval.memory.patterns.pattern import compile_pattern
 from narval.source.text import Source
 from narval.source.xml import read_xml
 
-WORDS: Words = {
+MODULE_WORDS: Words = {
     **COMMON,
     "module": Word(
         {"name": Attribute(vocabulary.name), "version": Attribute(vocabulary.anything)},
@@ -84,7 +84,7 @@ class _ActionMaker:
         self.source, self.faults = source, faults
         self.stem = PurePath(source.path).stem
         self.actions: list[Action] = []
-        self._reader = Reading(source, WORDS, faults)
+        self._reader = Reading(source, MODULE_WORDS, faults)
 
     def declared(self, variable: str, function: Any, declaration: ActionDeclaration) -> None:
         """An action that `@action` declares."""
@@ -241,7 +241,7 @@ class _Tree:
         except DefinitionError as error:
             self._maker.faults.extend(error.faults)
             return
-        reading = Reading(inner, WORDS, self._maker.faults)
+        reading = Reading(inner, MODULE_WORDS, self._maker.faults)
         if local_name(root.tag) not in ("module", "action"):
             reading.fault(root, f"MODULE_XML: expected the root module, found {root.tag!r}")
             return

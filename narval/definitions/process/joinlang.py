@@ -16,7 +16,7 @@ import re
 import msgspec
 
 from narval.definitions.process.statements import ArcsRequired, Join, NodeRequired, Requirement, SetRequired
-from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
+from narval.definitions.reading.expressions import OPERATORS as OF_CONDITIONS
 from narval.definitions.reading.expressions import Expression, read_condition
 from narval.definitions.reading.lexer import (
     END,

@@ -33,7 +33,7 @@ from narval.definitions.process.statements import (
     Text,
     Unit,
 )
-from narval.definitions.reading.expressions import WORDS as OF_CONDITIONS
+from narval.definitions.reading.expressions import OPERATORS as OF_CONDITIONS
 from narval.definitions.reading.expressions import Expression, Predicate, read_condition
 from narval.definitions.reading.lexer import (
     END,

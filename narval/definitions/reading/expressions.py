@@ -45,7 +45,7 @@ class Or(msgspec.Struct, frozen=True, tag=True):
 
 Expression = Predicate | Not | And | Or
 
-WORDS = {word: word.lower() for word in ("or", "OR", "and", "AND", "not", "NOT")}
+OPERATORS = {word: word.lower() for word in ("or", "OR", "and", "AND", "not", "NOT")}
 """The reserved words of conditions, as they must be written."""
 
 

@@ -23,7 +23,7 @@ from narval.memory.elements.element import children, local_name
 from narval.source.text import Source
 from narval.source.xml import XmlNode
 
-WORDS: Words = {
+STYLESHEET_WORDS: Words = {
     **COMMON,
     "prototype": Word(
         {"group": Attribute(vocabulary.name), "name": Attribute(vocabulary.name)},
@@ -34,7 +34,7 @@ WORDS: Words = {
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The transform of a stylesheet."""
-    return Reading(source, WORDS).parsed(_transforms, root)
+    return Reading(source, STYLESHEET_WORDS).parsed(_transforms, root)
 
 
 def _transforms(reading: Reading, root: XmlNode) -> Iterator[Transform]:

@@ -54,36 +54,34 @@ def has_hook(decision: ProcessDecision, node: Node, hook: str) -> bool:
 
 def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
     """Call the script of a node, or the class for its type."""
+    made = NodeCallMade(token.id, decision.identifier(), hook != "execute")
     payload: dict[str, Plain] = {"hook": hook, "token": token.id}
-    call = decision.identifier()
-    decision.change(NodeCallMade(token.id, call, hook != "execute"))
-    decision.command(
-        commands.Call(call, "node", node.type, node.id, timeout=_seconds(node, "timeout"), payload=payload)
-    )
+    _send(decision, made, "node", node.type, node, timeout=_seconds(node), payload=payload)
+
+
+def _send(
+    decision: ProcessDecision, made: NodeCallMade, kind: str, name: str, node: Node, *inputs: Any, **more: Any
+) -> None:
+    decision.change(made)
+    decision.command(commands.Call(made.call, kind, name, node.id, *inputs, **more))
 
 
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """Call a run, nested in this one; a process begins with the attributes of the token (section 9)."""
     nearby = conditions.around(decision, token).nearby
-    payload: dict[str, Plain] = {"environment": dict(environment.full(decision.state, token))}
-    call = decision.identifier()
-    decision.change(NodeCallMade(token.id, call))
-    given = payload if kind == "process" else None
-    decision.command(commands.Call(call, kind, target.full_name, node.id, nearby=nearby, payload=given))
+    given = {"environment": environment.full(decision.state, token)} if kind == "process" else None
+    made = NodeCallMade(token.id, decision.identifier())
+    _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=given)
 
 
 def _call_with_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
 ) -> None:
     prototype: Prototype = target.prototype
+    timeout = _seconds(node)  # before anything is reserved, for it may raise
     inputs, reserved = _find_inputs(decision, node, token, prototype)
-    call = decision.identifier()
-    decision.change(NodeCallMade(token.id, call, reserved=reserved))
-    decision.command(
-        commands.Call(
-            call, kind, target.full_name, node.id, inputs, prototype.lists, timeout=_seconds(node, "timeout")
-        )
-    )
+    made = NodeCallMade(token.id, decision.identifier(), reserved=reserved)
+    _send(decision, made, kind, target.full_name, node, inputs, prototype.lists, timeout=timeout)
 
 
 def _find_inputs(
@@ -122,11 +120,11 @@ def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | No
     return (decision.definition.full_name, node.id, slot.id) if slot.use else None
 
 
-def _seconds(node: Node, key: str) -> float | None:
-    text = node.text_of(key)
+def _seconds(node: Node) -> float | None:
+    text = node.text_of("timeout")
     try:
         return float(text) if text else None
     except ValueError:
         raise NodeFault(
-            "bad-property", f"node {node.id}: {key}: expected seconds, got: {text}", node
+            "bad-property", f"node {node.id}: timeout: expected seconds, got: {text}", node
         ) from None

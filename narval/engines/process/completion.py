@@ -19,9 +19,7 @@ DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
 def complete_if_done(decision: ProcessDecision) -> None:
     """A process where nothing is active any more is complete, unless a listener holds that up."""
     state = decision.state
-    if state.status != "executing" or state.active_nodes or state.active_arcs or state.calls:
-        return
-    if state.queue.first is not None or state.undoing:
+    if state.status != "executing" or state.is_active or state.queue.first is not None:
         return
     if DELAY_COMPLETE not in decision.happens(ProcessPendingComplete()):
         finalize_complete(decision)

@@ -64,10 +64,6 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         """The node a token stands on, or heads for."""
         return self.definition.nodes[token.node if isinstance(token, NodeToken) else token.to]
 
-    def next_token(self) -> int:
-        """The number of the next token or set."""
-        return self.state.next_token
-
     # --- events and listeners (section 3) ---------------------------------------------------------------
 
     def listen(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from lxml import etree
@@ -29,33 +31,19 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
     )
     add_caller(root, state, "parent_run")
     for name, value in state.environment.items():
-        _text(etree.SubElement(root, "attribute", name=_clean(name)), value)
-    for token in _last(state.nodes):
+        etree.SubElement(root, "attribute", name=_clean(name)).text = _clean(value)
+    for token in list(islice(reversed(state.nodes.values()), SHOWN))[::-1]:
         node = etree.SubElement(root, "token", id=str(token.id), node=token.node, state=word_of(token))
         if token.execution_type != "Forward":
             node.set("execution-type", token.execution_type)
         for name, value in token.environment.items():
-            _text(etree.SubElement(node, "attribute", name=_clean(name)), value)
+            etree.SubElement(node, "attribute", name=_clean(name)).text = _clean(value)
         for eid in token.produced:
             etree.SubElement(node, "element", eid=str(eid))
     for arc_token in (state.arcs[number] for number in list(state.active_arcs)[-SHOWN:]):
         start = state.nodes[arc_token.parent].node
         etree.SubElement(root, "arc-token", {"id": str(arc_token.id), "from": start, "to": arc_token.to})
     return finished(root, context)
-
-
-def _last(nodes: dict[int, NodeToken]) -> list[NodeToken]:
-    """The newest tokens, oldest first."""
-    found = []
-    for token in reversed(nodes.values()):
-        found.append(token)
-        if len(found) == SHOWN:
-            break
-    return found[::-1]
-
-
-def _text(element: etree._Element, value: str) -> None:
-    element.text = _clean(value)
 
 
 def _clean(text: str) -> str:
@@ -79,24 +67,19 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
     """The things that the process waits for now: calls, moments, memory, people, other tokens."""
     for number in state.active_nodes:
         yield _wait(definition, state, state.nodes[number], watches)
-    hooks = tuple(state.hooks)
-    for call in hooks:
+    for call in state.hooks:
         token = state.nodes[state.calls[call]]
         yield Wait(token.node, "call", f"backtrack of token {token.id}", calls=(call,))
-    for place, count in _joins(state).items():
+    for place, count in Counter(state.arcs[number].to for number in state.active_arcs).items():
         yield Wait(
             place, "join", f"{count} arc token{'s' * (count > 1)} there; {_incomplete(definition, place)}"
         )
     if state.paused:
         yield Wait("queue", "time", "its turn: many tokens are to be moved", until=None)
-    elif state.status == "executing" and (state.queue.first is not None or not _is_active(state)):
+    elif state.status == "executing" and (state.queue.first is not None or not state.is_active):
         yield Wait("queue", "person", "to be told to execute what is in the queue")
     if state.status.startswith("pending"):
         yield Wait("process", "person", "its end to be finalized: a listener holds it up")
-
-
-def _is_active(state: ProcessState) -> bool:
-    return bool(state.active_nodes or state.active_arcs or state.calls or state.undoing)
 
 
 def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
@@ -112,15 +95,6 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
         return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
     again = " or its guard to be asked again: it gave no answer" if not token.guard else ""
     return Wait(node.id, "person", f"token {token.id} to be completed{again}")
-
-
-def _joins(state: ProcessState) -> dict[str, int]:
-    """The nodes where arc tokens wait, and how many."""
-    found: dict[str, int] = {}
-    for number in state.active_arcs:
-        place = state.arcs[number].to
-        found[place] = found.get(place, 0) + 1
-    return found
 
 
 def _incomplete(definition: Process, place: str) -> str:
@@ -260,11 +234,8 @@ def _reason_of_token(definition: Process, token: NodeToken) -> str:
 
 
 def _reason_of_process(state: ProcessState) -> str | None:
-    texts = {
-        "completed": "no token was active any more",
-        "canceled": "it was canceled",
-        "failed": f"narval could not go on: element {state.error}",
-    }
+    failed = f"narval could not go on: element {state.error}"
+    texts = {"completed": "no token was active any more", "canceled": "it was canceled", "failed": failed}
     return texts.get(state.status)
 
 
@@ -276,11 +247,6 @@ def diagnose(
         token = state.nodes[number]
         node = definition.nodes[token.node]
         if token.watch and identifier in (None, node.id):
-            bounds = tuple(
-                condition.condition.bind({})
-                for condition in node.conditions
-                if not condition.condition.variables
-            )
-            yield Wait(
-                node.id, "condition", "an element for each condition", bounds, tuple(None for _ in bounds)
-            )
+            asked = [condition.condition for condition in node.conditions]
+            bounds = tuple(condition.bind({}) for condition in asked if not condition.variables)
+            yield Wait(node.id, "condition", "an element for each condition", bounds, (None,) * len(bounds))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Prototype
-from narval.engines.candidates import Bindings
-from narval.engines.events import Failure, Plain, Produced, Returned
+from narval.engines.events import Failure, Produced, Returned
 from narval.engines.outputs import judge
 from narval.engines.process import conditions, node_effects
 from narval.engines.process.calls import WITH_PROTOTYPE
@@ -19,7 +16,7 @@ from narval.engines.process.tokens.token import NodeToken
 from narval.memory.elements.element import Element
 
 ERROR_ARC = "error"
-"""Where a node leaves whose call failed, if it has such an arc."""
+"""The arc by which a token leaves a node whose call failed, if there is one."""
 
 
 def returned(decision: ProcessDecision, event: Returned) -> None:
@@ -41,10 +38,12 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     _end_call(decision, event.call, eids if problem is None else (), well=problem is None)
     if problem is not None:
         _failed(decision, node, token, problem, event, hook)
-    elif not hook:
-        _goes_on(decision, node, token, event.value)
+    elif node.target is not None:
+        flow.complete(decision, token)
     else:
         node_effects.apply_wishes(decision, token, event.value or {})
+        if not hook:
+            decision.happens(NodeTokenExecuted(token.id))
     if hook:
         backtracking.undo(decision)
 
@@ -56,23 +55,14 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
     prototype = _prototype(decision, node)
     if prototype is None:
         return
-    verdict = judge(prototype, event.elements, decision.view, _bindings(decision, prototype), complete=False)
+    bindings = conditions.bindings(decision, prototype.output_variables)
+    verdict = judge(prototype, event.elements, decision.view, bindings, complete=False)
     if verdict.fault:
         decision.give_up(event.call)
         _failed(decision, node, token, Failure("bad-output", verdict.fault), None, False)
         return
     for output in (*verdict.accepted, *verdict.errors):
         decision.keep(output, node.id, event.call)
-
-
-def _goes_on(
-    decision: ProcessDecision, node: Node, token: NodeToken, value: Mapping[str, Plain] | None
-) -> None:
-    if node.target is not None:
-        flow.complete(decision, token)
-        return
-    node_effects.apply_wishes(decision, token, value or {})
-    decision.happens(NodeTokenExecuted(token.id))
 
 
 # --- elements and errors --------------------------------------------------------------------------------
@@ -88,7 +78,8 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     prototype = _prototype(decision, node)
     if prototype is None:
         return Failure("unknown-target", f"there is no {node.type} {node.text_of('target')} any more"), ()
-    verdict = judge(prototype, event.elements, decision.view, _bindings(decision, prototype))
+    bindings = conditions.bindings(decision, prototype.output_variables)
+    verdict = judge(prototype, event.elements, decision.view, bindings)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
     kept = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
@@ -113,10 +104,6 @@ def _prototype(decision: ProcessDecision, node: Node) -> Prototype | None:
         return None
     target = decision.view.definition(*node.target)
     return target.prototype if target is not None else None
-
-
-def _bindings(decision: ProcessDecision, prototype: Prototype) -> Bindings:
-    return conditions.bindings(decision, prototype.output_variables)
 
 
 def _end_call(

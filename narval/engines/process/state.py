@@ -55,11 +55,11 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     calls: dict[str, int] = {}
     """Calls under way, and their node tokens."""
     hooks: dict[str, None] = {}
-    """Those of them that tell a node that it was gone back from."""
+    """The calls among them that tell a node that it was gone back from."""
     undoing: list[int] = []
     """Tokens whose nodes are still to be told so, and, negated, those that run when that is done."""
     reserved: dict[str, tuple[int, ...]] = {}
-    """What a call has reserved."""
+    """The elements that a call has reserved."""
     delayed: dict[str, int] = {}
     """Node tokens by the moment they wait for."""
     watches: dict[str, int] = {}
@@ -73,6 +73,11 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     def progress(self) -> Iterator[tuple[str, str]]:
         """The nodes on which tokens stand, and the tokens."""
         return ((node, " ".join(map(str, tokens))) for node, tokens in self.standing.items())
+
+    @property
+    def is_active(self) -> bool:
+        """True if a token is active, or the user's code is at work for one."""
+        return bool(self.active_nodes or self.active_arcs or self.calls or self.undoing)
 
     def waits_in_line(self, token: int) -> bool:
         """True if an arc token waits at its node."""

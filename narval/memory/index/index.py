@@ -1,4 +1,4 @@
-"""Index: the watchers that wait for conditions (design, "Memory and the index"; N24).
+"""Index: the watchers that wait for conditions (design, "Memory"; N24).
 
 A condition is filed under what must be equal in an element that satisfies it: its root name, then the value
 of one field, the one that fewest others wait for; a number it compares with is kept in order there

@@ -1,6 +1,6 @@
 """An agent: a memory, its runs, and what they wait for.
 
-It is the unit of consistency (§ "Growing past one machine").
+It is the unit of consistency: one memory, one writer.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from narval.engines.registry import runnable
 from narval.memory.elements import changes
 from narval.memory.elements.canonical import canonical
-from narval.memory.elements.control_elements import ACTED, QUIT
+from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.runs import start_run
@@ -43,7 +43,7 @@ class Controls:
         root = parse(element.xml)
         if self._record_only and root.get("at") == "start":
             return  # the next daemon's start is the one it means
-        name = root.get("recipe", "")
+        name = root.get(TARGET, "")
         first = [canonical(child) for child in children(root)]
         transaction, agent = self._transaction, self._transaction.agent
         if runnable(agent.library, name) is None:

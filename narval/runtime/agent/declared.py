@@ -16,7 +16,7 @@ from narval.definitions.library import Library
 from narval.engines.registry import runnable
 from narval.errors import Fault
 from narval.memory.elements import changes
-from narval.memory.elements.control_elements import ACTED, START_PLANS
+from narval.memory.elements.control_elements import ACTED, START_PLANS, TARGET
 from narval.memory.elements.element import parse
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
@@ -101,7 +101,7 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
             continue
         root = parse(element.xml)
         if eid not in acted:
-            due = runnable(turn.agent.library, root.get("recipe", "")) is not None
+            due = runnable(turn.agent.library, root.get(TARGET, "")) is not None
         else:
             due = eid in again and root.get("at") == "start"
         if due:

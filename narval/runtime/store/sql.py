@@ -1,4 +1,4 @@
-"""The store in a database: SQLite in a file by default, PostgreSQL by its URL (design, "Storage").
+"""The store in a database: SQLite in a file by default, PostgreSQL by its URL (docs/store.md).
 
 The statements come from `tables.py`, and the driver's own cursors execute them. Of the one writer a batch
 that is one row is one statement, which the database commits by itself; any other goes between BEGIN and

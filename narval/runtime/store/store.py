@@ -1,4 +1,4 @@
-"""The contract of a store: one writer, one commit a turn, nothing lost (design, "Storage", N35).
+"""The contract of a store: one writer, one commit a turn, nothing lost (docs/store.md, N35).
 
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
 Reading is for the start (memory, and runs under way) and for history; the rows of a slot come back from the

@@ -13,7 +13,6 @@ goes wrong where several tokens took one arc; section 17.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from narval.engines.process import calls
@@ -114,13 +113,13 @@ def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
     for number in token.parents:
         parent = state.arcs[number]
         decision.happens(ArcTokenBacktracked(number))
-        made = decision.next_token()
+        made = decision.state.next_token
         sets = tuple(parent.sets.items())
         decision.happens(
             ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", number, aside=True)
         )
         turning.append(made)
-    result = decision.next_token()
+    result = decision.state.next_token
     sets = tuple(token.sets.items())
     decision.happens(
         NodeTokenCreated(
@@ -131,23 +130,6 @@ def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
         decision.happens(ArcTokenProcessed(made))
         decision.happens(ArcTokenCompleted(made, result))
     return state.nodes[result]
-
-
-class _NewestFirst:
-    """Node tokens still to be undone, each once, the newest first."""
-
-    def __init__(self) -> None:
-        self._heap: list[int] = []
-        self._known: set[int] = set()
-
-    def add(self, token: int) -> None:
-        if token not in self._known:
-            self._known.add(token)
-            heappush(self._heap, -token)
-
-    def __iter__(self) -> Iterator[int]:
-        while self._heap:
-            yield -heappop(self._heap)
 
 
 class _Survey:
@@ -216,22 +198,23 @@ class _WayBack:
         """Tokens whose nodes are to be told that they were gone back from."""
         self._back = self.survey.turned
         """Roots, and the arc tokens that come back for them."""
-        self._pending = _NewestFirst()
+        self._pending: list[int] = []
+        """A heap of the node tokens still to be undone, negated: the newest first."""
         self._marked: set[int] = set()
 
     def back(self) -> NodeToken:
         """Undo all that came of the token; the token on its node now."""
         for end in self.survey.ends:
-            self._pending.add(end)
+            heappush(self._pending, -end)
         for leaf in self.survey.leaves:
             self._back[leaf.id] = leaf.id
             self._mark(leaf)
-            self._pending.add(leaf.parent)
+            heappush(self._pending, -leaf.parent)
         result: NodeToken | None = None
-        for number in self._pending:
-            token = self.state.nodes[number]
+        while self._pending:
+            token = self.state.nodes[-heappop(self._pending)]
             if token.backtracked:
-                continue
+                continue  # undone before: several led to it
             if calls.has_hook(self.decision, self.decision.node(token), "backtrack"):
                 self.told.append(token.id)
             if token is self.destination:
@@ -271,14 +254,14 @@ class _WayBack:
         self._mark(token)
         turned = root(self.state, token)
         visited = turned.parent in self.survey.visited
-        made, sets = decision.next_token(), tuple(token.sets.items())
+        made, sets = decision.state.next_token, tuple(token.sets.items())
         kind: ExecutionType = "Backtracked" if visited else "UTurn"
         decision.happens(
             ArcTokenCreated(made, token.arc, behind.id, token.to, sets, kind, token.id, aside=visited)
         )
         if visited:
             self._back[turned.id] = made
-            self._pending.add(turned.parent)
+            heappush(self._pending, -turned.parent)
             decision.happens(ArcTokenProcessed(made))
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
@@ -289,7 +272,7 @@ class _WayBack:
         if missing:
             raise InternalError(f"process {state.eid}: nothing comes back for arc tokens {missing}")
         parents = tuple(self._back[child] for child in token.children)
-        made, sets = decision.next_token(), tuple(token.sets.items())
+        made, sets = decision.state.next_token, tuple(token.sets.items())
         decision.happens(
             NodeTokenCreated(
                 made, token.node, decision.event.at, parents, sets, kind, token.id, like=token.id

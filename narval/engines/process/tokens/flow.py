@@ -75,10 +75,12 @@ def _pause(decision: ProcessDecision) -> None:
 def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
     node = decision.definition.nodes[token.to]
     decision.happens(ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
-    _try(decision, node, token)
+    retry(decision, token)
 
 
-def _try(decision: ProcessDecision, node: Node, token: ArcToken) -> bool:
+def retry(decision: ProcessDecision, token: ArcToken) -> bool:
+    """Try the join that a token has come to; whether it was completed. Raises NodeFault."""
+    node = decision.node(token)
     joined = joins.join(decision, node, token)
     if joined is None:
         decision.happens(ArcTokenIncompleteJoin(token.id))
@@ -88,11 +90,6 @@ def _try(decision: ProcessDecision, node: Node, token: ArcToken) -> bool:
     else:
         _complete_join(decision, node, joined)
     return True
-
-
-def retry(decision: ProcessDecision, token: ArcToken) -> bool:
-    """Try the join of a token that waits once more; whether it was completed. Raises NodeFault."""
-    return _try(decision, decision.node(token), token)
 
 
 def _merge(decision: ProcessDecision, joined: Joined, into: int) -> None:
@@ -132,7 +129,7 @@ def create(
     decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()
 ) -> NodeToken:
     """Make a token on a node."""
-    token = decision.next_token()
+    token = decision.state.next_token
     decision.happens(NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
     return decision.state.nodes[token]
 
@@ -224,7 +221,7 @@ def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
 
 def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
     """An arc token comes to be behind a node token, and is put into the queue."""
-    decision.happens(ArcTokenCreated(decision.next_token(), arc.index, token.id, arc.end.id, sets))
+    decision.happens(ArcTokenCreated(decision.state.next_token, arc.index, token.id, arc.end.id, sets))
 
 
 def complete_with_set(
@@ -246,7 +243,7 @@ def complete_with_set(
         dead_end(decision, token)
         return None
     level = 1 + max((decision.state.sets[number].level for number in token.sets), default=0)
-    made = decision.next_token()
+    made = decision.state.next_token
     decision.change(TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
     inherited = tuple(token.sets.items())
     for index in range(count):

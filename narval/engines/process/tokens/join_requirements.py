@@ -92,6 +92,4 @@ def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int
     if chosen is None:
         return (), False
     found = state.sets[chosen]
-    if found.nodes or found.heading.get(node.id, 0) != len(found.arcs):
-        return (), False
-    return tuple(found.arcs), True
+    return (tuple(found.arcs), True) if found.all_at(node.id) else ((), False)

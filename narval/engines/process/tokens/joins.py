@@ -43,10 +43,6 @@ def merge_target(state: ProcessState, node: Node) -> int | None:
     return None if newest is None or state.nodes[newest].backtracked else newest
 
 
-def _or(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    return Joined((token.id,))
-
-
 def _first(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     return Joined((token.id,), into=merge_target(decision.state, node))
 
@@ -76,13 +72,9 @@ def _one_of_each(decision: ProcessDecision, arcs: Iterable[Arc], token: ArcToken
 
 def _token_set(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     if not token.sets:
+        if node.join == "tokenSetOr":
+            return Joined((token.id,))
         raise NodeFault("no-token-set", f"a token came to {node.id} that is in no token set", node)
-    return _of_sets(decision.state, node, _chosen(decision.state, node.join_text, token))
-
-
-def _token_set_or(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    if not token.sets:
-        return Joined((token.id,))
     return _of_sets(decision.state, node, _chosen(decision.state, node.join_text, token))
 
 
@@ -98,17 +90,10 @@ def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
 
 def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | None:
     """All that is active of the sets, if it is all here; the sets end."""
-    for number in chosen:
-        if not all_here(state, number, node):
-            return None
+    if not all(state.sets[number].all_at(node.id) for number in chosen):
+        return None
     tokens = dict.fromkeys(token for number in chosen for token in state.sets[number].arcs)
     return Joined(tuple(tokens), frozenset(chosen))
-
-
-def all_here(state: ProcessState, token_set: int, node: Node) -> bool:
-    """True if no node token of a set is active, and all its active arc tokens head for a node."""
-    found = state.sets[token_set]
-    return not found.nodes and found.heading.get(node.id, 0) == len(found.arcs)
 
 
 # --- of the user ----------------------------------------------------------------------------------------
@@ -156,12 +141,11 @@ def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
 
 
 _JOINS: dict[str, Callable[[ProcessDecision, Node, ArcToken], Joined | None]] = {
-    "or": _or,
     "first": _first,
     "and": _and,
     "labelAnd": _label_and,
     "tokenSet": _token_set,
-    "tokenSetOr": _token_set_or,
+    "tokenSetOr": _token_set,
     "joinlang": _by_requirements,
     "class": _by_class,
 }

@@ -87,6 +87,10 @@ class TokenSet(msgspec.Struct, omit_defaults=True, gc=False):
     arcs: dict[int, None] = {}
     heading: dict[str, int] = {}
 
+    def all_at(self, node: str) -> bool:
+        """True if no node token of it is active, and all its active arc tokens head for a node."""
+        return not self.nodes and self.heading.get(node, 0) == len(self.arcs)
+
 
 class Line(msgspec.Struct, gc=False):
     """Tokens in the order they came. Those that left are dropped when they come to the head, or are many.

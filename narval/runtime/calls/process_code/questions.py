@@ -188,9 +188,7 @@ def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
         answer = ask(question)
         msgspec.msgpack.encode(answer)  # what cannot be written down cannot be recorded
         return answer
-    except _GivenUpError:
-        raise
-    except ActionError:
+    except (_GivenUpError, ActionError):
         raise
     except BaseException as error:
         found = failure(error, question.definition.path)
@@ -226,7 +224,10 @@ def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
 
 
 def _predicate(question: Question) -> Plain:
-    answer = question.code(question.token())
+    return _truth(question.code(question.token()))
+
+
+def _truth(answer: object) -> bool:
     if not isinstance(answer, bool):
         raise _bad("True or False", answer)
     return answer
@@ -253,11 +254,7 @@ def _string(question: Question) -> Plain:
 def _node(question: Question) -> Plain:
     token = question.token()
     answer = getattr(made(question.code, token.node.custom), question.hook)(token)
-    if question.hook == "is_backtrackable":
-        if not isinstance(answer, bool):
-            raise _bad("True or False", answer)
-        return answer
-    return _guard(answer)
+    return _truth(answer) if question.hook == "is_backtrackable" else _guard(answer)
 
 
 def _guard(answer: object) -> Plain:

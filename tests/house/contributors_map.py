@@ -1,0 +1,76 @@
+"""The contributor's map: `python -m tests.house.contributors_map` writes docs/map.md from the packages."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.house.code import PACKAGE
+from tests.house.test_layers import LAYERS, RUNTIME
+from tests.places import ROOT
+
+PAGE = ROOT / "docs" / "map.md"
+
+HEAD = """# The house, room by room
+
+Made from the packages by `python -m tests.house.contributors_map`; a test compares. Each line is the first
+sentence of a module. Layers, and the packages of the runtime, stand in the order in which they may import:
+from those above alone. [design.md](design.md) gives the reasons.
+
+To add …
+
+| | touch |
+|---|---|
+| a kind | a package in `definitions/`, one in `engines/`, a row in `definitions/kinds.py` |
+| a trigger of transitions | `definitions/recipe/vocabulary.py`, `engines/recipe/triggers.py`, a page |
+| a command of engines | a struct in `engines/commands.py`, a row in `runtime/agent/effects.py` |
+| an operation | a function marked `@operation` in `operations/`: every surface has it |
+| a database | a module in `runtime/store/` |
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD]
+    for layer in LAYERS:
+        for name in layer:
+            path = PACKAGE / name
+            if path.is_dir():
+                parts += section(path, 2)
+            else:
+                parts.append(f"\n## {name}.py\n\n{first_sentence(path.with_suffix('.py'))}\n")
+    return "".join(parts)
+
+
+def section(folder: Path, depth: int) -> list[str]:
+    """The modules of a package, then its packages."""
+    name = folder.relative_to(PACKAGE)
+    parts = [f"\n{'#' * depth} {name}/\n\n{first_sentence(folder / '__init__.py')}\n"]
+    files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
+    if files:
+        parts.append("\n| room | |\n|---|---|\n")
+        parts += [f"| `{path.stem}` | {first_sentence(path)} |\n" for path in files]
+    for package in sorted((path for path in folder.iterdir() if is_package(path)), key=rank):
+        parts += section(package, min(depth + 1, 4))
+    return parts
+
+
+def is_package(path: Path) -> bool:
+    return path.is_dir() and any(path.glob("*.py")) and "migrations" not in path.parts
+
+
+def rank(path: Path) -> tuple[int, str]:
+    """The place of a package: the runtime's are in the order of imports."""
+    order = [name for names in RUNTIME for name in names]
+    return (order.index(path.name) if path.parent.name == "runtime" else 0), path.name
+
+
+def first_sentence(path: Path) -> str:
+    """The first sentence of the docstring of a file, on one line."""
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n\n")[0].split())
+    end = text.find(". ")
+    return (text if end < 0 else text[: end + 1]).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

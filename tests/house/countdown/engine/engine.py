@@ -1,0 +1,182 @@
+"""The engine of countdowns: one call after another, until the count is 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import msgspec
+from lxml import etree
+
+from narval.definitions.library import Library
+from narval.engines import commands
+from narval.engines.commands import Command, Watch
+from narval.engines.decision import Decision
+from narval.engines.engine import Find, Lookup, Wait
+from narval.engines.events import Caller, Cancelled, Event, Returned, Signalled, Started
+from narval.engines.graph import Graph, GraphNode
+from narval.engines.run_state import Moves, RunState
+from narval.engines.structure import Finding
+from narval.engines.view import View
+from tests.house.countdown.definitions.parser import Countdown
+
+kind = "countdown-run"
+definition_kind = "countdown"
+
+
+class CountdownState(RunState, omit_defaults=True):
+    """A countdown under way: how often it is still to call, and the call that is under way."""
+
+    KIND: ClassVar[str] = "countdown"
+    MOVES: ClassVar[Moves] = {
+        "ready": frozenset({"counting", "cancelled"}),
+        "counting": frozenset({"done", "failed", "cancelled"}),
+    }
+    PHASES: ClassVar[Mapping[str, str]] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
+
+    left: int = 0
+    call: str = ""
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The countdown began."""
+
+    at: float
+    count: int
+    caller: Caller | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, tag=True):
+    """One less is left; `call` is under way now, or none is."""
+
+    left: int
+    call: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """The countdown is over."""
+
+    status: str
+    at: float
+    error: int | None = None
+
+
+CountdownChange = Begun | Counted | Ended
+changes = CountdownChange
+state_type = CountdownState
+
+
+def _begun(state: CountdownState, change: Begun) -> None:
+    state.begin(change.at, (), change.caller, 0)
+    state.move("counting")
+    state.left = change.count
+
+
+def _counted(state: CountdownState, change: Counted) -> None:
+    state.left, state.call = change.left, change.call
+
+
+def _ended(state: CountdownState, change: Ended) -> None:
+    state.move(change.status, change.at, change.error)
+
+
+APPLY: Mapping[type, Callable[[Any, Any], None]] = {Begun: _begun, Counted: _counted, Ended: _ended}
+
+
+def apply(state: CountdownState, change: CountdownChange) -> None:
+    APPLY[type(change)](state, change)
+
+
+class CountdownDecision(Decision[Countdown, CountdownState, CountdownChange], kw_only=True, eq=False):
+    """One advance of a countdown."""
+
+    def count_on(self) -> None:
+        left = self.state.left
+        if left == 0:
+            self.end("done")
+            return
+        call = self.identifier()
+        self.change(Counted(left - 1, call))
+        self.command(commands.Call(call, "action", self.definition.action, "tick"))
+
+    def end(self, status: str, error: int | None = None) -> None:
+        self.change(Ended(status, self.event.at, error))
+        self.report_end(())
+
+
+def begin(run: int, definition: Countdown) -> CountdownState:
+    return CountdownState(run, definition.full_name)
+
+
+def advance(
+    definition: Countdown, state: CountdownState, event: Event, view: View
+) -> tuple[list[Any], list[Command]]:
+    decision = CountdownDecision(state, APPLY, event, view, definition=definition)
+    match event:
+        case Started() if state.status == "ready":
+            decision.change(Begun(event.at, definition.count, event.caller))
+            decision.count_on()
+        case Returned() if not state.over:
+            if event.problem is not None:
+                why = event.problem.message
+                decision.end("failed", decision.add_error_element(event.problem.kind, why, "tick"))
+            else:
+                decision.count_on()
+        case Signalled():
+            if event.name != "skip":
+                decision.refuse(event, "not-listening", f"a countdown hears skip, not {event.name}")
+            else:
+                decision.change(Counted(max(0, state.left - 1), state.call))
+                decision.answer(event, left=state.left)
+        case Cancelled() if not state.over:
+            if state.call:
+                decision.command(commands.CancelCall(state.call))
+            decision.end("cancelled")
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: Countdown, state: CountdownState, event: Event, view: View, error: int
+) -> tuple[list[Any], list[Command]]:
+    decision = CountdownDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.end("failed", error)
+    return decision.changes, decision.commands
+
+
+def render(definition: Countdown, state: CountdownState, context: Iterable[int]) -> bytes:
+    root = etree.Element(kind, name=definition.full_name, state=state.status, left=str(state.left))
+    return etree.tostring(root, encoding="utf-8")
+
+
+def waiting_for(definition: Countdown, state: CountdownState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    if not state.over and state.call:
+        yield Wait("tick", "call", f"action {definition.action}", calls=(state.call,))
+
+
+def parts(definition: Countdown, state: CountdownState) -> dict[str, list[dict[str, Any]]]:
+    return {"counts": [{"id": "tick", "state": state.status, "left": state.left}]}
+
+
+def graph(definition: Countdown, state: CountdownState) -> Graph:
+    node = GraphNode("tick", ("tick", f"{state.left} left"), state.status)
+    return Graph(definition.full_name, (node,))
+
+
+def explain(definition: Countdown, state: CountdownState, identifier: str | None) -> str | None:
+    if identifier == "tick":
+        return f"tick is {state.status}: {state.left} of {definition.count} are left"
+    return None
+
+
+def diagnose(
+    definition: Countdown, state: CountdownState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    return iter(())
+
+
+def unreachable(definition: Countdown, library: Library) -> list[Finding]:
+    if definition.count:
+        return []
+    message = f"{definition.action} is never called: the count begins at 0"
+    return [Finding(definition.path, definition.line, 1, "error", "tick", message)]
