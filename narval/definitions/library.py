@@ -169,11 +169,6 @@ class Library:
             self._listeners = {found.name: found.mask for found in listeners if found.everywhere}
         return self._listeners
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files the definitions were read from, sorted."""
-        return tuple(sorted({definition.path for definition in self}))
-
     def replace(self, definitions: Iterable[Definition], *, without: Iterable[str] = ()) -> Library:
         """A library with these definitions in place of those of the same kind and name.
 
@@ -207,9 +202,8 @@ def check_targets(
         found, several = _found(reference, library)
         if several:
             names = " and ".join(definition.full_name for definition in several)
-            faults.append(
-                reference.fault(f"{reference.what}: {names} are of this name; write which is meant in full")
-            )
+            message = f"{reference.what}: {names} are of this name; write which is meant in full"
+            faults.append(reference.fault(message))
         elif found is None and not reference.optional:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {})))
         elif found is not None and reference.check is not None:

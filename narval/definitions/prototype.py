@@ -131,14 +131,6 @@ class Prototype:
         """The number of elements of each output where all are given once, by id."""
         return {output.id: 1 for output in self.outputs}
 
-    def input(self, id: str) -> Input | None:
-        """The input of that id."""
-        return next((input for input in self.inputs if input.id == id), None)
-
-    def output(self, id: str) -> Output | None:
-        """The output of that id."""
-        return next((output for output in self.outputs if output.id == id), None)
-
 
 EMPTY = Prototype()
 

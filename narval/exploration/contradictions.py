@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from narval.memory.patterns.pattern import Bound, Key, Pattern
+from narval.memory.patterns.key import Key
+from narval.memory.patterns.pattern import Bound, Pattern
 
 Demand = tuple[Pattern, tuple[int, ...]]
 """A pattern, and the eids that its variables stand for."""
@@ -18,7 +19,10 @@ def demands(bound: Bound) -> Demands:
     """The demands of a condition, to be compared with those of others."""
     named = dict(bound.variables)
     return frozenset(
-        (pattern, tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())))
+        (
+            pattern,
+            tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())),
+        )
         for pattern in bound.patterns
     )
 

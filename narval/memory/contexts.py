@@ -46,9 +46,7 @@ class Contexts:
 
     def join(self, run: int, eids: Iterable[int]) -> None:
         """Add elements to a run's context."""
-        held = self._held.get(run)
-        if held is None:
-            held = self._held[run] = {}
+        held = self._held.setdefault(run, {})
         last = next(reversed(held), 0)
         for eid in eids:
             if eid in held:
@@ -79,9 +77,7 @@ class Contexts:
 
     def forget_run(self, run: int) -> None:
         """Remove a whole context."""
-        self._unsorted.discard(run)
-        for eid in self._held.pop(run, {}):
-            self._drop(run, eid)
+        self.leave(run, list(self._held.get(run, ())))
 
     def forget_element(self, eid: int) -> None:
         """Remove an element from every context."""

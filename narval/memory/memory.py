@@ -74,7 +74,7 @@ class Memory:
         return eid in self and eid not in self.outdated and eid not in self.reserved
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """Those of `eids` that fit and are available, in the order given."""
+        """The `eids` that fit and are available, in the order given."""
         outdated, reserved, name_of = self.outdated, self.reserved, self._elements.name
         used = self.marks.get(scope, ()) if scope is not None else ()
         for eid in eids:
@@ -92,8 +92,7 @@ class Memory:
         index = self.index
         result_set = index.result_sets.get(bound)
         if result_set is None:
-            known = index.candidates(bound)
-            candidates = self if known is None else known
+            candidates = self._candidates(bound)
             result_set = index.new_result_set(bound, candidates, self._current)
             if result_set is None:
                 return self.among(index.unaddressed(candidates), bound, scope)

@@ -214,7 +214,7 @@ def new_set(given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MEMBERS:
         raise RequestError(f"expected a count from 1 to {MOST_MEMBERS:,}, got {count!r:.80}")
     if not isinstance(members, dict) or not all(isinstance(values, list) for values in members.values()):
-        raise RequestError("expected the members' attributes as lists: one value for each member")
+        raise RequestError("expected the members' attributes as lists: one value a member")
     return {
         "name": name,
         "count": count,

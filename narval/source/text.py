@@ -16,14 +16,16 @@ from narval.errors import DefinitionError, Fault
 
 MAX_BYTES = 16 * 1024 * 1024
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
+_STARTS = (
+    (codecs.BOM_UTF8, 3, "utf-8"),
+    (codecs.BOM_UTF32_LE, 4, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, 4, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, 2, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, 2, "utf-16-be"),
+    (b"<\0", 0, "utf-16-le"),
+    (b"\0<", 0, "utf-16-be"),
 )
-_BARE_WIDE = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
+"""The first bytes of a text, those of them to be skipped, and the encoding."""
 _NOT_FOR_FILES = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
 _XML_ENCODING = re.compile(rb"""(?:#![^\n]*)?\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([^"'>]*)["']""")
 _PYTHON_ENCODING = re.compile(rb"\A(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
@@ -105,12 +107,9 @@ class Source:
     def _encoding(self) -> tuple[int, str]:
         if self.encoding is not None:
             return 0, self.encoding
-        for mark, encoding in _BOMS:
-            if self.data.startswith(mark):
-                return len(mark), encoding
-        for start, encoding in _BARE_WIDE:
+        for start, skipped, encoding in _STARTS:
             if self.data.startswith(start):
-                return 0, encoding
+                return skipped, encoding
         is_xml = self.data.lstrip().startswith(b"<") or _PROGRAM_LINE.match(self.data)
         pattern = _XML_ENCODING if is_xml else _PYTHON_ENCODING
         declared = pattern.match(self.data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from html import escape
 from xml.parsers import expat
 
 from narval.source.text import MAX_BYTES, Source
@@ -52,9 +53,8 @@ class XmlNode:
         """The place of an attribute's value, or of a character of it; that of the tag if it is absent."""
         for name, start in self._written():
             if name == attribute:
-                return self._markup.document.place(
-                    _walk(self._markup.document.text, start, offset, _VALUE_PIECE)
-                )
+                document = self._markup.document
+                return document.place(_walk(document.text, start, offset, _VALUE_PIECE))
         return self.line, self.column
 
     def text_place(self, offset: int = 0) -> tuple[int, int]:
@@ -85,15 +85,13 @@ class XmlNode:
 
         With `all_namespaces` those in scope are declared too, since patterns within it may use them.
         """
-        used = (
-            set(self.namespaces)
-            if all_namespaces
-            else set().union(*(node._markup.prefixes for node in self.walk()))
-        )
-        wanted = sorted((used & set(self.namespaces)) - self._markup.declared)
-        declarations = "".join(
-            f" xmlns{':' if prefix else ''}{prefix}={_quoted(self.namespaces[prefix])}" for prefix in wanted
-        )
+        wanted = set(self.namespaces) - self._markup.declared
+        if not all_namespaces:
+            wanted &= set().union(*(node._markup.prefixes for node in self.walk()))
+        declarations = ""
+        for prefix in sorted(wanted):
+            uri = escape(self.namespaces[prefix]).replace("\n", "&#10;").replace("\t", "&#9;")
+            declarations += f' xmlns{":" if prefix else ""}{prefix}="{uri}"'
         written = self._markup.document.utf8[self._markup.start : self._markup.end]
         name = _NAME.match(written)
         at = name.end() if name else 0
@@ -208,7 +206,7 @@ class _XmlReader:
         inner = self._open[-1] if self._open else None
         word = expat.ErrorString(code) or "it cannot be read"
         if inner is not None:
-            opened = f"<{_shown(inner.tag)}> of line {inner.line}"
+            opened = f"<{inner.tag.rpartition('}')[2]}> of line {inner.line}"
             if word == _ERRORS.XML_ERROR_TAG_MISMATCH:
                 return f"not well-formed XML: expected the end of {opened}, found another end tag"
             if word in (_ERRORS.XML_ERROR_NO_ELEMENTS, _ERRORS.XML_ERROR_UNCLOSED_TOKEN):
@@ -280,13 +278,3 @@ def _expanded(name: str) -> tuple[str, str]:
         return name, ""
     local, _, prefix = rest.partition("\x1f")
     return f"{{{uri}}}{local}", prefix
-
-
-def _quoted(value: str) -> str:
-    for plain, reference in (("&", "&amp;"), ("<", "&lt;"), ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;")):
-        value = value.replace(plain, reference)
-    return f'"{value}"'
-
-
-def _shown(tag: str) -> str:
-    return tag.rpartition("}")[2]

@@ -27,7 +27,7 @@ def test_definitions_are_found_by_kind_and_name() -> None:
     assert dict(library.of("action")) == {"mail.send": SEND}
     assert set(library) == {SEND, PAGE}
     assert len(library) == 2
-    assert library.files == ("modules/mail.py", "recipes/mail.page.xsl")
+    assert {definition.path for definition in library} == {"modules/mail.py", "recipes/mail.page.xsl"}
 
 
 def test_a_library_is_never_altered() -> None:

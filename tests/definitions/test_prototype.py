@@ -54,15 +54,6 @@ def test_patterns_may_use_the_prefixes_that_are_given() -> None:
     assert not fits(entry.condition, "<entry/>")
 
 
-def test_a_prototype_finds_its_parts_by_id() -> None:
-    mail, page = Input("mail", "email"), Output("page", "html")
-    prototype = Prototype((mail,), (page,))
-    assert prototype.input("mail") is mail
-    assert prototype.output("page") is page
-    assert prototype.input("page") is None
-    assert prototype.output("mail") is None
-
-
 # --- narrowing ------------------------------------------------------------------------------------------
 
 ALLOWED = {("optional", True, False), ("list", True, False), ("use", False, True), ("outdates", False, True)}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
 from narval.definitions.library import ModuleDefinition
-from narval.definitions.prototype import EMPTY, Input, Output, Prototype
-
-__all__ = ["Action", "ActionDeclaration", "Input", "Output", "action"]
+from narval.definitions.prototype import EMPTY, Prototype
+from narval.definitions.prototype import Input as Input
+from narval.definitions.prototype import Output as Output
 
 Where = Literal["thread", "worker", "inline", "async", "source"]
 """The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36).

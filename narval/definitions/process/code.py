@@ -207,8 +207,9 @@ class CodeDeclaration:
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
-def _declare(given: Declared | str | None, declaration: CodeDeclaration) -> Any:
-    """The declared thing, unchanged, or what will declare it."""
+def _declare(given: Any, kind: Kind, **options: Any) -> Any:
+    """The declared thing, unchanged, if it is given alone; or what will declare it under the given name."""
+    declaration = CodeDeclaration(kind, None if callable(given) else given, **options)
 
     def declare(declared: Declared) -> Declared:
         setattr(declared, DECLARATION, declaration)
@@ -218,11 +219,7 @@ def _declare(given: Declared | str | None, declaration: CodeDeclaration) -> Any:
 
 
 def node_type(
-    name: Any = None,
-    /,
-    *,
-    runs: Literal["thread", "worker", "inline"] | None = None,
-    pure: bool = False,
+    name: Any = None, /, *, runs: Literal["thread", "worker", "inline"] | None = None, pure: bool = False
 ) -> Any:
     """Declare that a class is a type of nodes, under its own name or another.
 
@@ -230,22 +227,22 @@ def node_type(
     annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` has
     it, as of an action; `pure` ones touch nothing outside.
     """
-    return _declare(name, CodeDeclaration("node-type", _name(name), runs, pure=pure))
+    return _declare(name, "node-type", runs=runs, pure=pure)
 
 
 def predicate(name: Any = None, /) -> Any:
     """Declare a function that guards and joins ask by name: given a token, it returns true or false."""
-    return _declare(name, CodeDeclaration("predicate", _name(name)))
+    return _declare(name, "predicate")
 
 
 def date_function(name: Any = None, /) -> Any:
     """Declare a function that guards ask by name for a date: given a token, it gives a datetime."""
-    return _declare(name, CodeDeclaration("date-function", _name(name)))
+    return _declare(name, "date-function")
 
 
 def string_function(name: Any = None, /) -> Any:
     """Declare a function that guards ask by name for a text: given a token, it gives a string."""
-    return _declare(name, CodeDeclaration("string-function", _name(name)))
+    return _declare(name, "string-function")
 
 
 def join(name: Any = None, /) -> Any:
@@ -253,7 +250,7 @@ def join(name: Any = None, /) -> Any:
 
     It is given an arrival, and returns those of the waiting tokens that are joined, or None.
     """
-    return _declare(name, CodeDeclaration("join", _name(name)))
+    return _declare(name, "join")
 
 
 def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywhere: bool = True) -> Any:
@@ -263,8 +260,4 @@ def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywher
     it.
     """
     chosen = (events,) if isinstance(events, str) else tuple(events)
-    return _declare(name, CodeDeclaration("listener", _name(name), events=chosen, everywhere=everywhere))
-
-
-def _name(given: Any) -> str | None:
-    return None if callable(given) else given
+    return _declare(name, "listener", events=chosen, everywhere=everywhere)

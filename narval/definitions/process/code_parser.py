@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.definitions.process.code import (
     DECLARATION,
@@ -84,26 +85,24 @@ class _CodeMaker:
         if len(self.faults) > before:
             return
         description = writable(first_paragraph(value))
-        xml = _render(self._stem, name, declaration, hooks, properties, description)
-        self.found.append(
-            Code(
-                kind=declaration.kind,
-                group=self._stem,
-                name=name,
-                function=variable,
-                where=where,
-                hooks=hooks,
-                properties=properties,
-                mask=mask,
-                everywhere=declaration.everywhere,
-                pure=declaration.pure,
-                descriptions={"en": description} if description else {},
-                digest=hashlib.sha256(self._source.digest.encode() + xml).hexdigest(),
-                xml=xml,
-                path=self._source.path,
-                line=self._place[0],
-            )
+        code = Code(
+            kind=declaration.kind,
+            group=self._stem,
+            name=name,
+            function=variable,
+            where=where,
+            hooks=hooks,
+            properties=properties,
+            mask=mask,
+            everywhere=declaration.everywhere,
+            pure=declaration.pure,
+            descriptions={"en": description} if description else {},
+            path=self._source.path,
+            line=self._place[0],
         )
+        xml = _render(code, declaration.runs)
+        digest = hashlib.sha256(self._source.digest.encode() + xml).hexdigest()
+        self.found.append(replace(code, xml=xml, digest=digest))
 
     def _fault(self, message: str) -> None:
         self.faults.append(self._source.fault(f"{self._word}: {message}", *self._place))
@@ -193,29 +192,21 @@ class _CodeMaker:
             return 0
 
 
-def _render(
-    group: str,
-    name: str,
-    declaration: CodeDeclaration,
-    hooks: frozenset[str],
-    properties: Mapping[str, Any],
-    description: str,
-) -> bytes:
+def _render(code: Code, runs: str | None) -> bytes:
     """The element that memory shows (N2)."""
-    root = etree.Element(declaration.kind, {"name": name, "group": group})
-    if declaration.runs is not None:
-        root.set("runs", declaration.runs)
-    if declaration.pure:
+    root = etree.Element(code.kind, {"name": code.name, "group": code.group})
+    if runs is not None:
+        root.set("runs", runs)
+    if code.pure:
         root.set("pure", "yes")
-    if declaration.kind == "listener":
-        root.set("everywhere", "yes" if declaration.everywhere else "no")
-    if description:
-        etree.SubElement(root, "description", {"lang": "en"}).text = description
-    for hook in (hook for hook in HOOKS if hook in hooks):
+    if code.kind == "listener":
+        root.set("everywhere", "yes" if code.everywhere else "no")
+    for language, text in code.descriptions.items():
+        etree.SubElement(root, "description", {"lang": language}).text = text
+    for hook in (hook for hook in HOOKS if hook in code.hooks):
         etree.SubElement(root, "hook", {"name": hook})
-    for name, wanted in properties.items():
+    for name, wanted in code.properties.items():
         etree.SubElement(root, "property", {"name": name, "type": getattr(wanted, "__name__", str(wanted))})
-    for event in EVENTS if declaration.kind == "listener" else ():
-        if not declaration.events or mask_of(declaration.events) >> EVENTS[event] & 1:
-            etree.SubElement(root, "event", {"name": event})
+    for event in (event for event, bit in EVENTS.items() if code.mask >> bit & 1):
+        etree.SubElement(root, "event", {"name": event})
     return etree.tostring(root, encoding="utf-8")

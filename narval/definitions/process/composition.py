@@ -49,13 +49,8 @@ def compose(process: Process, imported: Mapping[str, Process]) -> Process:
     arcs += [_arc(arc, nodes) for arc in draft.arcs]
     numbered, linked = link(nodes.values(), arcs)
     xml = _whole(process, found)
-    return msgspec.structs.replace(
-        process,
-        nodes={node.id: node for node in numbered},
-        arcs=linked,
-        digest=hashlib.sha256(xml).hexdigest(),
-        xml=xml,
-    )
+    by_id, digest = {node.id: node for node in numbered}, hashlib.sha256(xml).hexdigest()
+    return msgspec.structs.replace(process, nodes=by_id, arcs=linked, digest=digest, xml=xml)
 
 
 _TAKEN = "a node that is imported is called so, EXTERNAL:NAME; rename this one"
@@ -64,10 +59,7 @@ _TAKEN = "a node that is imported is called so, EXTERNAL:NAME; rename this one"
 def misdirected(process: Process, found: Mapping[str, Process]) -> Iterator[Fault]:
     """The ends of arcs at nodes that an external does not define itself."""
     for arc in process.draft.arcs if process.draft is not None else ():
-        for (external, name), place in (
-            (arc.start, arc.start_place),
-            (arc.end, arc.end_place),
-        ):
+        for (external, name), place in ((arc.start, arc.start_place), (arc.end, arc.end_place)):
             if external in found and name not in (own := _own_names(found[external])):
                 there = found[external].full_name
                 message = f"expected a node that {there} itself defines, found {name!r}{closest(name, own)}"
@@ -83,16 +75,14 @@ def _copies(external: External, found: Mapping[str, Process]) -> Iterator[tuple[
     process = found[external.name]
     for node in process.nodes.values():
         id = f"{external.name}:{node.id}"
-        yield (
-            id,
-            msgspec.structs.replace(
-                node,
-                id=id,
-                external=(external.name, *node.external),
-                external_environment={**node.external_environment, **dict(external.custom)},
-                origin=node.origin or process.full_name,
-            ),
+        copy = msgspec.structs.replace(
+            node,
+            id=id,
+            external=(external.name, *node.external),
+            external_environment={**node.external_environment, **dict(external.custom)},
+            origin=node.origin or process.full_name,
         )
+        yield id, copy
 
 
 def _inner_arcs(external: External, found: Mapping[str, Process], nodes: Mapping[str, Node]) -> Iterator[Arc]:

@@ -78,11 +78,7 @@ _PLACE = {"x": Attribute(_number), "y": Attribute(_number)}
 WORDS: Words = {
     **COMMON,
     "process-definition": Word(
-        {
-            "name": Attribute(_label, required=True),
-            "group": Attribute(_group),
-            "decay": Attribute(seconds),
-        },
+        {"name": Attribute(_label, required=True), "group": Attribute(_group), "decay": Attribute(seconds)},
         ("custom", "description", "external", "listener", "node"),
     ),
     "node": Word(

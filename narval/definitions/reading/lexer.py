@@ -95,9 +95,8 @@ def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], l
             faults.append(SyntaxFault(at, 'this string has no end; write " after it'))
             at = len(text)
         elif kind == "junk":
-            faults.append(
-                SyntaxFault(at, f"expected a word, a number or a string, found {_short(written)!r}")
-            )
+            message = f"expected a word, a number or a string, found {_short(written)!r}"
+            faults.append(SyntaxFault(at, message))
         elif kind == "name":
             lexemes.append(Lexeme(word(written) or NAME, written, at))
         elif kind == "mark":

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import partial
 
 from narval.definitions.prototype import Input, Output, Prototype
 from narval.definitions.reading.lexer import Locate
-from narval.definitions.reading.xml import Entry, Place, Reading
+from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.suggestions import closest
 from narval.errors import PatternError
 from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
-from narval.source.xml import XmlNode
 
 
 class Patterns:
@@ -38,7 +36,8 @@ class Patterns:
         if not text:
             self._reading.fault(entry, f"{entry.word} is empty; write an XPath, such as email[@subject='Hi']")
             return None
-        return self._compiled(entry.word, text, entry.namespaces, partial(_text_place, entry.node, blank))
+        node = entry.node
+        return self._compiled(entry.word, text, entry.namespaces, lambda at: node.text_place(blank + at))
 
     def of_matches(self, entry: Entry) -> tuple[Pattern, ...]:
         """The patterns of the `match` elements within an entry."""
@@ -107,11 +106,6 @@ class Patterns:
         for match in entry.of("match"):
             for prefix, uri in match.namespaces.items():
                 if namespaces.setdefault(prefix, uri) != uri:
-                    self._reading.fault(
-                        match, f"the prefix {prefix!r} means something else here; use another prefix"
-                    )
+                    message = f"the prefix {prefix!r} means something else here; use another prefix"
+                    self._reading.fault(match, message)
         return tuple(match.node.text.strip() for match in entry.of("match")), namespaces
-
-
-def _text_place(node: XmlNode, blank: int, offset: int) -> Place:
-    return node.text_place(blank + offset)

@@ -138,11 +138,7 @@ def duration(text: str) -> float:
 
 # --- what kinds share -----------------------------------------------------------------------------------
 
-RETRIES = {
-    "timeout": Attribute(timeout),
-    "retries": Attribute(integer(0)),
-    "backoff": Attribute(seconds),
-}
+RETRIES = {"timeout": Attribute(timeout), "retries": Attribute(integer(0)), "backoff": Attribute(seconds)}
 """The attributes that limit a call and have it tried again (N29)."""
 
 ON_RESTART = Attribute(one_of("retry", "error"))

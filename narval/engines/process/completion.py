@@ -10,7 +10,6 @@ from narval.engines.process.changes import (
     ProcessPendingComplete,
 )
 from narval.engines.process.decision import ProcessDecision
-from narval.engines.process.state import PHASES
 
 DELAY_COMPLETE = "DELAY_PROCESS_FINALIZE_COMPLETE"
 DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
@@ -64,7 +63,7 @@ def stop(decision: ProcessDecision, *, abandon: bool = True) -> None:
 
 def _finish(decision: ProcessDecision) -> None:
     state = decision.state
-    if PHASES[state.status] == "done":
+    if state.PHASES[state.status] == "done":
         kept = (token for token in state.nodes.values() if not token.backtracked)
         eids = tuple(eid for token in kept for eid in token.produced)
     else:

@@ -110,6 +110,17 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.change(QuestionAsked(function, token, answer))
         return answer
 
+    def ask_about(self, function: str, token: NodeToken, node: Node) -> Plain:
+        """The answer of the user's code about a token, which is all it is given. Raises NodeFault."""
+        return self.ask_code(function, {"token": token.id}, token.id, node)
+
+    def ask_truth(self, function: str, token: NodeToken, node: Node) -> bool:
+        """The same, of code that must say true or false."""
+        answer = self.ask_about(function, token, node)
+        if not isinstance(answer, bool):
+            raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
+        return answer
+
     # --- what is waited for ---------------------------------------------------------------------------
 
     def stop_waiting(self, token: NodeToken) -> None:
@@ -130,6 +141,15 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         if abandon:
             self.command(commands.CancelCall(call))
 
+    def leave_queue(self, asynchronous: object = True) -> None:
+        """Let the queue stay as it is, if a completion is asynchronous."""
+        self.leaves_queue |= bool(asynchronous)
+
+    def resume_queue(self) -> None:
+        """Go on with the queue, which was too long for one advance, and with nothing else."""
+        self.goes_on = True
+        self.change(Paused(laps=self.state.laps))
+
     def go_on(self) -> None:
         """The queue need not be woken up for any more."""
         if self.state.paused:
@@ -141,7 +161,6 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         kind: str,
         message: str,
         node: Node | None = None,
-        *,
         detail: str = "",
         call: str = "",
         token: int = 0,

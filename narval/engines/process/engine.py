@@ -29,7 +29,7 @@ from narval.engines.events import (
 from narval.engines.process import completion, conditions, operations, returns
 from narval.engines.process.apply import APPLY
 from narval.engines.process.apply import apply as apply
-from narval.engines.process.changes import DelayOver, Paused, ProcessChange, ProcessCreated, ProcessStarted
+from narval.engines.process.changes import DelayOver, ProcessChange, ProcessCreated, ProcessStarted
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose as diagnose
 from narval.engines.process.explain import explain as explain
@@ -127,8 +127,7 @@ def _matched(decision: ProcessDecision, event: Matched) -> None:
 def _woken(decision: ProcessDecision, event: TimerFired) -> None:
     """A delayed token is asked about again; or the queue, which was too long for one advance, goes on."""
     if event.wake == decision.state.paused:
-        decision.goes_on = True
-        decision.change(Paused(laps=decision.state.laps))
+        decision.resume_queue()
     else:
         token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
         if token is None:

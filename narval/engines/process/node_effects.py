@@ -16,12 +16,9 @@ Effect = Mapping[str, Any]
 
 def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
     """Do what the code of a node wants, in order. Raises NodeFault."""
-    wishes = value.get("effects")
-    if wishes is None:
-        return
+    wishes: Any = value.get("effects") or ()
     try:
-        listed: list[Any] = wishes if isinstance(wishes, list) else [wishes]
-        for wish in listed:
+        for wish in wishes if isinstance(wishes, list | tuple) else [wishes]:
             _DO[wish["do"]](decision, token, wish)
     except OperationRefused as refusal:
         raise NodeFault(refusal.kind, refusal.message, decision.node(token)) from None
@@ -43,12 +40,12 @@ def _set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
 
 
 def _complete(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
-    decision.leaves_queue |= bool(wish.get("asynchronous"))
+    decision.leave_queue(wish.get("asynchronous"))
     flow.complete(decision, token, names_of(wish.get("arcs")))
 
 
 def _complete_with_set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
-    decision.leaves_queue |= bool(wish.get("asynchronous"))
+    decision.leave_queue(wish.get("asynchronous"))
     with_set(decision, token, names_of(wish.get("arcs")), wish)
 
 

@@ -7,19 +7,15 @@ of the user's own that has the name of the type.
 
 from __future__ import annotations
 
-from narval.definitions.process.definition import CALLS, Node
+from narval.definitions.process.definition import BUILT_IN, Node
 from narval.engines.process.decision import ProcessDecision
 
 NESTED = "nested"
 SCRIPT = "script"
 WAIT = "wait"
-BUILT_IN = frozenset({"node", WAIT, SCRIPT, NESTED, *CALLS})
-_NONE: frozenset[str] = frozenset()
 
 
 def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
     """The hooks of the user's class for the type of a node; none where there is no such class."""
-    if node.type in BUILT_IN:
-        return _NONE
-    found = decision.view.definition("node-type", node.type)
-    return found.hooks if found is not None else _NONE
+    found = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
+    return found.hooks if found is not None else frozenset()

@@ -24,10 +24,8 @@ Value = dict[str, Plain]
 def signalled(decision: ProcessDecision, event: Signalled) -> None:
     """Do what is asked and answer, or refuse. Raises NodeFault where it led to a node that failed."""
     try:
-        if event.name in _ANYTIME:
-            value = _ANYTIME[event.name](decision, event.arguments)
-        else:
-            value = _while_executing(decision, event)
+        anytime = _ANYTIME.get(event.name)
+        value = anytime(decision, event.arguments) if anytime else _while_executing(decision, event)
     except OperationRefused as refusal:
         decision.refuse(event, refusal.kind, refusal.message)
         return
@@ -66,9 +64,8 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]
-        if conditions.concerns(decision, decision.node(token), eid) and conditions.satisfied(
-            decision, decision.node(token), token
-        ):
+        node = decision.node(token)
+        if conditions.concerns(decision, node, eid) and conditions.satisfied(decision, node, token):
             flow.complete(decision, token)
             value["taken_by"] = token.node
             break
@@ -88,10 +85,10 @@ def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
         value["unknown_arcs"] = list(unknown)
     if isinstance(made, dict):
         value["set"] = node_effects.with_set(decision, token, names, made)
-        decision.leaves_queue = True
+        decision.leave_queue()
     else:
         flow.complete(decision, token, names)
-        decision.leaves_queue = bool(arguments.get("asynchronous"))
+        decision.leave_queue(arguments.get("asynchronous"))
     return value
 
 

@@ -30,14 +30,14 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     if problem is not None and node.type == NESTED and problem.kind == "run-cancelled":
         _end_call(decision, event.call)  # nothing flows back but that it is complete (section 9)
         return
+    eids: tuple[int, ...] = ()
     if problem is None:
         problem, eids = _kept(decision, node, event)
     else:
-        eids = event.eids
-        decision.add_to_context(eids)
-    _end_call(decision, event.call, eids if problem is None else (), well=problem is None)
+        decision.add_to_context(event.eids)
+    _end_call(decision, event.call, eids, well=problem is None)
     if problem is not None:
-        _failed(decision, node, token, problem, event, hook)
+        _failed(decision, node, token, problem, event.call, hook)
     elif node.target is not None:
         flow.complete(decision, token)
     else:
@@ -59,7 +59,7 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
     verdict = judge(prototype, event.elements, decision.view, bindings, complete=False)
     if verdict.fault:
         decision.give_up(event.call)
-        _failed(decision, node, token, Failure("bad-output", verdict.fault), None, False)
+        _failed(decision, node, token, Failure("bad-output", verdict.fault))
         return
     for output in (*verdict.accepted, *verdict.errors):
         decision.keep(output, node.id, event.call)
@@ -106,9 +106,7 @@ def _prototype(decision: ProcessDecision, node: Node) -> Prototype | None:
     return target.prototype if target is not None else None
 
 
-def _end_call(
-    decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), *, well: bool = False
-) -> None:
+def _end_call(decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), well: bool = False) -> None:
     decision.free(decision.state.reserved.get(call, ()), well=well)
     decision.change(NodeCallBack(call, eids))
 
@@ -118,11 +116,10 @@ def _failed(
     node: Node,
     token: NodeToken,
     problem: Failure,
-    event: Returned | None,
-    hook: bool,
+    call: str = "",
+    hook: bool = False,
 ) -> None:
     """The call did not do its work: an error element, and the arc for errors; else the process fails."""
-    call = event.call if event is not None else ""
     error = decision.add_error(
         problem.kind, problem.message, node, detail=problem.detail, call=call, token=token.id
     )

@@ -20,22 +20,18 @@ import msgspec
 from narval.engines.process.tokens.token import ArcToken, Line, NodeToken, TokenSet
 from narval.engines.run_state import Moves, RunState
 
-PROCESS_MOVES: dict[str, frozenset[str]] = {
-    "created": frozenset({"executing", "pending-cancel", "failed"}),
-    "executing": frozenset({"pending-completion", "pending-cancel", "failed"}),
-    "pending-completion": frozenset({"completed", "pending-cancel", "failed"}),
-    "pending-cancel": frozenset({"canceled", "failed"}),
-}
-PHASES = {"completed": "done", "canceled": "cancelled", "failed": "failed"}
-"""The phase of a process that is over; any other state is active."""
-
 
 class ProcessState(RunState, omit_defaults=True, gc=False):
     """One run of a process."""
 
     KIND: ClassVar[str] = "process"
-    MOVES: ClassVar[Moves] = PROCESS_MOVES
-    PHASES: ClassVar[Mapping[str, str]] = PHASES
+    MOVES: ClassVar[Moves] = {
+        "created": frozenset({"executing", "pending-cancel", "failed"}),
+        "executing": frozenset({"pending-completion", "pending-cancel", "failed"}),
+        "pending-completion": frozenset({"completed", "pending-cancel", "failed"}),
+        "pending-cancel": frozenset({"canceled", "failed"}),
+    }
+    PHASES: ClassVar[Mapping[str, str]] = {"completed": "done", "canceled": "cancelled", "failed": "failed"}
 
     environment: dict[str, str] = {}
     next_token: int = 1
@@ -85,13 +81,11 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
 
     def first_in(self, place: str) -> int | None:
         """The arc token that has waited longest in a place."""
-        line = self.waiting.get(place)
-        return line.first if line is not None else None
+        return self.waiting[place].first if place in self.waiting else None
 
     def standing_in(self, place: str) -> Iterator[int]:
         """The arc tokens that wait in a place, longest first."""
-        line = self.waiting.get(place)
-        return line.all(self.waits_in_line) if line is not None else iter(())
+        return self.waiting[place].all(self.waits_in_line) if place in self.waiting else iter(())
 
     def deepest(self, sets: dict[int, int]) -> tuple[int, int] | None:
         """The set of the highest level among some, and the place in it."""

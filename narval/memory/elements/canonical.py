@@ -68,11 +68,9 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
 def _utf8(data: bytes, *, text: bool) -> bytes:
     """The bytes as UTF-8 without a declaration, where a declaration names another encoding."""
     declared = _DECLARATION.match(data)
-    if declared is None:
-        return data
-    if text:
+    if declared is not None and text:
         return data[declared.end() :]
-    if declared["encoding"] is None:
+    if declared is None or declared["encoding"] is None:
         return data
     encoding = declared["encoding"].decode("ascii")
     try:
@@ -141,7 +139,5 @@ def _refusal(error: etree.XMLSyntaxError) -> ElementError:
     elif "entity" in lowered:
         kind, message = "doctype", f"{message}; entities other than the five of XML are not accepted"
     else:
-        kind = "malformed"
-    if kind == "malformed":
-        message = f"not well-formed XML: {message}"
+        kind, message = "malformed", f"not well-formed XML: {message}"
     return ElementError(kind, message, line, column)

@@ -134,7 +134,7 @@ class FieldIndex:
     def __init__(self, branch: Branch, field: Field) -> None:
         self.branch = branch
         self.field = field
-        self.attribute: str | None = field.attribute
+        self.attribute = field.attribute if self.operator == "eq" else None
         """The attribute whose value is looked up in `by_value`, if no more is to be done."""
         self.by_value: ByValue = {}
 
@@ -175,7 +175,6 @@ class PrefixIndex(FieldIndex):
 
     def __init__(self, branch: Branch, field: Field) -> None:
         super().__init__(branch, field)
-        self.attribute = None
         self.lengths: dict[int, int] = {}
         """The number of prefixes of each length."""
 
@@ -202,10 +201,6 @@ class SubstringIndex(FieldIndex):
     __slots__ = ()
 
     operator = "contains"
-
-    def __init__(self, branch: Branch, field: Field) -> None:
-        super().__init__(branch, field)
-        self.attribute = None
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
         text = _text(facts[self.field])

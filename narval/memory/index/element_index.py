@@ -92,19 +92,16 @@ class ElementIndex:
         return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
 
     def unaddressed(self, eids: Iterable[int]) -> Iterable[int]:
-        """Those of `eids` that are not addressed to one run."""
+        """The `eids` that are not addressed to one run."""
         return (eid for eid in eids if eid not in self._addressed) if self._addressed else eids
 
     def new_result_set(
         self, bound: Bound, candidates: Iterable[int], current: Callable[[Bound], Iterable[int]]
     ) -> ResultSet | None:
         """A new result set of a condition, filled by `current`; None where it is not worth keeping."""
-        if bound.variables:
-            return None
-        names = bound.names
-        if names is None or not self._run_names.isdisjoint(names):
-            return None
-        if isinstance(candidates, Sized) and len(candidates) < WORTH_INDEXING:
+        names = None if bound.variables else bound.names
+        is_small = isinstance(candidates, Sized) and len(candidates) < WORTH_INDEXING
+        if names is None or is_small or not self._run_names.isdisjoint(names):
             return None
         return self.result_sets.of(bound, names, lambda: current(bound))
 

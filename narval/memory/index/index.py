@@ -20,7 +20,8 @@ from typing import Any, Generic, TypeVar
 from narval.memory.elements.element import Tree
 from narval.memory.index.buckets import Branch, Leaf, decides
 from narval.memory.patterns.field import Facts
-from narval.memory.patterns.pattern import Bound, Key
+from narval.memory.patterns.key import Key
+from narval.memory.patterns.pattern import Bound
 
 Watcher = TypeVar("Watcher", bound=Hashable)
 
@@ -74,24 +75,26 @@ class Index(Generic[Watcher]):
         met = self._met(tree)
         if not met:
             return []
-        woken, alternatives = _divided(met)
+        woken: dict[int, Any] = {}
+        alternatives: list[_Alternative] = []
+        for leaf in met:
+            if isinstance(leaf, _Waiter):
+                woken[leaf.serial] = leaf.watcher
+                if leaf.others:
+                    for watcher, rank in leaf.others.items():
+                        woken[rank] = watcher
+            elif isinstance(leaf, _Alternative):
+                alternatives.append(leaf)
         if alternatives:
-            sure, unsure = _entries(alternatives)
-            for entry in unsure - sure:
+            sure = {leaf.entry for leaf in alternatives if leaf.exact}
+            for entry in {leaf.entry for leaf in alternatives if not leaf.exact} - sure:
                 self.tried += 1
                 if entry.bound is not None and entry.bound.test(tree):
                     sure.add(entry)
-            _join(woken, sure)
-        return _in_order(woken)
-
-    def candidates(self, tree: Tree) -> tuple[list[Watcher], list[Watcher]]:
-        """The watchers that an element surely wakes, and those whose conditions have to be evaluated."""
-        woken, alternatives = _divided(self._met(tree))
-        sure, unsure = _entries(alternatives)
-        _join(woken, sure)
-        possible: dict[int, Watcher] = {}
-        _join(possible, unsure)
-        return _in_order(woken), _in_order(possible)
+            for entry in sure:
+                woken[entry.rank] = entry.watcher
+                woken.update(entry.others)
+        return [woken[rank] for rank in sorted(woken)] if len(woken) > 1 else list(woken.values())
 
     def interested(self, name: str) -> bool:
         """True if some condition could match an element of that root name."""
@@ -240,37 +243,3 @@ class _Several:
     def rank_of(self, _: Any) -> int:
         """The rank of the watcher."""
         return self.rank
-
-
-def _divided(met: list[Leaf]) -> tuple[dict[int, Any], list[_Alternative]]:
-    """The watchers among the leaves met, by rank, and the alternatives of conditions that have an entry."""
-    woken: dict[int, Any] = {}
-    alternatives: list[_Alternative] = []
-    for leaf in met:
-        if isinstance(leaf, _Waiter):
-            woken[leaf.serial] = leaf.watcher
-            if leaf.others:
-                for watcher, rank in leaf.others.items():
-                    woken[rank] = watcher
-        elif isinstance(leaf, _Alternative):
-            alternatives.append(leaf)
-    return woken, alternatives
-
-
-def _entries(alternatives: list[_Alternative]) -> tuple[set[_Entry], set[_Entry]]:
-    """The conditions that surely hold, and those to be evaluated."""
-    sure = {leaf.entry for leaf in alternatives if leaf.exact}
-    return sure, {leaf.entry for leaf in alternatives if not leaf.exact}
-
-
-def _join(woken: dict[int, Any], entries: set[_Entry]) -> None:
-    """Add the watchers of these conditions to `woken`, by rank."""
-    for entry in entries:
-        woken[entry.rank] = entry.watcher
-        if entry.others:
-            woken.update(entry.others)
-
-
-def _in_order(woken: dict[int, Any]) -> list[Any]:
-    """The watchers in order of rank."""
-    return [woken[rank] for rank in sorted(woken)] if len(woken) > 1 else list(woken.values())

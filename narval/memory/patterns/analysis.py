@@ -107,7 +107,7 @@ class _Analysis:
         field = self.field(target)
         if field is not None:
             return conjunction(target.head, [Clause(None, (Template(field, "has"),), True)])
-        bare = tuple(PathStep(step.axis, step.test, (), 0, 0) for step in target.rest)
+        bare = tuple(replace(step, predicates=()) for step in target.rest)
         field = self.field(target._replace(rest=bare))
         if field is None:
             return inexact(target.head)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -72,9 +73,8 @@ def compile_shape(text: str, prefixes: Prefixes) -> tuple[Shape, Literals]:
 
 def _check_text(text: str) -> None:
     if len(text) > MOST_CHARACTERS:
-        raise PatternError(
-            text[:80] + "…", f"expected at most {MOST_CHARACTERS} characters, found {len(text)}"
-        )
+        message = f"expected at most {MOST_CHARACTERS} characters, found {len(text)}"
+        raise PatternError(text[:80] + "…", message)
     wrong = _NOT_XML.search(text)
     if wrong is not None:
         raise PatternError(text, f"a character that XML does not have, {wrong[0]!r},", wrong.start() + 1)
@@ -89,45 +89,31 @@ def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
     except ExpressionError:
         return None
     slots = tuple(_SLOT.findall(text)) if lifted else ()
-    tree = _tree(text, lifted)
+    tree: Expression | None = None
+    with suppress(ExpressionError):
+        tree = parse(text, lifted=lifted)
     return _xpath1_shape(text, tree, slots, namespaces) or _xpath3_shape(text, tree, slots, namespaces)
-
-
-def _tree(text: str, lifted: bool) -> Expression | None:
-    try:
-        return parse(text, lifted=lifted)
-    except ExpressionError:
-        return None
 
 
 def _xpath1_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
     """The shape as XPath 1.0, by lxml; None when it is not."""
-    try:
-        compiled(text, namespaces)
-        if tree is not None:
-            check(tree, namespaces)
-        truth = compiled(f"boolean({text})", namespaces)
-    except (etree.XPathSyntaxError, ExpressionError):
-        return None
-    if tree is None:
-        used = frozenset(_VARIABLE.findall(text)).difference(slots)
-        if not _can_be_evaluated(truth, used.union(slots)):
-            return None
-        return Shape(truth, (Clause(None),), slots, used, False, most_nodes(text, xpath3=False))
-    alternatives = clauses(ShapeSource(text, namespaces, xpath3=False), tree)
-    return Shape(truth, alternatives, slots, variables(tree), False, most_nodes(text, xpath3=False))
-
-
-def _can_be_evaluated(truth: etree.XPath, used: frozenset[str]) -> bool:
-    """True if lxml evaluates an expression that `syntax` cannot read; only then it refuses functions."""
+    used = frozenset(_VARIABLE.findall(text))
+    alternatives: tuple[Clause, ...] = (Clause(None),)
     no_nodes: list[etree._Element] = []
     try:
-        truth(_NOWHERE, **dict.fromkeys(used, no_nodes))
-    except etree.XPathError:
-        return False
-    return True
+        compiled(text, namespaces)
+        truth = compiled(f"boolean({text})", namespaces)
+        if tree is not None:
+            check(tree, namespaces)
+        else:  # `syntax` cannot read it, and lxml refuses functions only when it evaluates them
+            truth(_NOWHERE, **dict.fromkeys(used, no_nodes))
+    except (etree.XPathError, ExpressionError):
+        return None
+    if tree is not None:
+        used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
+    return Shape(truth, alternatives, slots, used.difference(slots), False, most_nodes(text, xpath3=False))
 
 
 def _xpath3_shape(
@@ -157,11 +143,8 @@ def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
     if not text.strip():
         return PatternError(text, "expected an XPath expression, found nothing")
     fault = ExpressionError("not an XPath expression", 0)
-    for read in (
-        check_depth,
-        lambda text: check(parse(text), namespaces),
-        lambda text: XPath3(text, namespaces),
-    ):
+    xpath1, xpath3 = lambda text: check(parse(text), namespaces), lambda text: XPath3(text, namespaces)
+    for read in (check_depth, xpath1, xpath3):
         try:
             read(text)
         except ForbiddenError as found:

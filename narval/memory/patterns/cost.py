@@ -56,7 +56,7 @@ def degree(text: str) -> int:
             levels.append(_Level("body"))
         elif word == "in" and before.startswith("$"):
             level.binders += 1
-        elif _is_comparison(before, word, after) or (_within(levels) and _is_wide(before, word, after)):
+        elif _is_comparison(before, word, after) or (_is_wide(before, word, after) and _is_within(levels)):
             level.looks = 1
     while len(levels) > 1:
         levels[-2].absorb(levels.pop())
@@ -72,7 +72,7 @@ def _close(levels: list[_Level], word: str) -> None:
             return
 
 
-def _within(levels: list[_Level]) -> bool:
+def _is_within(levels: list[_Level]) -> bool:
     return any(level.kind in ("[", "body") for level in levels)
 
 

@@ -22,9 +22,9 @@ from narval.memory.patterns.syntax import (
     FunctionCall,
     Path,
     PathStep,
-    Variable,
     parse,
-    parts,
+    variables,
+    walk,
 )
 from narval.memory.patterns.xpath1 import compiled, string_of
 
@@ -56,20 +56,16 @@ class Piece(NamedTuple):
     last: PathStep | Expression
 
 
-class PatternParts:
+class PatternParts(NamedTuple):
     """The parts of one pattern: their text as it is written, and their values at a node of an element.
 
     `nodes` are those that the variables stand for.
     """
 
-    def __init__(
-        self,
-        text: str,
-        namespaces: Mapping[str, str],
-        xpath3: bool,
-        nodes: Mapping[str, list[etree._Element]],
-    ) -> None:
-        self.text, self._namespaces, self._xpath3, self._nodes = text, dict(namespaces), xpath3, nodes
+    text: str
+    namespaces: Mapping[str, str]
+    xpath3: bool
+    nodes: Mapping[str, list[etree._Element]]
 
     def written(self, node: Expression) -> str:
         """The text of a part, as it is written."""
@@ -96,19 +92,19 @@ class PatternParts:
                 yield Piece(self.text[node.start : predicate.end] + "]", predicate)
 
     def is_true(self, node: Expression, at: etree._Element) -> bool:
-        if self._xpath3:
+        if self.xpath3:
             from narval.memory.patterns.xpath3 import XPath3
 
-            return XPath3(self.written(node), self._namespaces)(at, **self._nodes)
+            return XPath3(self.written(node), self.namespaces)(at, **self.nodes)
         return bool(self.evaluate(f"boolean({self.written(node)})", at))
 
     def evaluate(self, text: str, at: etree._Element) -> Any:
         """The result of an expression at a node: a list of elements and strings, or a value."""
-        if self._xpath3:
+        if self.xpath3:
             from narval.memory.patterns.xpath3 import XPath3
 
-            return XPath3(text, self._namespaces).results(at, self._nodes)
-        return compiled(text, self._namespaces)(at, **self._nodes)
+            return XPath3(text, self.namespaces).results(at, self.nodes)
+        return compiled(text, self.namespaces)(at, **self.nodes)
 
 
 class Explainer:
@@ -136,8 +132,7 @@ class Explainer:
             return Mismatch(self.text, f"error: {_first_line(error)}")
         return Mismatch(self.text, _tags(context))
 
-    # --- the part to blame
-    # -------------------------------------------------------------------------------------
+    # --- the part to blame ------------------------------------------------------------------------
 
     def blamed(self, node: Expression, at: etree._Element) -> Mismatch:
         """The part that makes an expression false at a node."""
@@ -242,7 +237,7 @@ class Explainer:
         if len(opened) == 2:
             return f"{shown[0]} and {shown[1]}"
         closed = right if opened == [left] else left
-        if opened and _has_variable(closed):
+        if opened and variables(closed):
             return f"{shown[0]}, where {self.parts.written(closed)} is {self.described(closed, at)}"
         return shown[0] if opened else self.described(left, at)
 
@@ -268,24 +263,14 @@ def _weight(node: Expression) -> int:
 
 def _open_path(node: Expression) -> Path | None:
     """The first path in an expression that starts from the element, or above it."""
-    if isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
-        return node
-    return next((found for part in parts(node) if (found := _open_path(part)) is not None), None)
+    paths = (part for part in walk(node) if isinstance(part, Path))
+    return next((path for path in paths if path.origin is None or isinstance(path.origin, str)), None)
 
 
 def _is_positional(predicate: Expression) -> bool:
     """True if a predicate is about the position of a node."""
-    return type_of(predicate) == "number" or _asks_position(predicate)
-
-
-def _asks_position(node: Expression) -> bool:
-    return (isinstance(node, FunctionCall) and node.name in ("position", "last")) or any(
-        map(_asks_position, parts(node))
-    )
-
-
-def _has_variable(node: Expression) -> bool:
-    return isinstance(node, Variable) or any(map(_has_variable, parts(node)))
+    calls = (part for part in walk(predicate) if isinstance(part, FunctionCall))
+    return type_of(predicate) == "number" or any(call.name in ("position", "last") for call in calls)
 
 
 def _tags(context: etree._Element) -> str:

@@ -97,20 +97,15 @@ _fields: WeakValueDictionary[tuple[str, Prefixes], Field] = WeakValueDictionary(
 def attribute_field(name: str) -> Field:
     """The field of a root attribute, named as lxml names it."""
     identity = ("@" + name, ())
-    field = _fields.get(identity)
-    if field is None:
-        field = _fields[identity] = _AttributeField(name)
-    return field
+    return _fields.get(identity) or _fields.setdefault(identity, _AttributeField(name))
 
 
 def path_field(text: str, prefixes: Prefixes) -> Field:
     """The field of a path relative to the root; `.` is the root's own text."""
     if text == ".":
         return _TEXT
-    field = _fields.get((text, prefixes))
-    if field is None:
-        field = _fields[text, prefixes] = _PathField(text, prefixes)
-    return field
+    identity = (text, prefixes)
+    return _fields.get(identity) or _fields.setdefault(identity, _PathField(*identity))
 
 
 class Facts(dict[Field, Sequence[Any]]):

@@ -23,6 +23,7 @@ from narval.memory.patterns.syntax import (
     Path,
     PathStep,
     Variable,
+    parts,
 )
 
 Type: TypeAlias = Word["nodes", "string", "number", "boolean"]
@@ -39,33 +40,20 @@ class Signature(NamedTuple):
 
 _ANY_NUMBER = 1_000_000
 FUNCTIONS: dict[str, Signature] = {
-    "last": Signature("number", 0, 0),
-    "position": Signature("number", 0, 0),
-    "count": Signature("number", 1, 1, nodes=True),
+    **dict.fromkeys(("last", "position"), Signature("number", 0, 0)),
+    **dict.fromkeys(("count", "sum"), Signature("number", 1, 1, nodes=True)),
     "id": Signature("nodes", 1, 1),
-    "local-name": Signature("string", 0, 1, nodes=True),
-    "namespace-uri": Signature("string", 0, 1, nodes=True),
-    "name": Signature("string", 0, 1, nodes=True),
-    "string": Signature("string", 0, 1),
+    **dict.fromkeys(("local-name", "namespace-uri", "name"), Signature("string", 0, 1, nodes=True)),
+    **dict.fromkeys(("string", "normalize-space"), Signature("string", 0, 1)),
     "concat": Signature("string", 2, _ANY_NUMBER),
-    "starts-with": Signature("boolean", 2, 2),
-    "contains": Signature("boolean", 2, 2),
-    "substring-before": Signature("string", 2, 2),
-    "substring-after": Signature("string", 2, 2),
+    **dict.fromkeys(("starts-with", "contains"), Signature("boolean", 2, 2)),
+    **dict.fromkeys(("substring-before", "substring-after"), Signature("string", 2, 2)),
     "substring": Signature("string", 2, 3),
-    "string-length": Signature("number", 0, 1),
-    "normalize-space": Signature("string", 0, 1),
     "translate": Signature("string", 3, 3),
-    "boolean": Signature("boolean", 1, 1),
-    "not": Signature("boolean", 1, 1),
-    "true": Signature("boolean", 0, 0),
-    "false": Signature("boolean", 0, 0),
-    "lang": Signature("boolean", 1, 1),
-    "number": Signature("number", 0, 1),
-    "sum": Signature("number", 1, 1, nodes=True),
-    "floor": Signature("number", 1, 1),
-    "ceiling": Signature("number", 1, 1),
-    "round": Signature("number", 1, 1),
+    **dict.fromkeys(("string-length", "number"), Signature("number", 0, 1)),
+    **dict.fromkeys(("boolean", "not", "lang"), Signature("boolean", 1, 1)),
+    **dict.fromkeys(("true", "false"), Signature("boolean", 0, 0)),
+    **dict.fromkeys(("floor", "ceiling", "round"), Signature("number", 1, 1)),
 }
 """The functions of XPath 1.0."""
 
@@ -98,45 +86,34 @@ def type_of(node: Expression) -> Type:
 
 def check(node: Expression, namespaces: Mapping[str, str]) -> None:
     """Raise ExpressionError at the first part of an XPath 1.0 expression that lxml could never evaluate."""
+    for part in parts(node):
+        check(part, namespaces)
     match node:
-        case Variable(name=name):
-            if ":" in name:
-                raise ExpressionError(f"a variable's name has no prefix: ${name}", node.start)
+        case Variable(name=name) if ":" in name:
+            raise ExpressionError(f"a variable's name has no prefix: ${name}", node.start)
         case FunctionCall():
-            _check_call(node, namespaces)
-        case BinaryOperation(operator=operator, operands=operands):
+            _check_call(node)
+        case BinaryOperation(operator="|", operands=operands):
             for operand in operands:
-                check(operand, namespaces)
-                if operator == "|":
-                    _must_be_nodes(operand, "'|' joins paths")
-        case Negation(operand=operand):
-            check(operand, namespaces)
+                _must_be_nodes(operand, "'|' joins paths")
         case Path(origin=origin, steps=steps):
             if origin is not None and not isinstance(origin, str):
-                check(origin, namespaces)
                 _must_be_nodes(origin, "a path goes on from nodes")
             for step in steps:
                 _check_step(step, namespaces)
-        case Filter(primary=primary, predicates=predicates):
-            check(primary, namespaces)
-            if predicates:
-                _must_be_nodes(primary, "only nodes take a predicate")
-            for predicate in predicates:
-                check(predicate, namespaces)
+        case Filter(primary=primary, predicates=predicates) if predicates:
+            _must_be_nodes(primary, "only nodes take a predicate")
 
 
-def _check_call(node: FunctionCall, namespaces: Mapping[str, str]) -> None:
+def _check_call(node: FunctionCall) -> None:
     signature = FUNCTIONS.get(node.name)
     if signature is None:
         near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.8)
         hint = f"; did you mean {near[0]}()?" if near else ""
         raise ExpressionError(f"unknown function {node.name}(){hint}", node.start)
-    for argument in node.arguments:
-        check(argument, namespaces)
-    if not signature.least <= len(node.arguments) <= signature.most:
-        raise ExpressionError(
-            f"{node.name}() takes {_count(signature)}, found {len(node.arguments)}", node.start
-        )
+    given = len(node.arguments)
+    if not signature.least <= given <= signature.most:
+        raise ExpressionError(f"{node.name}() takes {_count(signature)}, found {given}", node.start)
     if signature.nodes and node.arguments:
         _must_be_nodes(node.arguments[0], f"{node.name}() takes nodes")
 
@@ -153,8 +130,6 @@ def _check_step(step: PathStep, namespaces: Mapping[str, str]) -> None:
     prefix, colon, _ = step.test.partition(":")
     if colon and not step.test.endswith(")") and prefix not in namespaces and prefix != "xml":
         raise ExpressionError(f"the prefix {prefix!r} is not declared", step.start)
-    for predicate in step.predicates:
-        check(predicate, namespaces)
 
 
 def _must_be_nodes(node: Expression, why: str) -> None:

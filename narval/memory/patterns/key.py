@@ -95,10 +95,9 @@ class Lifted(msgspec.Struct, frozen=True):
 
     slot: int
 
-    def value(self, literals: Sequence[Any], variables: Variables) -> Value:
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
         """The literal."""
-        value: Value = literals[self.slot]
-        return value
+        return literals[self.slot]
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -106,7 +105,7 @@ class Constant(msgspec.Struct, frozen=True):
 
     constant: Value
 
-    def value(self, literals: Sequence[Any], variables: Variables) -> Value:
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
         """The constant."""
         return self.constant
 
@@ -116,13 +115,12 @@ class Closed(msgspec.Struct, frozen=True):
 
     xpath: etree.XPath
 
-    def value(self, literals: Sequence[Any], variables: Variables) -> Value:
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
         """The result: a value, or the strings of the nodes."""
-        result = self.xpath(_NOWHERE, **variables())
+        result: Value | list[Any] = self.xpath(_NOWHERE, **variables())
         if isinstance(result, list):
             return tuple(node if isinstance(node, str) else string_of(node) for node in result)
-        value: Value = result
-        return value
+        return result
 
 
 Term: TypeAlias = Lifted | Constant | Closed

@@ -28,8 +28,7 @@ def number(text: str) -> float:
 
 
 def _by_libxml2(text: str) -> float:
-    value: float = _NUMBER(_NOWHERE, text=text)
-    return value
+    return float(_NUMBER(_NOWHERE, text=text))
 
 
 _remembered = lru_cache(maxsize=4096)(_by_libxml2)

@@ -15,11 +15,10 @@ from lxml import etree
 
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.compiled import compile_shape
-from narval.memory.patterns.explain import Explainer, Mismatch, PatternParts
+from narval.memory.patterns.explain import Explainer, PatternParts
+from narval.memory.patterns.explain import Mismatch as Mismatch
 from narval.memory.patterns.field import Facts, Prefixes
 from narval.memory.patterns.key import Key, conjunction
-
-__all__ = ["Bound", "Condition", "Key", "Mismatch", "Pattern", "compile_pattern", "condition"]
 
 Nodes = Mapping[str, list[etree._Element]]
 """The nodes that variables stand for, as lxml takes them."""
@@ -28,13 +27,14 @@ Nodes = Mapping[str, list[etree._Element]]
 class Pattern:
     """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
 
-    __slots__ = ("_arguments", "_literals", "_prefixes", "_shape", "text")
+    __slots__ = ("_arguments", "_literals", "_prefixes", "shape", "text")
 
     def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
         """Use `compile_pattern`, which caches patterns."""
         self.text = text
         self._prefixes = prefixes
-        self._shape, self._literals = compile_shape(text, prefixes)
+        self.shape, self._literals = compile_shape(text, prefixes)
+        """The expression without its literals: its root names, its language, its limit."""
         self._arguments: dict[str, Any] | None = None
         """The literals by name, once they have been needed for an evaluation."""
 
@@ -46,38 +46,23 @@ class Pattern:
     @property
     def variables(self) -> frozenset[str]:
         """The names used as `$name` (N10)."""
-        return self._shape.variables
-
-    @property
-    def names(self) -> frozenset[str] | None:
-        """The root names it can match, as lxml writes them; None for any."""
-        return self._shape.names
-
-    @property
-    def xpath3(self) -> bool:
-        """True if it is XPath 3.1 rather than 1.0 (N10)."""
-        return self._shape.xpath3
+        return self.shape.variables
 
     def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
         """The alternatives of which a matching element satisfies one; none when no element can match."""
         keys: list[Key] = []
-        for clause in self._shape.clauses:
+        for clause in self.shape.clauses:
             keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
         return keys
 
-    @property
-    def most_nodes(self) -> int:
-        """The most nodes of an element on which it is tried; a larger one does not match."""
-        return self._shape.most_nodes
-
     def holds(self, tree: Tree, nodes: Nodes) -> bool:
         """True if it matches an element that is not too large for it."""
-        return not tree.has_more_nodes(self._shape.most_nodes) and self.matches(tree.context, nodes)
+        return not tree.has_more_nodes(self.shape.most_nodes) and self.matches(tree.context, nodes)
 
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
         """True if it holds at a node (N9); False if it cannot be evaluated there."""
         try:
-            return self._shape.truth(context, **self.arguments(nodes))
+            return self.shape.truth(context, **self.arguments(nodes))
         except Exception:
             # A pattern is tried on any element: a type error of XPath 3.1, or an error within elementpath,
             # is a reason not to match (`explain` shows it) and none to stop.
@@ -86,10 +71,10 @@ class Pattern:
     def arguments(self, nodes: Nodes) -> dict[str, Any]:
         """The values of the variables of its shape: literals, and nodes of elements."""
         if self._arguments is None:
-            self._arguments = dict(zip(self._shape.slots, self._literals, strict=True))
-        if not self._shape.variables:
+            self._arguments = dict(zip(self.shape.slots, self._literals, strict=True))
+        if not self.shape.variables:
             return self._arguments
-        return self._arguments | {name: nodes.get(name, []) for name in self._shape.variables}
+        return self._arguments | {name: nodes.get(name, []) for name in self.shape.variables}
 
     @property
     def identity(self) -> Hashable:
@@ -121,7 +106,6 @@ FEW_KEYS = 8
 """The most keys that are tried rather than an expression evaluated."""
 
 _NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
-_NO_NODES: Nodes = MappingProxyType({})
 
 
 class Condition:
@@ -139,7 +123,7 @@ class Condition:
     @property
     def names(self) -> frozenset[str] | None:
         """The root names it can match, as lxml writes them; None for any."""
-        known = [names for pattern in self.patterns if (names := pattern.names) is not None]
+        known = [names for pattern in self.patterns if (names := pattern.shape.names) is not None]
         return frozenset.intersection(*known) if known else None
 
     @property
@@ -189,7 +173,7 @@ class Bound:
             self.identity = patterns[0].identity
         else:
             self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
-        self._nodes: Nodes | None = None if variables else _NO_NODES
+        self._nodes: Nodes | None = None
         self._decisive: list[Key] | EllipsisType | None = ...
         self._keys: list[Key] | None = None
         self._names: frozenset[str] | EllipsisType | None = ...
@@ -217,7 +201,7 @@ class Bound:
     def admits(self, name: str) -> bool:
         """True if an element of that name can match, whatever the variables stand for."""
         for pattern in self.patterns:
-            names = pattern.names
+            names = pattern.shape.names
             if names is not None and name not in names:
                 return False
         return True
@@ -234,13 +218,8 @@ class Bound:
         """The keys, those included that demand nothing."""
         if self._keys is not None:
             return self._keys
-        known = self._nodes
-        nodes = self.nodes if known is None else lambda: known
-        if len(self.patterns) == 1:
-            keys = self.patterns[0].keys(nodes)
-        else:
-            sides = (pattern.keys(nodes) for pattern in self.patterns)
-            keys = reduce(conjunction, sides, [Key(None, (), True)])
+        sides = [pattern.keys(self.nodes) for pattern in self.patterns] or [[Key(None, (), True)]]
+        keys = reduce(conjunction, sides)
         if self.variables:  # their elements had to be parsed
             self._keys = keys
         return keys
@@ -254,7 +233,7 @@ class Bound:
             facts = Facts(tree)
             if not any(key.holds(facts) for key in keys):
                 return False
-            return not any(tree.has_more_nodes(pattern.most_nodes) for pattern in self.patterns)
+            return not any(tree.has_more_nodes(pattern.shape.most_nodes) for pattern in self.patterns)
         nodes = self._nodes
         if nodes is None:
             nodes = self._nodes = self.nodes()
@@ -275,10 +254,10 @@ class Bound:
         """The reason why an element does not match (N11); None when it does."""
         nodes, held = self.nodes(), 0
         for pattern in self.patterns:
-            if tree.has_more_nodes(pattern.most_nodes):
-                value = f"more than {pattern.most_nodes:,} nodes: too large for this pattern"
+            if tree.has_more_nodes(pattern.shape.most_nodes):
+                value = f"more than {pattern.shape.most_nodes:,} nodes: too large for this pattern"
                 return Mismatch(pattern.text, value, held)
-            explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.xpath3, nodes))
+            explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.shape.xpath3, nodes))
             if not pattern.matches(tree.context, nodes):
                 return explainer.mismatch(tree.context).after(held)
             held += explainer.weight

@@ -46,8 +46,7 @@ def hazard(regex: str) -> str | None:
     """The part of a regular expression that can make matching take for ever; None when there is none."""
     if regex.count("(") > _MANY_GROUPS:
         return f"more than {_MANY_GROUPS} groups"
-    reader = _RegexReader(regex)
-    return _hazard_in(_Piece(regex, reader.alternatives()))
+    return _hazard_in(_Piece(regex, _RegexReader(regex).alternatives()))
 
 
 def _hazard_in(group: _Piece) -> str | None:

@@ -17,83 +17,72 @@ from narval.memory.patterns.lexer import ExpressionError, TokenCursor, XPathToke
 from narval.memory.patterns.number import number
 
 
-class Literal(msgspec.Struct, frozen=True):
-    """A string or a number."""
+class _Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the text: the offsets from `start` to `end`."""
 
-    value: str | float
     start: int
     end: int
 
 
-class LiteralSlot(msgspec.Struct, frozen=True):
+class Literal(_Node, frozen=True):
+    """A string or a number."""
+
+    value: str | float
+
+
+class LiteralSlot(_Node, frozen=True):
     """A literal that was lifted out: its index and its type."""
 
     index: int
     kind: Word["string", "number"]
-    start: int
-    end: int
 
 
-class Variable(msgspec.Struct, frozen=True):
+class Variable(_Node, frozen=True):
     """`$name`."""
 
     name: str
-    start: int
-    end: int
 
 
-class FunctionCall(msgspec.Struct, frozen=True):
+class FunctionCall(_Node, frozen=True):
     """A function call."""
 
     name: str
     arguments: tuple[Expression, ...]
-    start: int
-    end: int
 
 
-class BinaryOperation(msgspec.Struct, frozen=True):
+class BinaryOperation(_Node, frozen=True):
     """An operator between two operands; `and`, `or` and `|` take as many as are written."""
 
     operator: str
     operands: tuple[Expression, ...]
-    start: int
-    end: int
 
 
-class Negation(msgspec.Struct, frozen=True):
+class Negation(_Node, frozen=True):
     """Unary minus."""
 
     operand: Expression
-    start: int
-    end: int
 
 
-class PathStep(msgspec.Struct, frozen=True):
+class PathStep(_Node, frozen=True):
     """One step of a path: `axis::test[predicate]…`."""
 
     axis: str
     test: str
     predicates: tuple[Expression, ...]
-    start: int
-    end: int
 
 
-class Path(msgspec.Struct, frozen=True):
+class Path(_Node, frozen=True):
     """Steps from an `origin`: None is the context node, "/" the root, else an expression."""
 
     origin: Expression | str | None
     steps: tuple[PathStep, ...]
-    start: int
-    end: int
 
 
-class Filter(msgspec.Struct, frozen=True):
+class Filter(_Node, frozen=True):
     """An expression with predicates: `(email | note)[1]`; without any it is a pair of parentheses."""
 
     primary: Expression
     predicates: tuple[Expression, ...]
-    start: int
-    end: int
 
 
 Expression: TypeAlias = (
@@ -138,7 +127,7 @@ class _SyntaxReader:
             operands = [left, self.operand(operator)]
             while operator in _MANY and self.operator() == operator:
                 operands.append(self.operand(operator))
-            left = BinaryOperation(operator, tuple(operands), start, self.tokens.last)
+            left = BinaryOperation(operator, tuple(operands), start=start, end=self.tokens.last)
             chain += 1
             if chain > _LONGEST_CHAIN:
                 raise ExpressionError("too many operators in a row", self.tokens.now.start)
@@ -161,31 +150,27 @@ class _SyntaxReader:
             return self.path()
         negated: Expression = self.expression(_OF_UNARY_MINUS + 1)
         for _ in range(2 - signs % 2):
-            negated = Negation(negated, start, self.tokens.last)
+            negated = Negation(negated, start=start, end=self.tokens.last)
         return negated
 
     # --- paths ----------------------------------------------------------------------------------------
 
     def path(self) -> Expression:
         start = self.tokens.now.start
-        if self.tokens.is_at("/", "//"):
-            return self.absolute(start)
+        if self.tokens.accept("/"):
+            steps = self.steps() if self.starts_step() else ()
+            return Path("/", steps, start=start, end=self.tokens.last)
+        if self.tokens.is_at("//"):
+            return Path("/", self.further_steps(), start=start, end=self.tokens.last)
         if not self.starts_filter():
-            return Path(None, self.steps(), start, self.tokens.last)
+            return Path(None, self.steps(), start=start, end=self.tokens.last)
         primary = self.primary()
         predicates = self.predicates()
         if predicates:
-            primary = Filter(primary, predicates, start, self.tokens.last)
+            primary = Filter(primary, predicates, start=start, end=self.tokens.last)
         if self.tokens.is_at("/", "//"):
-            return Path(primary, self.further_steps(), start, self.tokens.last)
+            return Path(primary, self.further_steps(), start=start, end=self.tokens.last)
         return primary
-
-    def absolute(self, start: int) -> Path:
-        if self.tokens.is_at("/"):
-            self.tokens.advance()
-            steps = self.steps() if self.starts_step() else ()
-            return Path("/", steps, start, self.tokens.last)
-        return Path("/", self.further_steps(), start, self.tokens.last)
 
     def steps(self) -> tuple[PathStep, ...]:
         return (self.step(), *self.further_steps())
@@ -195,7 +180,7 @@ class _SyntaxReader:
         while self.tokens.is_at("/", "//"):
             slash = self.tokens.advance()
             if slash.text == "//":
-                steps.append(PathStep("descendant-or-self", "node()", (), slash.start, slash.end))
+                steps.append(PathStep("descendant-or-self", "node()", (), start=slash.start, end=slash.end))
             steps.append(self.step())
         return tuple(steps)
 
@@ -203,20 +188,17 @@ class _SyntaxReader:
         return self.tokens.now.kind == "name" or self.tokens.is_at(".", "..", "@", "*")
 
     def starts_filter(self) -> bool:
-        if self.tokens.now.kind in ("variable", "string", "number") or self.tokens.is_at("("):
-            return True
-        return (
-            self.tokens.now.kind == "name"
-            and self.tokens.is_before("(")
-            and self.tokens.now.text not in _NODE_TYPES
-        )
+        now = self.tokens.now
+        if now.kind == "name":
+            return self.tokens.is_before("(") and now.text not in _NODE_TYPES
+        return now.kind in ("variable", "string", "number") or self.tokens.is_at("(")
 
     def step(self) -> PathStep:
         start = self.tokens.now.start
         if self.tokens.accept("."):
-            return PathStep("self", "node()", self.predicates(), start, self.tokens.last)
+            return PathStep("self", "node()", self.predicates(), start=start, end=self.tokens.last)
         if self.tokens.accept(".."):
-            return PathStep("parent", "node()", self.predicates(), start, self.tokens.last)
+            return PathStep("parent", "node()", self.predicates(), start=start, end=self.tokens.last)
         axis = "child"
         if self.tokens.accept("@"):
             axis = "attribute"
@@ -224,7 +206,7 @@ class _SyntaxReader:
             axis = self.tokens.advance().text
             self.tokens.advance()
         test = self.node_test()
-        return PathStep(axis, test, self.predicates(), start, self.tokens.last)
+        return PathStep(axis, test, self.predicates(), start=start, end=self.tokens.last)
 
     def node_test(self) -> str:
         if self.tokens.accept("*"):
@@ -254,17 +236,17 @@ class _SyntaxReader:
         token = self.tokens.advance()
         if token.kind == "variable" and self.lifted and token.text.startswith("_"):
             kind: Word["string", "number"] = "string" if token.text[1] == "s" else "number"
-            return LiteralSlot(int(token.text[2:]), kind, token.start, token.end)
+            return LiteralSlot(int(token.text[2:]), kind, start=token.start, end=token.end)
         if token.kind == "variable":
-            return Variable(token.text, token.start, token.end)
+            return Variable(token.text, start=token.start, end=token.end)
         if token.kind == "string":
-            return Literal(token.text[1:-1], token.start, token.end)
+            return Literal(token.text[1:-1], start=token.start, end=token.end)
         if token.kind == "number":
-            return Literal(number(token.text), token.start, token.end)
+            return Literal(number(token.text), start=token.start, end=token.end)
         if token.kind == "symbol":
             inner = self.expression()
             self.tokens.expect(")")
-            return Filter(inner, (), token.start, self.tokens.last)
+            return Filter(inner, (), start=token.start, end=self.tokens.last)
         return self.call(token)
 
     def call(self, name: XPathToken) -> FunctionCall:
@@ -275,7 +257,7 @@ class _SyntaxReader:
             while self.tokens.accept(","):
                 arguments.append(self.expression())
         self.tokens.expect(")")
-        return FunctionCall(name.text, tuple(arguments), name.start, self.tokens.last)
+        return FunctionCall(name.text, tuple(arguments), start=name.start, end=self.tokens.last)
 
 
 def parts(node: Expression) -> Iterator[Expression]:
@@ -297,8 +279,13 @@ def parts(node: Expression) -> Iterator[Expression]:
                 yield from step.predicates
 
 
+def walk(node: Expression) -> Iterator[Expression]:
+    """An expression and all within it, in the order in which they are written."""
+    yield node
+    for part in parts(node):
+        yield from walk(part)
+
+
 def variables(node: Expression) -> frozenset[str]:
     """The names of the variables an expression uses."""
-    if isinstance(node, Variable):
-        return frozenset([node.name])
-    return frozenset().union(*map(variables, parts(node)))
+    return frozenset(part.name for part in walk(node) if isinstance(part, Variable))

@@ -25,18 +25,17 @@ from narval.memory.patterns.regex import hazard
 Token: TypeAlias = Any
 
 _READS_FILES = "a pattern reads no files"
-_READS_ENVIRONMENT = "a pattern does not read the environment"
-_READS_CLOCK = "a pattern reads no clock"
-_PARSES = "a pattern parses no XML"
-_MAKES_FUNCTIONS = "a pattern makes no functions"
 _FORBIDDEN = {
     **dict.fromkeys(("doc", "doc-available", "collection", "uri-collection", "json-doc"), _READS_FILES),
     **dict.fromkeys(("unparsed-text", "unparsed-text-lines", "unparsed-text-available"), _READS_FILES),
     **dict.fromkeys(("transform", "load-xquery-module"), _READS_FILES),
-    **dict.fromkeys(("environment-variable", "available-environment-variables"), _READS_ENVIRONMENT),
-    **dict.fromkeys(("current-date", "current-dateTime", "current-time", "implicit-timezone"), _READS_CLOCK),
-    **dict.fromkeys(("parse-xml", "parse-xml-fragment", "json-to-xml"), _PARSES),
-    **dict.fromkeys(("function", "#", "function-lookup", "apply"), _MAKES_FUNCTIONS),
+    "environment-variable": "a pattern does not read the environment",
+    "available-environment-variables": "a pattern does not read the environment",
+    **dict.fromkeys(
+        ("current-date", "current-dateTime", "current-time", "implicit-timezone"), "a pattern reads no clock"
+    ),
+    **dict.fromkeys(("parse-xml", "parse-xml-fragment", "json-to-xml"), "a pattern parses no XML"),
+    **dict.fromkeys(("function", "#", "function-lookup", "apply"), "a pattern makes no functions"),
     "random-number-generator": "a pattern leaves nothing to chance",
     "trace": "a pattern prints nothing",
 }
@@ -141,10 +140,8 @@ def _check_regex(call: Token) -> None:
     """Raise ForbiddenError unless the regular expression of a call can be checked, and is harmless."""
     for argument in (call[1], *call[2:]) if call.symbol != "replace" else (call[1], *call[3:]):
         if argument.symbol != "(string)":
-            where = int(argument.span[0])
-            raise ForbiddenError(
-                f"the regular expression of {call.symbol}() is to be written as a string", where
-            )
+            message = f"the regular expression of {call.symbol}() is to be written as a string"
+            raise ForbiddenError(message, int(argument.span[0]))
     regex, where = str(call[1].value), int(call[1].span[0])
     flags = str(call[-1].value) if len(call) > (3 if call.symbol == "replace" else 2) else ""
     if "q" in flags:

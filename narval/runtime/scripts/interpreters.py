@@ -86,11 +86,6 @@ class Backtrack(msgspec.Struct, frozen=True, tag_field="do", tag="backtrack"):
 Effect = Set | Complete | CompleteWithSet | Backtrack
 
 
-class _Left(msgspec.Struct, frozen=True):
-    effects: list[Effect]
-    printed: list[str]
-
-
 class Ran(msgspec.Struct, frozen=True):
     """The effects of a script as plain data, and the value of its last expression."""
 
@@ -143,6 +138,25 @@ def _failed(script: Script, message: str, kind: str = "script-failed") -> Action
     return ActionError(f"the script of node {script.node!r}: {message}", kind)
 
 
+def _refusal(script: Script, line: object, message: str, slow: bool, full: bool) -> ActionError:
+    """The error of a script that failed at a line; `slow` or `full` if by its limit of time or memory."""
+    where = f"line {line}: " if line is not None else ""
+    if slow:
+        return _failed(script, f"{where}it took more than {script.time:g} s", "script-timeout")
+    if full:
+        limit = script.memory // (1024 * 1024)
+        return _failed(script, f"{where}it wanted more than {limit} MiB of memory", "script-memory")
+    return _failed(script, where + message)
+
+
+def _first_line(message: str) -> str:
+    return next(iter(message.strip().splitlines()), "")[:500]
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    return value if isinstance(value, str | int | float | bool) else None
+
+
 # --- js -------------------------------------------------------------------------------------------------
 
 
@@ -161,14 +175,17 @@ def _js(script: Script, write: Callable[[str], None]) -> Ran:
     try:
         value = context.eval(script.text)
     except quickjs.JSException as error:
-        refusal = _js_refusal(script, str(error))
+        message = _first_line(str(error))
+        place = re.search(r"(?:<eval> \(|at )<input>:(\d+)", str(error))
+        full = "out of memory" in message or message == "null"
+        refusal = _refusal(script, place and place[1], message, "interrupted" in message, full)
     finally:
         context.set_memory_limit(script.memory + _MORE_MEMORY)
         context.set_time_limit(1.0)
         left = _js_left(context, script, write, refusal)
     if refusal is not None:
         raise refusal
-    return Ran(left, value if isinstance(value, str | int | float | bool) else None)
+    return Ran(left, _plain(value))
 
 
 def _js_left(
@@ -186,23 +203,6 @@ def _js_left(
         if refusal is not None:
             return []
         raise _failed(script, f"what it left cannot be read: {_first_line(str(error))}") from None
-
-
-def _js_refusal(script: Script, message: str) -> ActionError:
-    """The error, and the line of the script."""
-    first = _first_line(message)
-    place = re.search(r"(?:<eval> \(|at )<input>:(\d+)", message)
-    where = f"line {place[1]}: " if place is not None else ""
-    if "interrupted" in first:
-        return _failed(script, f"{where}it took more than {script.time:g} s", "script-timeout")
-    if "out of memory" in first or first == "null":
-        limit = script.memory // (1024 * 1024)
-        return _failed(script, f"{where}it wanted more than {limit} MiB of memory", "script-memory")
-    return _failed(script, where + first)
-
-
-def _first_line(message: str) -> str:
-    return next(iter(message.strip().splitlines()), "")[:500]
 
 
 # --- python ---------------------------------------------------------------------------------------------
@@ -223,22 +223,13 @@ def _python(script: Script, write: Callable[[str], None]) -> Ran:
             value = session.feed_run(script.text, print_callback=lines.add)
             effects = session.feed_run("effects")
         except monty.MontyError as error:
-            raise _python_refusal(script, error) from None
+            frames = error.traceback() if hasattr(error, "traceback") else []
+            message, line = _first_line(str(error)), frames[-1].line if frames else None
+            slow, full = message.startswith("TimeoutError"), message.startswith("MemoryError")
+            raise _refusal(script, line, message, slow, full) from None
         finally:
             lines.end()
-    return Ran(_checked(effects), value if isinstance(value, str | int | float | bool) else None)
-
-
-def _python_refusal(script: Script, error: Any) -> ActionError:
-    frames = error.traceback() if hasattr(error, "traceback") else []
-    where = f"line {frames[-1].line}: " if frames else ""
-    message = _first_line(str(error))
-    if message.startswith("TimeoutError"):
-        return _failed(script, f"{where}it took more than {script.time:g} s", "script-timeout")
-    if message.startswith("MemoryError"):
-        limit = script.memory // (1024 * 1024)
-        return _failed(script, f"{where}it wanted more than {limit} MiB of memory", "script-memory")
-    return _failed(script, where + message)
+    return Ran(_checked(effects), _plain(value))
 
 
 class _Lines:

@@ -68,9 +68,8 @@ class SystemClock:
         ahead, slept = self._apart()
         by, nap = ahead - self._ahead, slept - self._slept
         self._ahead, self._slept = ahead, slept
-        if abs(by) < SET and nap < SET:
-            return None
-        return Jump(by if abs(by) >= SET else 0.0, nap if nap >= SET else 0.0)
+        jump = Jump(by if abs(by) >= SET else 0.0, nap if nap >= SET else 0.0)
+        return jump if any(jump) else None
 
     def _apart(self) -> tuple[float, float]:
         """Seconds the wall clock is ahead of time that cannot be set, and seconds the machine has slept."""

@@ -41,12 +41,10 @@ class Logbook(logging.Handler):
     def leave(self, where: str) -> None:
         """End the file with a line that says where the log is from now on; lines stay in memory."""
         if self._file is not None:
-            self._log_one(f"from here on the log is kept elsewhere: {where}")
+            message = f"from here on the log is kept elsewhere: {where}"
+            self.handle(logging.LogRecord("narval.log", logging.INFO, "", 0, message, None, None))
             self._file.close()
             self._file = None
-
-    def _log_one(self, message: str) -> None:
-        self.handle(logging.LogRecord("narval.log", logging.INFO, "", 0, message, None, None))
 
     def attach(self) -> None:
         """Begin to collect, for the loop that runs now."""

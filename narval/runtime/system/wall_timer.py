@@ -48,26 +48,16 @@ def wall_timer(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> W
     return LoopTimer(loop, ring)
 
 
-class _Span(ctypes.Structure):
-    """`struct timespec`."""
-
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class _Setting(ctypes.Structure):
-    """`struct itimerspec`."""
-
-    _fields_ = (("interval", _Span), ("value", _Span))
+_Setting = ctypes.c_long * 4
+"""`struct itimerspec`: seconds and nanoseconds of the interval, then of the moment."""
 
 
 class TimerFdTimer:
     """A `timerfd` on the wall clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> None:
-        library = ctypes.CDLL(None, use_errno=True)
-        self._settime = library.timerfd_settime
-        self._settime.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Setting), ctypes.c_void_p)
-        self._file = int(library.timerfd_create(_CLOCK_REALTIME, _NONBLOCK | _CLOSE_ON_EXEC))
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._file = int(self._library.timerfd_create(_CLOCK_REALTIME, _NONBLOCK | _CLOSE_ON_EXEC))
         if self._file < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
         self._loop, self._ring = loop, ring
@@ -87,8 +77,9 @@ class TimerFdTimer:
             whole = floor(min(max(at, 1.0), _FARTHEST))
             # Rounded up: an owner woken too early would look, and be woken again at once.
             nanoseconds = min(999_999_999, int(max(0.0, at - whole) * 1e9) + 1000) if at >= 1.0 else 1
-            setting.value = _Span(whole, nanoseconds)
-        if self._settime(self._file, _ABSOLUTE | _CANCEL_ON_SET, ctypes.byref(setting), None) < 0:
+            setting[2:] = [whole, nanoseconds]
+        flags = _ABSOLUTE | _CANCEL_ON_SET
+        if self._library.timerfd_settime(self._file, flags, ctypes.byref(setting), None) < 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
         self._at = at
 

@@ -15,18 +15,11 @@ _TEXT = Path("/etc/timezone")
 
 def machine_zone() -> str:
     """The name of the machine's zone: what TZ says, else where /etc/localtime points, else /etc/timezone."""
-    for name in (os.environ.get("TZ", "").removeprefix(":"), _linked(), _written()):
+    linked = os.path.realpath(_LINK).partition("/zoneinfo/")[2]
+    for name in (os.environ.get("TZ", "").removeprefix(":"), linked, _written()):
         if _is_known(name):
             return name
     return OTHERWISE
-
-
-def _linked() -> str:
-    """The last part of the path, from below a folder of zones: Europe/Paris."""
-    try:
-        return os.path.realpath(_LINK).partition("/zoneinfo/")[2]
-    except OSError:
-        return ""
 
 
 def _written() -> str:

@@ -132,7 +132,6 @@ def _write_no_more() -> None:
 
 def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help."""
-
     declare = click.command(name, cls=Command, example=example)
     return lambda function: declare(pass_session(function))
 
@@ -141,9 +140,7 @@ def common_options() -> list[click.Parameter]:
     """--home and --json, which may stand before the command's name or after it."""
     return [
         click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),
-        click.Option(
-            ["as_json", "--json"], is_flag=True, help="Write JSON: one object or one array.", **_COMMON
-        ),
+        click.Option(["as_json", "--json"], is_flag=True, help=_JSON, **_COMMON),
     ]
 
 

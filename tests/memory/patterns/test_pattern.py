@@ -151,12 +151,12 @@ def test_N9_a_condition_matches_as_by_lxml_and_explains_where_it_does_not(
     ],
 )
 def test_N10_a_pattern_that_xpath_1_cannot_express_is_xpath_3(pattern: str, holds: bool) -> None:
-    assert compile_pattern(pattern).xpath3
+    assert compile_pattern(pattern).shape.xpath3
     assert matches(pattern) is holds
 
 
 def test_N10_a_pattern_that_xpath_1_can_express_is_xpath_1() -> None:
-    assert not compile_pattern("email[contains(@subject, 'H')]").xpath3
+    assert not compile_pattern("email[contains(@subject, 'H')]").shape.xpath3
 
 
 def test_N10_a_pattern_that_cannot_be_evaluated_does_not_match_and_explains_why() -> None:
@@ -348,7 +348,7 @@ def test_a_declared_prefix_is_accepted_and_only_those_used_are_kept() -> None:
         "p:email[@p:a = 'x' and @xml:lang = 'en']", {"p": "urn:p", "q": "urn:q", "": "urn:none"}
     )
     assert pattern.namespaces == {"p": "urn:p"}
-    assert pattern.names == {"{urn:p}email"}
+    assert pattern.shape.names == {"{urn:p}email"}
 
 
 def test_an_expression_that_lxml_refuses_on_evaluation_is_refused_when_it_is_read() -> None:
@@ -428,7 +428,7 @@ def test_a_long_pattern_works_as_a_short_one(pattern: str) -> None:
     ],
 )
 def test_the_names_a_pattern_can_match_are_known(pattern: str, names: set[str] | None) -> None:
-    assert compile_pattern(pattern).names == names
+    assert compile_pattern(pattern).shape.names == names
     assert condition(pattern).names == names
 
 

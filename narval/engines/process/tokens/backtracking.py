@@ -29,7 +29,7 @@ from narval.engines.process.changes import (
     UndoingEnded,
     UndoingQueued,
 )
-from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
+from narval.engines.process.decision import OperationRefused, ProcessDecision
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import flow
 from narval.engines.process.tokens.token import ArcToken, NodeToken
@@ -179,11 +179,7 @@ class _Survey:
         asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
         if not calls.has_hook(self._decision, node, asked):
             return True
-        function = f"node:{node.type}:is_backtrackable"
-        answer = self._decision.ask_code(function, {"token": token.id}, token.id, node)
-        if not isinstance(answer, bool):
-            raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
-        return answer
+        return self._decision.ask_truth(f"node:{node.type}:is_backtrackable", token, node)
 
 
 class _WayBack:

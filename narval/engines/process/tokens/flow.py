@@ -86,23 +86,15 @@ def retry(decision: ProcessDecision, token: ArcToken) -> bool:
         decision.happens(ArcTokenIncompleteJoin(token.id))
         return False
     if joined.into is not None:
-        _merge(decision, joined, joined.into)
-    else:
-        _complete_join(decision, node, joined)
-    return True
-
-
-def _merge(decision: ProcessDecision, joined: Joined, into: int) -> None:
-    for token in joined.tokens:
-        _into(decision, token, into)
-        decision.happens(ArcTokenMerged(token))
-
-
-def _complete_join(decision: ProcessDecision, node: Node, joined: Joined) -> None:
-    token = create(decision, node, joined.tokens, _memberships(decision, joined))
+        for number in joined.tokens:
+            _into(decision, number, joined.into)
+            decision.happens(ArcTokenMerged(number))
+        return True
+    made = create(decision, node, joined.tokens, _memberships(decision, joined))
     for number in joined.tokens:
-        _into(decision, number, token.id)
-    run_node(decision, node, token)
+        _into(decision, number, made.id)
+    run_node(decision, node, made)
+    return True
 
 
 def _into(decision: ProcessDecision, token: int, child: int) -> None:

@@ -47,10 +47,8 @@ _ACTIONS = frozenset({"AcceptToken", "DiscardToken", "SkipNode", "DelayUntil"})
 
 def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response:
     """Ask the guard of a node about a token. Raises NodeFault."""
-    if node.guard is None and not hooks(decision, node):
-        return ACCEPT
     if "guard" in hooks(decision, node):
-        answer = decision.ask_code(f"node:{node.type}:guard", {"token": token.id}, token.id, node)
+        answer = decision.ask_about(f"node:{node.type}:guard", token, node)
         return _of_hook(node, answer)
     if node.guard is None:
         return ACCEPT
@@ -77,20 +75,13 @@ def true_of(
         case Predicate(name="first") if first is not None:
             return first
         case Predicate(name=name):
-            answer = decision.ask_code(f"predicate:{name}", {"token": token.id}, token.id, node)
-            if not isinstance(answer, bool):
-                raise NodeFault(
-                    "bad-answer", f"predicate {name}: expected true or false, got: {answer!r}", node
-                )
-            return answer
+            return decision.ask_truth(f"predicate:{name}", token, node)
         case Not(of=of):
             return not true_of(decision, node, token, of, first)
         case And(left=left, right=right):
-            return true_of(decision, node, token, left, first) and true_of(
-                decision, node, token, right, first
-            )
+            return all(true_of(decision, node, token, part, first) for part in (left, right))
         case Or(left=left, right=right):
-            return true_of(decision, node, token, left, first) or true_of(decision, node, token, right, first)
+            return any(true_of(decision, node, token, part, first) for part in (left, right))
 
 
 def _of_result(decision: ProcessDecision, node: Node, token: NodeToken, result: Result) -> Response:
@@ -104,22 +95,19 @@ def _of_result(decision: ProcessDecision, node: Node, token: NodeToken, result: 
         case DelayUntil(date=date):
             return Response("DelayUntil", until=moment(decision, node, token, date))
         case _:
-            found = type(result).__name__
-            raise NodeFault(
-                "bad-guard",
-                f"the guard of {node.id} must accept, discard, skip or delay, it is a {found}",
-                node,
+            message = (
+                f"the guard of {node.id} must accept, discard, skip or delay, it is a {type(result).__name__}"
             )
+            raise NodeFault("bad-guard", message, node)
 
 
 def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) -> float:
     """When a date is, in seconds since 1970; days and weeks are those of the home's calendar."""
     if isinstance(date, NamedDate):
-        answer = decision.ask_code(f"date:{date.name}", {"token": token.id}, token.id, node)
+        answer = decision.ask_about(f"date:{date.name}", token, node)
         if isinstance(answer, bool) or not isinstance(answer, int | float):
-            raise NodeFault(
-                "bad-answer", f"date {date.name}: expected seconds since 1970, got: {answer!r}", node
-            )
+            message = f"date {date.name}: expected seconds since 1970, got: {answer!r}"
+            raise NodeFault("bad-answer", message, node)
         return float(answer)
     base = moment(decision, node, token, date.base)
     if date.unit in SECONDS:
@@ -132,7 +120,7 @@ def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) 
 
 
 def _of_hook(node: Node, answer: Plain) -> Response:
-    """Ask the guard of a node type's own class."""
+    """The answer of the guard of a node type's own class."""
     given: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
     action = given.get("action")
     if action not in _ACTIONS:
