@@ -75,7 +75,7 @@ class ValueIndex:
     def of(self, value: str) -> Span:
         """The eids of elements that may have that value, oldest first."""
         low = _filed(value.encode("utf-8", "surrogatepass"), 0)
-        return self._numbers.span(low, low + (1 << _EID_BITS))
+        return Span(self._numbers, low, low + (1 << _EID_BITS))
 
     def add(self, element: Element) -> None:
         """Add an element."""

@@ -86,7 +86,11 @@ class ResultSets:
 
     def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> ResultSet | None:
         """A new result set of a condition on elements of these names; None until it was queried often."""
-        if not self._is_wanted(bound):
+        times = self._asked.pop(bound.identity, 0) + 1
+        if times < ASKED:
+            self._asked[bound.identity] = times
+            if len(self._asked) > 8 * MOST:
+                self._asked.popitem(last=False)
             return None
         result_set = ResultSet(bound, fill())
         self._kept[bound.identity] = (result_set, names)
@@ -121,15 +125,6 @@ class ResultSets:
         """Drop the result sets of a name, of which an element came back that is not the youngest."""
         for result_set in list(self.by_name.get(name, ())):
             self._drop(result_set.bound.identity)
-
-    def _is_wanted(self, bound: Bound) -> bool:
-        times = self._asked.pop(bound.identity, 0) + 1
-        if times >= ASKED:
-            return True
-        self._asked[bound.identity] = times
-        if len(self._asked) > 8 * MOST:
-            self._asked.popitem(last=False)
-        return False
 
     def _drop(self, identity: Hashable) -> None:
         result_set, names = self._kept.pop(identity)

@@ -56,10 +56,6 @@ class SortedInts:
             del self._chunks[at]
             del self._firsts[max(at - 1, 0)]
 
-    def span(self, low: int, high: int) -> Span:
-        """The numbers from `low` on and below `high`, less `low`; found when they are read."""
-        return Span(self, low, high)
-
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
             return False

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narval.memory.index import sorted_ints
-from narval.memory.index.sorted_ints import SortedInts
+from narval.memory.index.sorted_ints import SortedInts, Span
 
 SMALL = st.integers(0, 60)
 STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)
@@ -38,7 +38,7 @@ def test_numbers_are_as_a_sorted_list_of_them(begin, steps, ends):
     assert list(ours) == sorted(model)
     assert len(ours) == len(model)
     low, high = sorted(ends)
-    span = ours.span(low, high)
+    span = Span(ours, low, high)
     assert list(span) == [number - low for number in sorted(model) if low <= number < high]
     assert len(span) == len(list(span))
 
