@@ -61,7 +61,6 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         kind: str,
         message: str,
         part: str = "",
-        *,
         detail: str = "",
         call: str = "",
         inputs: tuple[int, ...] = (),

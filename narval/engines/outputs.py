@@ -82,9 +82,8 @@ def judge(
             if output.unique is not None:
                 fault, key = _key(output, tree or Tree(element))
                 if fault:
-                    return Verdict(
-                        fault=fault, output=raw.output or ", ".join(output.id for output in fitting)
-                    )
+                    named = raw.output or ", ".join(output.id for output in fitting)
+                    return Verdict(fault=fault, output=named)
         (errors if erred else accepted).append((element, key))
     if complete and counts != prototype.each_output_once:
         for output in prototype.outputs:

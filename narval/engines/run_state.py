@@ -1,9 +1,11 @@
-"""The header of a run's state, the same for every kind, and the error for a move that no table lists."""
+"""The header of a run's state, the same for every kind, the base of its changes, and their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -12,6 +14,30 @@ from narval.errors import InternalError
 
 Moves = Mapping[str, frozenset[str]]
 """For each status, those that may follow."""
+
+
+class RunChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """A fact that changes a run. The changes of a kind derive from one subclass of this."""
+
+    @classmethod
+    def types(cls) -> tuple[type[RunChange], ...]:
+        """The types of change that derive from this one, in the order of their definition."""
+        derived = cls.__subclasses__()
+        return tuple(leaf for change in derived for leaf in change.types()) if derived else (cls,)
+
+    @classmethod
+    def union(cls) -> Any:
+        """The union of these types, for the journal to read changes back."""
+        return reduce(or_, cls.types())
+
+
+class RunBegan(RunChange, frozen=True):
+    """The fields of the change that begins a run; `elements` are its first context."""
+
+    at: float
+    elements: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
 
 
 class RunState(msgspec.Struct, omit_defaults=True):
@@ -24,7 +50,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
     KIND: ClassVar[str]
     MOVES: ClassVar[Moves]
-    PHASES: ClassVar[Mapping[str, str]]
+    PHASES: ClassVar[Mapping[str, str]] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
     """The phase of a run that is over, by status; with any other status it is active."""
 
     eid: int
@@ -42,9 +68,10 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """True if the run has ended."""
         return self.status in self.PHASES
 
-    def begin(self, at: float, elements: tuple[int, ...], caller: Caller | None, attempt: int) -> None:
+    def begin(self, change: RunBegan) -> None:
         """Note when the run began, with which elements, for whom."""
-        self.started, self.first, self.caller, self.attempt = at, elements, caller, attempt
+        self.started, self.first = change.at, change.elements
+        self.caller, self.attempt = change.caller, change.attempt
 
     def move(self, to: str, at: float | None = None, error: int | None = None) -> None:
         """Go on to another status, at a moment. Raises InternalError where `MOVES` does not list it."""
@@ -59,6 +86,14 @@ class RunState(msgspec.Struct, omit_defaults=True):
     def progress(self) -> Iterable[tuple[str, str]]:
         """The parts that have been reached, by name, with their states: the story of the run."""
         return ()
+
+
+def apply_table(*modules: Mapping[str, Any]) -> dict[type, Callable[[Any, Any], None]]:
+    """The functions of modules that apply changes to a state, by the type of their argument `change`."""
+    functions = (value for names in modules for value in names.values())
+    appliers = [function for function in functions if "change" in getattr(function, "__annotations__", ())]
+    table = {function.__globals__[function.__annotations__["change"]]: function for function in appliers}
+    return {change: function for change, function in table.items() if not change.__subclasses__()}
 
 
 def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:

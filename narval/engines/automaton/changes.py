@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from narval.engines.events import Caller
+from narval.engines.run_state import RunBegan, RunChange
 
 Hold = Literal["programs", "date", "signal", "quick", "back-off", "room"]
 """The things a ready state waits for: killed programs to be gone, a date, a signal, the end of a pause
 after quick deaths, the moment of its next try, or room under `max-parallel`."""
 
 
-class RunStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class AutomatonChange(RunChange, frozen=True):
+    """A fact that changes a run of an automaton."""
+
+
+class RunStarted(AutomatonChange, RunBegan, frozen=True):
     """The run began; `elements` are its first context."""
 
-    at: float
-    elements: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
 
-
-class StateReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StateReady(AutomatonChange, frozen=True):
     """The state is to run; `by` started it, and would take it along when it is killed itself. `dying` are the
     calls of what was killed for it: they are gone before it runs. `soon`: an error led
     back to it soon after it had begun."""
@@ -33,7 +30,7 @@ class StateReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=F
     soon: bool = False
 
 
-class StateHeld(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StateHeld(AutomatonChange, frozen=True):
     """The state waits before it runs; `wake` names the moment and `until` is it, where there is one."""
 
     state: str
@@ -42,7 +39,7 @@ class StateHeld(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     until: float | None = None
 
 
-class StateCalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StateCalled(AutomatonChange, frozen=True):
     """A program, or a run, was asked for: the first contender, or a later one (A8). `wake` names the end of
     the time that a run has; a program's is kept by who runs it."""
 
@@ -53,19 +50,19 @@ class StateCalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     wake: str = ""
 
 
-class StateSkipped(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StateSkipped(AutomatonChange, frozen=True):
     """The state was up to date: what it creates is there, and nothing it needs is newer; counts as 0 (A9)."""
 
     state: str
 
 
-class CallLate(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CallLate(AutomatonChange, frozen=True):
     """The run that answers in place of a program has had its time, and is given up."""
 
     call: str
 
 
-class CallFailed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class CallFailed(AutomatonChange, frozen=True):
     """A call did not succeed, and another contender or another try follows (A7, A8)."""
 
     call: str
@@ -73,7 +70,7 @@ class CallFailed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=F
     output: str = ""
 
 
-class StateEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StateEnded(AutomatonChange, frozen=True):
     """The last call of the state came back: `label` is how it ended, `skipped`: it was up to date (A9)."""
 
     state: str
@@ -83,33 +80,33 @@ class StateEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=F
     produced: tuple[int, ...] = ()
 
 
-class StateAwaited(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StateAwaited(AutomatonChange, frozen=True):
     """A successor needs the 0 of this state no more; `W` of section 4."""
 
     state: str
     of: str
 
 
-class StatesKilled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StatesKilled(AutomatonChange, frozen=True):
     """These states are as if they had never run; `calls` are those of theirs under way, now being ended."""
 
     states: tuple[str, ...]
     calls: tuple[str, ...] = ()
 
 
-class CallGone(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CallGone(AutomatonChange, frozen=True):
     """A killed call is gone."""
 
     call: str
 
 
-class SignalHeard(msgspec.Struct, frozen=True, tag=True, gc=False):
+class SignalHeard(AutomatonChange, frozen=True):
     """A signal that no state waited for yet."""
 
     name: str
 
 
-class SignalTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class SignalTaken(AutomatonChange, frozen=True):
     """A state had waited for this signal, and goes on; `kept`: it had been heard before."""
 
     state: str
@@ -117,35 +114,16 @@ class SignalTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     kept: bool = False
 
 
-class FinalReached(msgspec.Struct, frozen=True, tag=True, gc=False):
+class FinalReached(AutomatonChange, frozen=True):
     """A state that nothing follows ended with 0."""
 
     state: str
 
 
-class RunMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class RunMoved(AutomatonChange, frozen=True):
     """The run went on to another state; `outcome` is what it will come to once its programs are gone."""
 
     to: str
     at: float
     outcome: str = ""
     error: int | None = None
-
-
-AutomatonChange = (
-    RunStarted
-    | StateReady
-    | StateHeld
-    | StateCalled
-    | StateSkipped
-    | CallLate
-    | CallFailed
-    | StateEnded
-    | StateAwaited
-    | StatesKilled
-    | CallGone
-    | SignalHeard
-    | SignalTaken
-    | FinalReached
-    | RunMoved
-)

@@ -117,10 +117,8 @@ def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> N
     how = "its time limit" if labels[0] == TIMEOUT else how
     message = f"state {state.name} ended with {how}, and no transition leads on from there"
     output = decision.state.of(state.name).output
-    error = decision.add_error_element(
-        "status", message, state.name, detail=output, where={"status": labels[0]}
-    )
-    decision.end("failed", error)
+    where: dict[str, str | int | None] = {"status": labels[0]}
+    decision.end("failed", decision.add_error_element("status", message, state.name, output, where=where))
 
 
 # --- what went on waiting -------------------------------------------------------------------------------
@@ -155,12 +153,8 @@ def settle(decision: AutomatonDecision) -> None:
         if now.finals:
             decision.finish("done")
         else:
-            decision.finish(
-                "failed",
-                decision.add_error_element(
-                    "stuck", f"nothing runs and nothing can start: {_missing(decision)}"
-                ),
-            )
+            message = f"nothing runs and nothing can start: {_missing(decision)}"
+            decision.finish("failed", decision.add_error_element("stuck", message))
     elif now.status == "ending" and not now.calls and not now.dying:
         decision.finish(now.outcome)
 

@@ -12,54 +12,26 @@ from typing import Any
 from narval.definitions.automaton.definition import Automaton
 from narval.engines import commands
 from narval.engines.automaton import completion, start
-from narval.engines.automaton import state as states
-from narval.engines.automaton.changes import (
-    AutomatonChange,
-    CallLate,
-    RunStarted,
-    SignalHeard,
-    SignalTaken,
-)
+from narval.engines.automaton.changes import AutomatonChange, CallLate, RunStarted, SignalHeard, SignalTaken
 from narval.engines.automaton.decision import AutomatonDecision
-from narval.engines.automaton.explain import diagnose, explain, parts, render, waiting_for
-from narval.engines.automaton.graph import graph
-from narval.engines.automaton.state import AutomatonState
+from narval.engines.automaton.explain import diagnose as diagnose
+from narval.engines.automaton.explain import explain as explain
+from narval.engines.automaton.explain import parts as parts
+from narval.engines.automaton.explain import render as render
+from narval.engines.automaton.explain import waiting_for as waiting_for
+from narval.engines.automaton.graph import graph as graph
+from narval.engines.automaton.state import APPLY, AutomatonState
+from narval.engines.automaton.state import apply as apply
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
-from narval.engines.events import (
-    Cancelled,
-    Event,
-    Returned,
-    Signalled,
-    Started,
-    TimerFired,
-)
+from narval.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
 from narval.engines.view import View
 from narval.memory.elements.element import Element
 
-__all__ = [
-    "advance",
-    "apply",
-    "begin",
-    "changes",
-    "definition_kind",
-    "diagnose",
-    "explain",
-    "graph",
-    "instead_of_retry",
-    "kind",
-    "on_engine_error",
-    "parts",
-    "render",
-    "state_type",
-    "waiting_for",
-]
-
 kind = "automaton"
 definition_kind = "automaton"
-changes = AutomatonChange
+changes = AutomatonChange.union()
 state_type = AutomatonState
-apply = states.apply
 instead_of_retry = (
     "start the automaton again: states whose creates=… are there and newer than their needs=… are skipped"
 )
@@ -67,11 +39,8 @@ instead_of_retry = (
 
 def begin(run: int, definition: Automaton) -> AutomatonState:
     """The state of a run that has not started."""
-    awaits = {
-        state.name: tuple(other.name for other in state.awaits)
-        for state in definition.states.values()
-        if state.awaits
-    }
+    joins = (state for state in definition.states.values() if state.awaits)
+    awaits = {state.name: tuple(other.name for other in state.awaits) for state in joins}
     return AutomatonState(run, definition.full_name, awaits=awaits)
 
 
@@ -79,7 +48,7 @@ def advance(
     definition: Automaton, state: AutomatonState, event: Event, view: View
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = AutomatonDecision(state, states.APPLY, event, view, definition=definition)
+    decision = AutomatonDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         decide(decision, event)
@@ -92,7 +61,7 @@ def on_engine_error(
     definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """Decide the end of a run whose advance raised: it fails where it stands."""
-    decision = AutomatonDecision(state, states.APPLY, event, view, definition=definition)
+    decision = AutomatonDecision(state, APPLY, event, view, definition=definition)
     if not state.over:
         decision.finish("failed", error)
     return decision.changes, decision.commands

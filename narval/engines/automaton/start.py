@@ -71,17 +71,10 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
         _call_run(decision, state, state.target, identifier)
         return
     decision.change(StateCalled(state.name, identifier, fallback, decision.event.at))
-    asked = commands.Call(
-        identifier,
-        "program",
-        state.commands[fallback][0],
-        state.name,
-        inputs=_fed(decision, state),
-        listed=("",),
-        timeout=state.timeout,
-        on_restart=state.on_restart,
-        program=program(state, fallback),
-    )
+    program = program_of(state, fallback)
+    who = identifier, "program", program.words[0], state.name
+    fed, limit, restart = _fed(decision, state), state.timeout, state.on_restart
+    asked = commands.Call(*who, fed, ("",), timeout=limit, on_restart=restart, program=program)
     decision.command(asked)
 
 
@@ -102,7 +95,7 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
         decision.command(commands.SetTimer(wake, decision.event.at + state.timeout))
 
 
-def program(state: State, fallback: int) -> commands.Program:
+def program_of(state: State, fallback: int) -> commands.Program:
     """The program of a state; whether it must be run is seen when it is started (A9)."""
     return commands.Program(
         words=state.commands[fallback],

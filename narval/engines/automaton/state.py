@@ -9,8 +9,8 @@ A run     ready → running → ending → done | failed      any that is not ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator
+from typing import ClassVar
 
 import msgspec
 
@@ -32,7 +32,7 @@ from narval.engines.automaton.changes import (
     StatesKilled,
     StateSkipped,
 )
-from narval.engines.run_state import Moves, RunState, illegal_move
+from narval.engines.run_state import Moves, RunState, apply_table, illegal_move
 
 STATE_MOVES: dict[str, frozenset[str]] = {
     "idle": frozenset({"ready"}),
@@ -47,8 +47,6 @@ RUN_MOVES: dict[str, frozenset[str]] = {
     "running": frozenset({"ending", "done", "failed", "cancelled"}),
     "ending": frozenset({"done", "failed", "cancelled"}),
 }
-PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
-"""The phase of a run that is over; any other state is active."""
 
 
 class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
@@ -85,7 +83,6 @@ class AutomatonState(RunState, omit_defaults=True):
 
     KIND: ClassVar[str] = "run"
     MOVES: ClassVar[Moves] = RUN_MOVES
-    PHASES: ClassVar[Mapping[str, str]] = PHASES
 
     awaits: dict[str, tuple[str, ...]] = {}
     """For each state, those whose 0 it needs before it starts."""
@@ -125,11 +122,6 @@ class AutomatonState(RunState, omit_defaults=True):
 _IDLE = StateRun()
 
 
-def apply(state: AutomatonState, change: AutomatonChange) -> None:
-    """Alter the state as the change says; a move that no table lists raises with the run's story."""
-    APPLY[type(change)](state, change)
-
-
 def _move(state: AutomatonState, name: str, to: str) -> StateRun:
     run = state.states.get(name)
     if run is None:
@@ -142,7 +134,7 @@ def _move(state: AutomatonState, name: str, to: str) -> StateRun:
 
 def _run_started(state: AutomatonState, change: RunStarted) -> None:
     state.move("running")
-    state.begin(change.at, change.elements, change.caller, change.attempt)
+    state.begin(change)
 
 
 def _state_ready(state: AutomatonState, change: StateReady) -> None:
@@ -257,20 +249,9 @@ def _run_moved(state: AutomatonState, change: RunMoved) -> None:
         run.state = "idle"
 
 
-APPLY: dict[type, Callable[[AutomatonState, Any], None]] = {
-    RunStarted: _run_started,
-    StateReady: _state_ready,
-    StateHeld: _state_held,
-    StateCalled: _state_called,
-    StateSkipped: _state_skipped,
-    CallLate: _call_late,
-    CallFailed: _call_failed,
-    StateEnded: _state_ended,
-    StateAwaited: _state_awaited,
-    StatesKilled: _states_killed,
-    CallGone: _call_gone,
-    SignalHeard: _signal_heard,
-    SignalTaken: _signal_taken,
-    FinalReached: _final_reached,
-    RunMoved: _run_moved,
-}
+APPLY = apply_table(globals())
+
+
+def apply(state: AutomatonState, change: AutomatonChange) -> None:
+    """Alter the state as the change says; a move that no table lists raises with the run's story."""
+    APPLY[type(change)](state, change)

@@ -32,6 +32,7 @@ from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.arc_facts import ARC_FACTS
 from narval.engines.process.tokens.node_facts import NODE_FACTS
 from narval.engines.process.tokens.token import TokenSet
+from narval.engines.run_state import apply_table
 
 
 def apply(state: ProcessState, change: ProcessChange) -> None:
@@ -40,7 +41,7 @@ def apply(state: ProcessState, change: ProcessChange) -> None:
 
 
 def _created(state: ProcessState, change: ProcessCreated) -> None:
-    state.begin(change.at, change.elements, change.caller, change.attempt)
+    state.begin(change)
     state.environment = change.environment
 
 
@@ -131,23 +132,14 @@ def _listener_set(state: ProcessState, change: ListenerSet) -> None:
 
 
 APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
-    ProcessCreated: _created,
+    **apply_table(globals()),
     ProcessStarted: partial(_moved, "executing"),
     ProcessPendingComplete: partial(_moved, "pending-completion"),
     ProcessCompleted: partial(_moved, "completed"),
     ProcessPendingCancel: partial(_moved, "pending-cancel"),
     ProcessCanceled: partial(_moved, "cancelled"),
     ProcessFailed: partial(_moved, "failed"),
-    TokenSetCreated: _set_created,
-    EnvironmentSet: _environment_set,
-    NodeCallMade: _call_made,
-    NodeCallBack: _call_back,
-    UndoingQueued: _undoing_queued,
-    UndoingEnded: _undoing_ended,
-    WatchSet: _watch_set,
     **dict.fromkeys((QuestionAsked, NodeTokenExecuted, ArcTokenIncompleteJoin), _noted),
-    Paused: _paused,
-    ListenerSet: _listener_set,
     **NODE_FACTS,
     **ARC_FACTS,
 }

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
-
 from narval.definitions.process import code
-from narval.engines.events import Caller, Plain
+from narval.engines.events import Plain
+from narval.engines.run_state import RunBegan, RunChange
 
 ExecutionType = Literal["Forward", "ForwardBacktracked", "Backtracked", "UTurn", "UTurnBacktracked"]
 Members = tuple[tuple[int, int], ...]
 """Token sets, and the place a token has in each."""
 
 
-class ProcessChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class ProcessChange(RunChange, frozen=True):
     """A fact that changes a process."""
 
 
@@ -32,13 +31,9 @@ class TokenChange(ProcessChange, frozen=True):
 # --- events of the process ------------------------------------------------------------------------------
 
 
-class ProcessCreated(ProcessChange, frozen=True):
+class ProcessCreated(ProcessChange, RunBegan, frozen=True):
     """The process is there, with the attributes it is given."""
 
-    at: float
-    elements: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
     environment: dict[str, str] = {}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Union
+from typing import Any
 
 from narval.definitions.process.attribute_types import kept
 from narval.definitions.process.definition import Process
@@ -45,7 +45,7 @@ from narval.engines.view import View
 
 kind = "process"
 definition_kind = "process"
-changes: Any = Union[tuple(APPLY)]  # noqa: UP007 - the union of the types in a table
+changes = ProcessChange.union()
 state_type = ProcessState
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 

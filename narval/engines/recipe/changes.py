@@ -5,7 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from narval.engines.commands import Call
-from narval.engines.events import Caller, CarriedOver, Failure, Reusable
+from narval.engines.events import CarriedOver, Failure, Reusable
+from narval.engines.run_state import RunBegan, RunChange
+
+
+class PlanChange(RunChange, frozen=True):
+    """A fact that changes a plan."""
 
 
 class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -25,16 +30,11 @@ class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reserved: tuple[int, ...] = ()
 
 
-class PlanStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class PlanStarted(PlanChange, RunBegan, frozen=True):
     """The plan began; `elements` are its first context."""
 
-    at: float
-    elements: tuple[int, ...] = ()
-    caller: Caller | None = None
-    attempt: int = 0
 
-
-class PlanResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class PlanResumed(PlanChange, frozen=True):
     """The plan goes on from `step` of the plan `of`, with steps and transitions as they were there.
 
     `again` is what the others may take though that plan has used it.
@@ -47,21 +47,21 @@ class PlanResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     again: tuple[Reusable, ...] = ()
 
 
-class StepReady(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StepReady(PlanChange, frozen=True):
     """The step is to run: it is the first one, or `via` led to it."""
 
     step: str
     via: str = ""
 
 
-class StepBlocked(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StepBlocked(PlanChange, frozen=True):
     """The step waits: a call elsewhere has reserved the only elements it could take."""
 
     step: str
     watch: str
 
 
-class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StepRunning(PlanChange, frozen=True):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
     the elements that will have one.
     """
@@ -75,7 +75,7 @@ class StepRunning(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=
     selected: tuple[int, ...] = ()
 
 
-class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class CallMade(PlanChange, frozen=True):
     """One of the calls of a `foreach` went out, for the element `given`."""
 
     step: str
@@ -86,14 +86,14 @@ class CallMade(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     source: bool = False
 
 
-class CallsDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CallsDropped(PlanChange, frozen=True):
     """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
 
     step: str
     elements: tuple[int, ...]
 
 
-class TryFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+class TryFailed(PlanChange, frozen=True):
     """A try of a call failed; the next, `next_try`, will be made at `until` (N29)."""
 
     call: str
@@ -102,25 +102,25 @@ class TryFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
     next_try: Call
 
 
-class NextTryMade(msgspec.Struct, frozen=True, tag=True, gc=False):
+class NextTryMade(PlanChange, frozen=True):
     """The call was made once more."""
 
     call: str
 
 
-class CallExpired(msgspec.Struct, frozen=True, tag=True, gc=False):
+class CallExpired(PlanChange, frozen=True):
     """The run that answers the call outlived the step's time limit: it is given up."""
 
     call: str
 
 
-class TriesReset(msgspec.Struct, frozen=True, tag=True, gc=False):
+class TriesReset(PlanChange, frozen=True):
     """A source that had failed has produced something: its tries are counted from the beginning."""
 
     call: str
 
 
-class CallReturned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class CallReturned(PlanChange, frozen=True):
     """A call came back, and the step is not done by that: with what it produced, the errors it left, or a
     fault of its outputs (N20).
     """
@@ -131,7 +131,7 @@ class CallReturned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
     fault: int | None = None
 
 
-class StepDone(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class StepDone(PlanChange, frozen=True):
     """All calls of the step did their work: of a `foreach` they have come back before; otherwise the one
     `call` does now, with what it produced.
     """
@@ -141,20 +141,20 @@ class StepDone(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     produced: tuple[int, ...] = ()
 
 
-class StepErred(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StepErred(PlanChange, frozen=True):
     """A call of the step ended in error: an error link may take it up (N26)."""
 
     step: str
 
 
-class StepFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StepFailed(PlanChange, frozen=True):
     """The engine could not run the step (N17, N20); `error` is the element that says why."""
 
     step: str
     error: int
 
 
-class DateSet(msgspec.Struct, frozen=True, tag=True, gc=False):
+class DateSet(PlanChange, frozen=True):
     """The in-steps are there: the transition waits for this moment, or for it in place of another (N25)."""
 
     transition: str
@@ -162,13 +162,13 @@ class DateSet(msgspec.Struct, frozen=True, tag=True, gc=False):
     wake: str
 
 
-class DateCome(msgspec.Struct, frozen=True, tag=True, gc=False):
+class DateCome(PlanChange, frozen=True):
     """The date is there; from now on the transition waits for its conditions alone."""
 
     transition: str
 
 
-class TransitionWaiting(msgspec.Struct, frozen=True, tag=True, gc=False):
+class TransitionWaiting(PlanChange, frozen=True):
     """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
 
     transition: str
@@ -183,7 +183,7 @@ class Satisfied(msgspec.Struct, frozen=True, gc=False):
     since: float
 
 
-class DurationStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class DurationStarted(PlanChange, frozen=True):
     """All conditions have elements, those with `for` not long enough: they may have at `until` (N38).
 
     `satisfied` has, for each of those with `for`, the element that will be first.
@@ -195,13 +195,13 @@ class DurationStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
     wake: str
 
 
-class DurationEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
+class DurationEnded(PlanChange, frozen=True):
     """The moment of a duration has come, or an element it counted on was replaced or taken."""
 
     transition: str
 
 
-class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class TransitionFired(PlanChange, frozen=True):
     """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
     in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
 
@@ -211,50 +211,22 @@ class TransitionFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True,
     starts: tuple[str, ...] = ()
 
 
-class MadeImpossible(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class MadeImpossible(PlanChange, frozen=True):
     """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
 
     transitions: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
 
 
-class TransitionFailed(msgspec.Struct, frozen=True, tag=True, gc=False):
+class TransitionFailed(PlanChange, frozen=True):
     """An error link's conditions do not hold (N26), or no date of the transition ever comes again (N25)."""
 
     transition: str
 
 
-class PlanMoved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+class PlanMoved(PlanChange, frozen=True):
     """The plan went on to another state; `error` says why it fails."""
 
     to: str
     at: float
     error: int | None = None
-
-
-PlanChange = (
-    PlanStarted
-    | PlanResumed
-    | StepReady
-    | StepBlocked
-    | StepRunning
-    | CallMade
-    | CallsDropped
-    | TryFailed
-    | NextTryMade
-    | CallExpired
-    | TriesReset
-    | CallReturned
-    | StepDone
-    | StepErred
-    | StepFailed
-    | DateSet
-    | DateCome
-    | TransitionWaiting
-    | DurationStarted
-    | DurationEnded
-    | TransitionFired
-    | MadeImpossible
-    | TransitionFailed
-    | PlanMoved
-)

@@ -72,9 +72,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             where[step.kind if step.kind != "recipe" else "target"] = step.target
         where |= {"tries": tries if tries > 1 else None, "call": call, "input": input, "output": output}
         part = step.id if step is not None else ""
-        return self.add_error_element(
-            kind, message, part, detail=detail, call=call, inputs=inputs, where=where
-        )
+        return self.add_error_element(kind, message, part, detail, call, inputs, where)
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
         """The elements that variables stand for: of `$STEPID` its products, of `$plan` the plan element
@@ -122,9 +120,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         self.to_follow.clear()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
-        for transition in self.state.awaiting_date:
-            self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for transition in self.state.awaiting_duration:
+        for transition in (*self.state.awaiting_date, *self.state.awaiting_duration):
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for step in self.state.blocked:
             self.command(commands.Unwatch(self.state.step(step).watch))

@@ -26,43 +26,24 @@ from narval.engines.events import (
     TimerFired,
 )
 from narval.engines.recipe import resume, retries, returns, signals, steps, transitions
-from narval.engines.recipe import state as states
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.explain import explain
-from narval.engines.recipe.graph import graph
-from narval.engines.recipe.render import parts, render
-from narval.engines.recipe.resume import plan_resume
-from narval.engines.recipe.state import APPLY, PHASES, PlanState
-from narval.engines.recipe.structure import structure
-from narval.engines.recipe.waits import diagnose, waiting_for
+from narval.engines.recipe.explain import explain as explain
+from narval.engines.recipe.graph import graph as graph
+from narval.engines.recipe.render import parts as parts
+from narval.engines.recipe.render import render as render
+from narval.engines.recipe.resume import plan_resume as plan_resume
+from narval.engines.recipe.state import APPLY, PlanState
+from narval.engines.recipe.state import apply as apply
+from narval.engines.recipe.structure import structure as structure
+from narval.engines.recipe.waits import diagnose as diagnose
+from narval.engines.recipe.waits import waiting_for as waiting_for
 from narval.engines.view import View
-
-__all__ = [
-    "advance",
-    "apply",
-    "begin",
-    "changes",
-    "definition_kind",
-    "diagnose",
-    "explain",
-    "graph",
-    "kind",
-    "on_engine_error",
-    "parts",
-    "plan_resume",
-    "render",
-    "resumed_from",
-    "state_type",
-    "structure",
-    "waiting_for",
-]
 
 kind = "plan"
 definition_kind = "recipe"
-changes = PlanChange
+changes = PlanChange.union()
 state_type = PlanState
-apply = states.apply
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
@@ -99,7 +80,7 @@ def advance(
     """The changes and commands that follow from one event."""
     decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and state.status not in PHASES:
+    if decide is not None and not state.over:
         decide(decision, event)
         _settle(decision)
     return decision.changes, decision.commands
@@ -109,8 +90,7 @@ def _started(decision: RecipeDecision, event: Started) -> None:
     if decision.state.status != "ready":
         return
     decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
-    if event.elements:
-        decision.command(commands.AddToContext(event.elements))
+    decision.add_to_context(event.elements)
     if event.resume is None:
         steps.make_ready(decision, decision.definition.start)
     else:
@@ -173,9 +153,8 @@ def _settle(decision: RecipeDecision) -> None:
     if not decision.state.calls:
         transitions.fail_if_stuck(decision)
         if decision.state.status in ("end", "failed-end"):
-            decision.change(
-                PlanMoved("done" if decision.state.status == "end" else "failed", decision.event.at)
-            )
+            to = "done" if decision.state.status == "end" else "failed"
+            decision.change(PlanMoved(to, decision.event.at))
             _finish(decision)
 
 
@@ -189,26 +168,17 @@ def _finish(decision: RecipeDecision) -> None:
         decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
     elif recipe.restart and state.status == "failed":
         wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
-        decision.command(
-            commands.Start(recipe.full_name, state.first, decision.event.at + wait, state.attempt + 1)
-        )
+        at = decision.event.at + wait
+        decision.command(commands.Start(recipe.full_name, state.first, at, state.attempt + 1))
 
 
 def _was_limited(decision: RecipeDecision) -> bool:
     """True if plans of this recipe cannot follow each other for ever: it waited, or used an element up."""
-    if decision.state.waited:
+    state, recipe = decision.state, decision.definition
+    fired = (part for part in recipe.transitions.values() if state.transition(part.id).took)
+    if state.waited or any(condition.use for part in fired for condition in part.conditions):
         return True
-    for transition in decision.definition.transitions.values():
-        if (
-            any(condition.use for condition in transition.conditions)
-            and decision.state.transition(transition.id).took
-        ):
-            return True
-    ran = (
-        step
-        for step in decision.definition.steps.values()
-        if decision.state.step(step.id).state in ("done", "history")
-    )
+    ran = (step for step in recipe.steps.values() if state.step(step.id).state in ("done", "history"))
     return any(steps.uses(decision, step) for step in ran)
 
 

@@ -33,11 +33,7 @@ def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
 
 def _unhandled(state: PlanState, step: Step) -> str:
     """The reason why an error was not taken up: the error links of its step, if it has any (N26)."""
-    takers = [
-        transition
-        for transition in step.outs
-        if any(link.on_error and link.step is step for link in transition.ins)
-    ]
+    takers = [after for after in step.outs if any(link.on_error and link.step is step for link in after.ins)]
     if not takers:
         return f"no error link leaves step {step.id}"
     words = ", ".join(f"{transition.id} ({state.transition(transition.id).state})" for transition in takers)
@@ -73,11 +69,8 @@ def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> s
     for transition in step.ins[:1] if depth else step.ins:
         word = state.transition(transition.id).state
         if word in ("impossible", "fail"):
-            why = (
-                _dead(definition, state, transition, depth)
-                if word == "impossible"
-                else _failed(state, transition)
-            )
+            dead = word == "impossible"
+            why = _dead(definition, state, transition, depth) if dead else _failed(state, transition)
             reasons.append(f"transition {transition.id} leads to it, and {why}")
     return "; ".join(reasons) or "the plan went another way"
 

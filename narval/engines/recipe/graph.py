@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from narval.definitions.reading.durations import duration
 from narval.definitions.recipe.definition import Recipe, Transition
@@ -14,17 +15,8 @@ from narval.engines.recipe.state import PlanState
 
 def graph(definition: Recipe, state: PlanState) -> Graph:
     """The steps with their targets; the transitions with their dates and conditions, each with its links."""
-    return Graph(
-        definition.full_name,
-        (
-            *_steps(definition, state),
-            *(
-                part
-                for transition in definition.transitions.values()
-                for part in _transition(transition, state)
-            ),
-        ),
-    )
+    bars = (_transition(transition, state) for transition in definition.transitions.values())
+    return Graph(definition.full_name, (*_steps(definition, state), *chain.from_iterable(bars)))
 
 
 def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:

@@ -123,11 +123,8 @@ class InputSearch:
         """The elements of `eids` that an input has not used and that are not reserved or replaced."""
         again = frozenset(self._again(slot))
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
-        return tuple(
-            eid
-            for eid in eids
-            if any(True for _ in view.among((eid,), bound, None if eid in again else scope))
-        )
+        scopes = ((eid, None if eid in again else scope) for eid in eids)
+        return tuple(eid for eid, marks in scopes if any(True for _ in view.among((eid,), bound, marks)))
 
     def scope(self, slot: Input) -> MarkScope | None:
         """The scope in which the input marks what it uses."""
@@ -142,12 +139,8 @@ class InputSearch:
     def watch(self, watch: str) -> commands.Watch:
         """The watch of a blocked step: any mandatory input may be the one that lets it go on."""
         mandatory = [slot for slot in self.inputs if not slot.optional]
-        return commands.Watch(
-            watch,
-            tuple(self._bound(slot) for slot in mandatory),
-            tuple(self.scope(slot) for slot in mandatory),
-            or_outdated=True,
-        )
+        bounds = tuple(self._bound(slot) for slot in mandatory)
+        return commands.Watch(watch, bounds, tuple(map(self.scope, mandatory)), or_outdated=True)
 
     def explain_missing(self, slot: Input) -> str:
         """The reason why an input has no element, for people (N17)."""

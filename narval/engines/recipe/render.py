@@ -58,15 +58,11 @@ def _render_transition(root: etree._Element, transition: Transition, state: Plan
 
 def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]]]:
     """The steps and transitions with their states, as surfaces show them."""
+    runs = ((step, state.step(step.id)) for step in definition.steps.values())
     return {
         "steps": [
-            {
-                "id": step.id,
-                "state": state.step(step.id).state,
-                "target": step.target,
-                "calls": list(state.step(step.id).calls),
-            }
-            for step in definition.steps.values()
+            {"id": step.id, "state": run.state, "target": step.target, "calls": list(run.calls)}
+            for step, run in runs
         ],
         "transitions": [
             {"id": transition.id, "state": state.transition(transition.id).state, **_until(state, transition)}

@@ -42,10 +42,8 @@ def plan_resume(
     for step in past.kept:
         gone = next((eid for eid in before.step(step).produced if element(eid) is None), None)
         if gone is not None:
-            raise RequestError(
-                f"what step {step} of run {before.eid} produced, element {gone}, has been forgotten: "
-                "retry from there"
-            )
+            what = f"what step {step} of run {before.eid} produced, element {gone},"
+            raise RequestError(f"{what} has been forgotten: retry from there")
     return Resume(
         of=before.eid,
         part=chosen,

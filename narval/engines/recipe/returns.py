@@ -52,8 +52,7 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
         back = _with_outputs(decision, step, call, event)
     else:
         back = CallReturned(event.call, event.eids)
-        if event.eids:
-            decision.add_to_context(event.eids)
+        decision.add_to_context(event.eids)
     if back is not None:
         _end_call(decision, step, run, call, back)
 
@@ -61,8 +60,7 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
 def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallReturned) -> None:
     """Replace or free what the call reserved (N18), and go on with the step, or end it."""
     well = back.fault is None and not back.errors
-    if call.reserved:
-        decision.free(call.reserved, well=well)
+    decision.free(call.reserved, well=well)
     if well and run.foreach is None:
         decision.change(StepDone(step.id, back.call, back.produced))
         decision.to_follow.append(step)
@@ -100,14 +98,9 @@ def _in_error(
     if event.eids and not event.abandoned:
         decision.add_to_context(event.eids)
         return CallReturned(event.call, errors=event.eids)
+    kind, message, detail, tries = problem.kind, problem.message, problem.detail, call.tries
     error = decision.add_error(
-        problem.kind,
-        problem.message,
-        step,
-        detail=problem.detail,
-        call=event.call,
-        inputs=call.inputs,
-        tries=call.tries,
+        kind, message, step, detail=detail, call=event.call, inputs=call.inputs, tries=tries
     )
     return CallReturned(event.call, errors=(error,))
 

@@ -6,8 +6,8 @@ A plan        ready → running → end → done      running → failed-end →
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from narval.engines.recipe.changes import (
     CallExpired,
@@ -37,7 +37,7 @@ from narval.engines.recipe.changes import (
     TryFailed,
 )
 from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES, CallRun, StepRun, TransitionRun
-from narval.engines.run_state import Moves, RunState, illegal_move
+from narval.engines.run_state import Moves, RunState, apply_table, illegal_move
 
 PLAN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
@@ -45,8 +45,6 @@ PLAN_MOVES: dict[str, frozenset[str]] = {
     "end": frozenset({"done", "cancelled", "failed"}),
     "failed-end": frozenset({"failed", "cancelled"}),
 }
-PHASES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
-"""The phase of a plan that is over; any other state is active."""
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -54,7 +52,6 @@ class PlanState(RunState, omit_defaults=True, gc=False):
 
     KIND: ClassVar[str] = "plan"
     MOVES: ClassVar[Moves] = PLAN_MOVES
-    PHASES: ClassVar[Mapping[str, str]] = PHASES
 
     waited: bool = False
     """True once it has waited for a date, or for an element that was not there or not free."""
@@ -102,11 +99,6 @@ _WAITING = TransitionRun()
 # --- apply ----------------------------------------------------------------------------------------------
 
 
-def apply(state: PlanState, change: PlanChange) -> None:
-    """Alter the state as the change says. Raises InternalError for a move that no table lists."""
-    APPLY[type(change)](state, change)
-
-
 def _move_step(state: PlanState, step: str, to: str) -> StepRun:
     run = state.steps.get(step)
     if run is None:
@@ -136,7 +128,7 @@ def _move_transition(state: PlanState, transition: str, to: str) -> TransitionRu
 
 def _plan_started(state: PlanState, change: PlanStarted) -> None:
     state.move("running")
-    state.begin(change.at, change.elements, change.caller, change.attempt)
+    state.begin(change)
 
 
 def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
@@ -321,29 +313,9 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     state.blocked.clear()
 
 
-APPLY: dict[type, Callable[[PlanState, Any], None]] = {
-    PlanStarted: _plan_started,
-    PlanResumed: _plan_resumed,
-    StepReady: _step_ready,
-    StepBlocked: _step_blocked,
-    StepRunning: _step_running,
-    CallMade: _call_made,
-    CallsDropped: _calls_dropped,
-    TryFailed: _try_failed,
-    NextTryMade: _next_try_made,
-    CallExpired: _call_expired,
-    TriesReset: _tries_reset,
-    CallReturned: _call_returned,
-    StepDone: _step_done,
-    StepErred: _step_erred,
-    StepFailed: _step_failed,
-    DateSet: _date_set,
-    DateCome: _date_come,
-    TransitionWaiting: _transition_waiting,
-    DurationStarted: _duration_started,
-    DurationEnded: _duration_ended,
-    TransitionFired: _transition_fired,
-    MadeImpossible: _made_impossible,
-    TransitionFailed: _transition_failed,
-    PlanMoved: _plan_moved,
-}
+APPLY = apply_table(globals())
+
+
+def apply(state: PlanState, change: PlanChange) -> None:
+    """Alter the state as the change says. Raises InternalError for a move that no table lists."""
+    APPLY[type(change)](state, change)

@@ -118,14 +118,8 @@ def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, s
         _missing(decision, step, search, missing)
         return
     shared = search.commit_inputs(assigned)
-    foreach = ForeachCalls(
-        input=slot.id,
-        use=slot.use,
-        outdates=slot.outdates,
-        shared=shared,
-        listed=prototype.lists,
-        reserved=search.outdated_by(shared),
-    )
+    reserved = search.outdated_by(shared)
+    foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
     decision.change(StepRunning(step.id, foreach=foreach, selected=eids))
     call_more(decision, step)
 
@@ -155,10 +149,8 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     run = decision.state.step(step.id)
     if run.foreach is None or step.foreach is None:
         return
-    foreach, room = (
-        run.foreach,
-        run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls),
-    )
+    foreach = run.foreach
+    room = run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
     bound = step.foreach.bind(decision.bindings(step.foreach.variables))
     scope = scope_of(decision, step, foreach.input, foreach.use)
     nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
@@ -202,19 +194,8 @@ def _call(
         decision.change(StepRunning(step.id, call, taken, reserved, source))
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source))
-    asked = commands.Call(
-        call,
-        step.kind,
-        step.target,
-        step.id,
-        inputs,
-        listed,
-        elements,
-        nearby,
-        timeout=step.timeout,
-        on_restart=step.on_restart,
-    )
-    ask(decision, step, asked)
+    parts = inputs, listed, elements, nearby, step.timeout, step.on_restart
+    ask(decision, step, commands.Call(call, step.kind, step.target, step.id, *parts))
 
 
 def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:

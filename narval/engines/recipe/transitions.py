@@ -33,17 +33,12 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     state = decision.state
     if state.status != "running":
         return
-    done = state.steps[step.id].state == "done"
+    done, sole = state.steps[step.id].state == "done", step.sole
     if done and step is decision.definition.end:
         decision.end_reached()
         return
-    sole = step.sole
-    if (
-        done
-        and sole is not None
-        and sole.id not in state.transitions
-        and not (state.waiting or state.in_error)
-    ):
+    rested = not (state.waiting or state.in_error)
+    if done and sole is not None and sole.id not in state.transitions and rested:
         _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
     waiting = _waiting_for(decision, step)
@@ -58,12 +53,7 @@ def matched(decision: RecipeDecision, watch: str) -> None:
     """Try a waiting transition and its rivals: an element came that it may take, or one was replaced."""
     for identifier in decision.state.waiting:
         if decision.state.transition(identifier).watch == watch:
-            _choose(
-                decision,
-                decision.definition.transitions[identifier].rivals,
-                look_up=triggers.watched_conditions,
-            )
-            _fail_if_unhandled(decision)
+            _try_watched(decision, identifier)
             return
 
 
@@ -72,12 +62,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
     for identifier in decision.state.awaiting_duration:
         if decision.state.transition(identifier).wake == wake:
             decision.change(DurationEnded(identifier))
-            _choose(
-                decision,
-                decision.definition.transitions[identifier].rivals,
-                look_up=triggers.watched_conditions,
-            )
-            _fail_if_unhandled(decision)
+            _try_watched(decision, identifier)
             return
     for identifier in decision.state.awaiting_date:
         if decision.state.transition(identifier).wake == wake:
@@ -93,6 +78,12 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
             return
 
 
+def _try_watched(decision: RecipeDecision, identifier: str) -> None:
+    """Try a waiting transition and its rivals, by the conditions that are watched."""
+    _choose(decision, decision.definition.transitions[identifier].rivals, triggers.watched_conditions)
+    _fail_if_unhandled(decision)
+
+
 def fail_if_stuck(decision: RecipeDecision) -> None:
     """Fail a plan of which nothing can ever fire again (N27)."""
     state = decision.state
@@ -100,9 +91,8 @@ def fail_if_stuck(decision: RecipeDecision) -> None:
     if state.status == "running" and not waits:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
-        decision.fail(
-            decision.add_error("stuck", why, detail="\n".join(explain.dead_ends(decision.definition, state)))
-        )
+        ends = "\n".join(explain.dead_ends(decision.definition, state))
+        decision.fail(decision.add_error("stuck", why, detail=ends))
 
 
 def classify(decision: RecipeDecision, transition: Transition) -> str:
@@ -133,13 +123,12 @@ def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
 def _choose(
     decision: RecipeDecision,
     transitions: Iterable[Transition],
-    look_up: Callable[[RecipeDecision, Transition], Wanted] | None = None,
+    look_up: Callable[[RecipeDecision, Transition], Wanted] = triggers.wanted,
 ) -> None:
     """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors (N26).
 
-    `look_up` gives the conditions of a transition; without one they are resolved anew.
+    `look_up` gives the conditions of a transition; as it is they are resolved anew.
     """
-    look_up = look_up or triggers.wanted
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
     for transition in transitions:
@@ -155,9 +144,8 @@ def _choose(
         else:
             _fire(decision, transition, conditions, took)
     for transition in early:
-        if not _is_potential(decision, transition) or transition.id in decision.state.awaiting_date:
-            continue
-        if not triggers.set_date(decision, transition):
+        unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
+        if unset and not triggers.set_date(decision, transition):
             decision.change(TransitionFailed(transition.id))
     for transition, conditions in lacking:
         if not _is_potential(decision, transition):
@@ -171,10 +159,8 @@ def _choose(
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
-    return (
-        decision.state.transition(transition.id).state in _OPEN
-        and classify(decision, transition) == POTENTIAL
-    )
+    state = decision.state.transition(transition.id).state
+    return state in _OPEN and classify(decision, transition) == POTENTIAL
 
 
 def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:

@@ -6,9 +6,10 @@ another run would wait for all of them; as it is, it waits for one of each famil
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 
-from narval.runtime.calls.backend import RunningCall
+from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 
 
 class FairQueue:
@@ -48,3 +49,39 @@ class FairQueue:
         """Remove all calls."""
         self._families.clear()
         self._count = 0
+
+
+class QueuedBackend(ABC):
+    """A backend that has room for so many calls at once: the others wait in a fair queue."""
+
+    def __init__(self) -> None:
+        self._waiting = FairQueue()
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for room."""
+        return len(self._waiting)
+
+    def start(self, running: RunningCall) -> None:
+        """Answer a call as soon as there is room."""
+        self._waiting.add(running)
+        self._hand_out()
+
+    def abandon(self, running: RunningCall) -> None:
+        """Take a call out of the queue, or stop it where it has begun."""
+        if running.begun:
+            self._stop(running, ABANDONED)
+        else:
+            self._waiting.remove(running)
+            running.answer(ABANDONED)
+
+    @abstractmethod
+    def _hand_out(self) -> None:
+        """Begin calls that wait, while there is room."""
+
+    @abstractmethod
+    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+        """Stop a call that has begun, and answer it."""
+
+    def _expire(self, running: RunningCall) -> None:
+        self._stop(running, running.expired())

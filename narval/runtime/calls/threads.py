@@ -14,9 +14,9 @@ from functools import partial
 from queue import SimpleQueue
 
 from narval.engines.events import Failure
-from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
+from narval.runtime.calls.backend import Outcome, RunningCall
 from narval.runtime.calls.conversion import answer
-from narval.runtime.calls.fair_queue import FairQueue
+from narval.runtime.calls.fair_queue import QueuedBackend
 
 
 class _Thread:
@@ -39,20 +39,15 @@ class _Thread:
             del running, outcome  # an idle thread holds on to nothing
 
 
-class Threads:
+class Threads(QueuedBackend):
     """At most `most` threads, each made when it is first needed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        super().__init__()
         self._loop, self._most = loop, most
-        self._waiting = FairQueue()
         self._idle: list[_Thread] = []
         self._busy: dict[RunningCall, _Thread] = {}
         self._given_up: set[RunningCall] = set()
-
-    @property
-    def queued(self) -> int:
-        """The number of calls that wait for a thread."""
-        return len(self._waiting)
 
     @property
     def given_up(self) -> int:
@@ -63,19 +58,6 @@ class Threads:
         """Keep to at most so many threads from now on; threads beyond that end with their calls."""
         self._most = most
         self._hand_out()
-
-    def start(self, running: RunningCall) -> None:
-        """Answer a call as soon as a thread is free."""
-        self._waiting.add(running)
-        self._hand_out()
-
-    def abandon(self, running: RunningCall) -> None:
-        """Take a call out of the queue, or leave its thread to itself."""
-        if running in self._busy:
-            self._give_up(running, ABANDONED)
-        else:
-            self._waiting.remove(running)
-            running.answer(ABANDONED)
 
     async def close(self) -> None:
         """Tell the threads to end; those that are busy end with the program."""
@@ -109,10 +91,8 @@ class Threads:
         running.answer(outcome)
         self._hand_out()
 
-    def _expire(self, running: RunningCall) -> None:
-        self._give_up(running, running.expired())
-
-    def _give_up(self, running: RunningCall, outcome: Outcome) -> None:
+    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+        """Leave its thread to itself."""
         thread = self._busy.pop(running)
         if running.under_way:
             thread.inbox.put(None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
     ArcTokenCompleted,
@@ -14,6 +11,7 @@ from narval.engines.process.changes import (
 )
 from narval.engines.process.state import ProcessState, place, place_of
 from narval.engines.process.tokens.token import ArcToken, Line
+from narval.engines.run_state import apply_table
 
 
 def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
@@ -99,10 +97,4 @@ def _arc_merged(state: ProcessState, change: ArcTokenMerged) -> None:
         state.nodes[child].parents.append(change.token)
 
 
-ARC_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
-    ArcTokenCreated: _arc_created,
-    ArcTokenProcessed: _processed,
-    ArcTokenCompleted: _arc_completed,
-    ArcTokenBacktracked: _arc_backtracked,
-    ArcTokenMerged: _arc_merged,
-}
+ARC_FACTS = apply_table(globals())

@@ -20,6 +20,7 @@ from narval.engines.process.changes import (
 )
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import NodeToken
+from narval.engines.run_state import apply_table
 
 
 def _node_created(state: ProcessState, change: NodeTokenCreated) -> None:
@@ -103,13 +104,8 @@ def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None
 
 
 NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
-    NodeTokenCreated: _node_created,
+    **apply_table(globals()),
     NodeTokenAccepted: partial(_activated, "AcceptToken"),
-    NodeTokenDiscarded: _discarded,
     NodeTokenSkipped: partial(_activated, "SkipNode"),
-    NodeTokenCompleted: _node_completed,
-    NodeTokenBacktracked: _node_backtracked,
-    NodeTokenDelayed: _delayed,
     NodeTokenHeld: partial(_activated, ""),
-    DelayOver: _delay_over,
 }

@@ -12,8 +12,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from narval.engines.events import Failure
-from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
-from narval.runtime.calls.fair_queue import FairQueue
+from narval.runtime.calls.backend import Outcome, RunningCall
+from narval.runtime.calls.fair_queue import QueuedBackend
 from narval.runtime.calls.output_capture import log_print
 from narval.runtime.calls.workers.child import Child
 from narval.runtime.calls.workers.frames import (
@@ -29,14 +29,14 @@ from narval.runtime.calls.workers.frames import (
 from narval.runtime.home.settings import CallLimits
 
 
-class Workers:
+class Workers(QueuedBackend):
     """At most `limits.workers` programs, each started when it is first needed."""
 
     given_up = 0
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits) -> None:
+        super().__init__()
         self._loop, self._limits = loop, limits
-        self._waiting = FairQueue()
         self._starting: dict[Child, asyncio.TimerHandle] = {}
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._busy: dict[Child, RunningCall] = {}
@@ -44,11 +44,6 @@ class Workers:
         self._children: set[Child] = set()
         self._stale: set[Child] = set()
         self.restarts = 0
-
-    @property
-    def queued(self) -> int:
-        """The number of calls that wait for a worker."""
-        return len(self._waiting)
 
     def limit(self, limits: CallLimits) -> None:
         """Keep to other limits from the next call on."""
@@ -63,19 +58,6 @@ class Workers:
         for child, timer in list(self._idle.items()):
             timer.cancel()
             self._retire(child)
-
-    def start(self, running: RunningCall) -> None:
-        """Answer a call as soon as a worker is free."""
-        self._waiting.add(running)
-        self._hand_out()
-
-    def abandon(self, running: RunningCall) -> None:
-        """Take a call out of the queue, or kill its worker."""
-        if running in self._children_by_call:
-            self._kill(running, ABANDONED)
-        else:
-            self._waiting.remove(running)
-            running.answer(ABANDONED)
 
     async def close(self) -> None:
         """Kill all workers."""
@@ -136,10 +118,8 @@ class Workers:
         if self._idle.pop(child, None) is not None:
             child.retire()
 
-    def _expire(self, running: RunningCall) -> None:
-        self._kill(running, running.expired())
-
-    def _kill(self, running: RunningCall, outcome: Outcome) -> None:
+    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+        """Kill its worker."""
         child = self._children_by_call.pop(running)
         del self._busy[child]
         self.restarts += 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-import msgspec
 from lxml import etree
 
 from narval.definitions.library import Library
@@ -13,9 +12,9 @@ from narval.engines import commands
 from narval.engines.commands import Command, Watch
 from narval.engines.decision import Decision
 from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.events import Caller, Cancelled, Event, Returned, Signalled, Started
+from narval.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.engines.graph import Graph, GraphNode
-from narval.engines.run_state import Moves, RunState
+from narval.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
 from narval.engines.structure import Finding
 from narval.engines.view import View
 from tests.house.countdown.definitions.parser import Countdown
@@ -32,28 +31,29 @@ class CountdownState(RunState, omit_defaults=True):
         "ready": frozenset({"counting", "cancelled"}),
         "counting": frozenset({"done", "failed", "cancelled"}),
     }
-    PHASES: ClassVar[Mapping[str, str]] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 
     left: int = 0
     call: str = ""
 
 
-class Begun(msgspec.Struct, frozen=True, tag=True):
+class CountdownChange(RunChange, frozen=True):
+    """A fact that changes a countdown."""
+
+
+class Begun(CountdownChange, RunBegan, frozen=True):
     """The countdown began."""
 
-    at: float
-    count: int
-    caller: Caller | None = None
+    count: int = 0
 
 
-class Counted(msgspec.Struct, frozen=True, tag=True):
+class Counted(CountdownChange, frozen=True):
     """One less is left; `call` is under way now, or none is."""
 
     left: int
     call: str = ""
 
 
-class Ended(msgspec.Struct, frozen=True, tag=True):
+class Ended(CountdownChange, frozen=True):
     """The countdown is over."""
 
     status: str
@@ -61,13 +61,12 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     error: int | None = None
 
 
-CountdownChange = Begun | Counted | Ended
-changes = CountdownChange
+changes = CountdownChange.union()
 state_type = CountdownState
 
 
 def _begun(state: CountdownState, change: Begun) -> None:
-    state.begin(change.at, (), change.caller, 0)
+    state.begin(change)
     state.move("counting")
     state.left = change.count
 
@@ -80,7 +79,7 @@ def _ended(state: CountdownState, change: Ended) -> None:
     state.move(change.status, change.at, change.error)
 
 
-APPLY: Mapping[type, Callable[[Any, Any], None]] = {Begun: _begun, Counted: _counted, Ended: _ended}
+APPLY = apply_table(globals())
 
 
 def apply(state: CountdownState, change: CountdownChange) -> None:
@@ -114,7 +113,7 @@ def advance(
     decision = CountdownDecision(state, APPLY, event, view, definition=definition)
     match event:
         case Started() if state.status == "ready":
-            decision.change(Begun(event.at, definition.count, event.caller))
+            decision.change(Begun(event.at, caller=event.caller, count=definition.count))
             decision.count_on()
         case Returned() if not state.over:
             if event.problem is not None:
