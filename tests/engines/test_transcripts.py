@@ -52,7 +52,7 @@ from lxml import etree
 from narval.definitions.action.definition import Action, Input, Output
 from narval.definitions.process.code import mask_of
 from narval.engines.commands import Add, Call, Watch
-from narval.engines.process.changes import EVENTS
+from narval.engines.process.changes import EVENT_OF_CHANGE
 from narval.memory.elements.element import Element
 from tests.engines.dialogue import Dialogue, Refusal, action
 
@@ -293,7 +293,7 @@ def shown(fact: Any) -> str:
     special = SHOWN.get(type(fact))
     if special is not None:
         return special(fact)
-    words = [EVENTS.get(type(fact).__name__, (type(fact).__name__,))[0]]
+    words = [EVENT_OF_CHANGE.get(type(fact).__name__, (type(fact).__name__,))[0]]
     for field in msgspec.structs.fields(fact):
         value = getattr(fact, field.name)
         if value != field.default and value not in ((), "", None, {}):

@@ -1,7 +1,7 @@
 """The facts that change a process. Applying one decides nothing: `state.py` says what each does.
 
 Those named after something that happens to a process or a token are its events (section 3), in the order in
-which they happen: `EVENTS` names them and their bits. The others are what goes with them.
+which they happen: `EVENT_OF_CHANGE` names them and their bits. The others are what goes with them.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class ProcessFailed(ProcessChange, frozen=True):
     error: int
 
 
-EVENTS: Mapping[str, tuple[str, int]] = {
+EVENT_OF_CHANGE: Mapping[str, tuple[str, int]] = {
     name.title().replace("_", ""): (name, bit) for name, bit in code.EVENTS.items()
 }
 """By the class of a change that is an event, the event's name, and its bit in the mask of a listener."""

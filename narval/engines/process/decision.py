@@ -11,7 +11,7 @@ from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Plain
 from narval.engines.process.changes import (
-    EVENTS,
+    EVENT_OF_CHANGE,
     DelayOver,
     NodeCallBack,
     NodeTokenCompleted,
@@ -79,7 +79,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.change(change)
         if not self.mask:
             return frozenset()
-        name, bit = EVENTS[type(change).__name__]
+        name, bit = EVENT_OF_CHANGE[type(change).__name__]
         listening = [listener for listener, mask in self.listening.items() if mask >> bit & 1]
         return frozenset(action for listener in listening for action in self._tell(listener, name, change))
 

@@ -11,7 +11,7 @@ from lxml import etree
 from narval.definitions.process.code import ALL_EVENTS
 from narval.engines.events import OutputElement
 from narval.engines.process.apply import APPLY
-from narval.engines.process.changes import EVENTS, ProcessCompleted
+from narval.engines.process.changes import EVENT_OF_CHANGE, ProcessCompleted
 from narval.engines.process.engine import token_view
 from narval.engines.process.tokens.environment import full
 from narval.engines.registry import engine_of
@@ -230,14 +230,14 @@ def test_what_breaks_down_ends_where_it_stands_and_gives_its_calls_up_to_who_not
 
 
 def test_section_3_the_bits_of_events_are_those_of_the_source() -> None:
-    assert [name for name, _ in sorted(EVENTS.values(), key=lambda event: event[1])] == [
+    assert [name for name, _ in sorted(EVENT_OF_CHANGE.values(), key=lambda event: event[1])] == [
         "PROCESS_CREATED", "PROCESS_STARTED", "PROCESS_PENDING_COMPLETE", "PROCESS_COMPLETED",
         "PROCESS_PENDING_CANCEL", "PROCESS_CANCELED", "NODE_TOKEN_CREATED", "NODE_TOKEN_ACCEPTED",
         "NODE_TOKEN_EXECUTED", "NODE_TOKEN_DISCARDED", "NODE_TOKEN_SKIPPED", "NODE_TOKEN_COMPLETED",
         "NODE_TOKEN_BACKTRACKED", "ARC_TOKEN_CREATED", "ARC_TOKEN_PROCESSED", "ARC_TOKEN_COMPLETED",
         "ARC_TOKEN_BACKTRACKED", "ARC_TOKEN_MERGED", "NODE_TOKEN_DELAYED", "ARC_TOKEN_INCOMPLETE_JOIN",
     ]  # fmt: skip
-    assert EVENTS.keys() <= {change.__name__ for change in APPLY}
+    assert EVENT_OF_CHANGE.keys() <= {change.__name__ for change in APPLY}
 
 
 def test_a_process_without_a_start_node_fails_and_says_so() -> None:
