@@ -19,10 +19,7 @@ def demands(bound: Bound) -> Demands:
     """The demands of a condition, to be compared with those of others."""
     named = dict(bound.variables)
     return frozenset(
-        (
-            pattern,
-            tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())),
-        )
+        (pattern, tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())))
         for pattern in bound.patterns
     )
 

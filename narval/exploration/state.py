@@ -61,12 +61,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
     finish: Finish | None = None
 
     def after(
-        self,
-        event: Event,
-        state: Any,
-        wished: Iterable[Command],
-        next_eid: int,
-        errors: dict[int, ErrorSeen],
+        self, event: Event, state: Any, wished: Iterable[Command], next_eid: int, errors: dict[int, ErrorSeen]
     ) -> ExplorationState:
         """The progress after an event and the commands that followed."""
         asked = _Asked(self, event, errors)
