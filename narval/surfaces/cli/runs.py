@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, BinaryIO
 
 import click
@@ -29,7 +28,7 @@ class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argume
     def __init__(self) -> None:
         self.case_sensitive = True
 
-    @cached_property
+    @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The kinds of runs."""
         from narval.engines.registry import run_kinds
