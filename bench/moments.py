@@ -105,13 +105,13 @@ def store() -> dict[str, Any]:
             for first in range(0, DUE, 1000):
                 agent.runner.run(daemon.host.submit(partial(arm, range(first, first + 1000))))
             register = us(now() - began, DUE)
-            assert len(daemon.agent.moments) == DUE
+            assert len(daemon.agent.clockwork.timers) == DUE
             agent.until_idle()
             began = now()
             clock.set(at + 1)
             agent.until_idle()
             seconds = now() - began
-            assert not len(daemon.agent.moments)
+            assert not len(daemon.agent.clockwork.timers)
     return {"register_us": register, "late_max_ms": round(seconds * 1e3, 1)}
 
 
@@ -130,7 +130,7 @@ def plans(on_disk: bool) -> dict[str, Any]:
                 agent.start_each("w.dated", ["<x/>"] * 1000)
             agent.until_idle()
             register = us(now() - began, DUE)
-            assert len(agent.daemon.agent.moments) == DUE
+            assert len(agent.daemon.agent.clockwork.timers) == DUE
             clock.set("2026-03-02T06:00:00Z")
             fired: list[float] = []
             agent.stub("w.nothing", lambda: fired.append(now()))

@@ -30,8 +30,8 @@ def main() -> None:
     imported = import_modules(["w"], lambda stem: iter([source]) if stem == "w" else None)
     functions = imported.modules["w"].functions
     asking = QuestionAnswerer(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
-    engine = SimpleNamespace(portrait=lambda definition, state, token: TOKEN)
-    asker: Any = SimpleNamespace(library=None, engine=engine, definition=None, state=None)
+    engine = SimpleNamespace(kind="process", token_view=lambda definition, state, token: TOKEN)
+    asker: Any = SimpleNamespace(kind="process", library=None, engine=engine, definition=None, state=None)
     agent = AgentState(Library(imported.modules["w"].found))
     paid = partial(asking.ask, agent, asker, "predicate:paid", {"token": 5}, 0.0)
     tell("a question", paid, 2000)
