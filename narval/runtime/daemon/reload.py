@@ -63,7 +63,7 @@ class FilesInForce:
         if not self._host.loop.record_only:
             import_engines(loaded.library)
         self._host.agent.use(loaded.library)
-        modules = LoadedModules(loaded.functions, loaded.sources, loaded.leases)
+        modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
         self._host.dispatcher.targets.use(loaded.library, modules)
 
     def declared(self) -> list[bytes] | None:
