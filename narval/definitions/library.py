@@ -242,7 +242,10 @@ def _unknown(
     other = library.find(target)
     if other is not None:
         return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"
-    meant = nearest(target, names) or nearest(target, unloaded(kind))
+    others = unloaded(kind)
+    if target in others:
+        return f"{missing}; it ships, but a module of the home has taken its place: narval diff {group}"
+    meant = nearest(target, names) or nearest(target, others)
     if meant is None and not names:
         return f"{missing}; no {kind} is loaded"
     return missing + closest(target, names if meant is None else (meant,))

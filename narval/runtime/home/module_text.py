@@ -19,7 +19,7 @@ FIRST = "__init__.py"
 
 _files = msgspec.msgpack.Decoder(dict[str, bytes])
 _RELATIVE = re.compile(
-    r"^[ \t]*from[ \t]+(\.+)[ \t]*([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)", re.MULTILINE
+    r"(?:^|;)[ \t]*from[ \t]+(\.+)[ \t]*([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)", re.MULTILINE
 )
 _COMMENT = re.compile(r"#[^\n]*")
 

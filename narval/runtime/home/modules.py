@@ -214,7 +214,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         if not group:
             return None
         if inner:
-            is_there = self._lent(group, inner) is not None or self._part(group, inner) is not None
+            is_there = self._part(group, inner) is not None
         else:
             is_there = self._versions(group) is not None or self._lender(group) is not None
         return importlib.machinery.ModuleSpec(fullname, self) if is_there else None
@@ -223,20 +223,20 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         """Run a file, or the first version of a module that can be run and has no faults."""
         group, _, inner = self._parted(module.__name__)
         if inner:
-            lent, trial = self._lent(group, inner), self._trials.get(group)
-            if lent is not None:
-                sys.modules[module.__name__] = lent
-            elif trial is not None and not self._run(module, inner, trial):
+            trial = self._trials[group]
+            if not self._run(module, inner, trial):
                 raise _NotGoodError(group, trial.faults[0])
             return
         has_failed = group in self.faults and group not in self.good
         for text in () if has_failed else self._versions(group) or ():
             if self._try(group, text, module):
                 return
-        lent_module = self._lender(group)
-        if lent_module is None:
+        lent = self._lender(group)
+        if lent is None:
             raise _NotGoodError(group, self.faults[group][0])
-        self.lent[group], sys.modules[module.__name__] = lent_module, lent_module.module
+        self.lent[group], origin = lent, lent.module.__name__
+        for name in [name for name in sys.modules if name == origin or name.startswith(f"{origin}.")]:
+            sys.modules[module.__name__ + name.removeprefix(origin)] = sys.modules[name]
 
     def get_source(self, fullname: str) -> str | None:
         """The text of a file, for tracebacks."""
@@ -252,10 +252,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def _part(self, group: str, inner: str) -> Source | None:
         trial = self._trials.get(group)
         return trial.text.parts.get(f"{group}.{inner}" if inner else group) if trial is not None else None
-
-    def _lent(self, group: str, inner: str) -> ModuleType | None:
-        lent = self.lent.get(group)
-        return sys.modules.get(f"{lent.module.__name__}.{inner}") if lent is not None else None
 
     # --- running files --------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from narval.source.text import SHIPPED, Source
 OF_THE_EXAMPLES = ("orders",)
 """Modules of use only to a definition that ships beside them: a new home has them, if it has that."""
 
-_ACTION = re.compile(r"^@action\b[^@]*?^(?:async )?def (\w+)", re.MULTILINE)
+_ACTION = re.compile(r"^@action\b.*?^(?:async )?def (\w+)", re.MULTILINE | re.DOTALL)
 
 
 class ShippedModules:
