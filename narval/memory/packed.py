@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import Any
 
 import msgspec
 
@@ -115,7 +116,7 @@ class ElementTable:
         if number is None:
             number = self._numbers[name] = len(self._names)
             self._names.append(name)
-        origin = b"" if made is None else _encode((made.run, made.step, made.call, made.inputs))
+        origin = b"" if made is None else _encode(_fields(made))
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
         return _HEAD.pack(element.added, number, len(origin)) + origin + xml
@@ -125,3 +126,9 @@ class ElementTable:
         xml = _HEAD.size + length
         origin = Origin(*_decode(kept[_HEAD.size : xml])) if length else None
         return Element(eid, kept[xml:], added, origin, self._names[number])
+
+
+def _fields(origin: Origin) -> tuple[Any, ...]:
+    """An origin as the values of its fields; those of a person only where there is one."""
+    made = (origin.run, origin.step, origin.call, origin.inputs)
+    return (*made, origin.by, origin.actor) if origin.by else made
