@@ -19,7 +19,8 @@ RECIPES = """<cookbook>
   <step id="a" type="action" target="w.nothing"/><step id="b" type="action" target="w.nothing"/>
   <transition id="t"><in idref="a"/><out idref="b"/><condition><match>never</match></condition></transition>
 </recipe>
-<recipe group="t" name="ends" start_step="a" end_step="a"><step id="a" type="action" target="w.nothing"/></recipe>
+<recipe group="t" name="ends" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.nothing"/></recipe>
 </cookbook>"""
 MODULE = """
 from narval import action
