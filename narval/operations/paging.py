@@ -37,7 +37,7 @@ def eids_of(
 
 
 async def gathered(found: Iterable[T | None], limit: int | None) -> list[T]:
-    """Those that are not None, at most `limit`, sought while the loop does other things too."""
+    """The rows that are not None, at most `limit`, sought while the loop does other things too."""
     rows: list[T] = []
     time_slice = TimeSlice()
     for row in found:
