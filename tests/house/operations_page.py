@@ -1,4 +1,4 @@
-"""The reference of operations: `python -m tests.house.operations_page` writes docs/operations.md from the table."""
+"""The reference of operations: `python -m tests.house.operations_page` writes docs/operations.md."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ WIDTH = 80
 HEAD = """# Operations
 
 Made from the table of operations by `python -m tests.house.operations_page`; a test compares. An operation is
-what may be asked of a daemon, and every surface has it: the [command line](cli.md), a program that opens a home
-(`with narval.open(home) as agent`), and any program that asks a daemon through its
+what may be asked of a daemon, and every surface has it: the [command line](cli.md), a program that opens a
+home (`with narval.open(home) as agent`), and any program that asks a daemon through its
 [control socket](cli.md#the-control-socket).
 
 - **Arguments** go by name: `agent.ask("runs", state="failed", limit=10)` in Python,
-  `Client(path).ask("runs", state="failed", limit=10)` through the socket, where a request is
-  `[0, id, "runs", {"state": "failed", "limit": 10}]`. One that has a default may be left out. What is unknown,
-  missing or of another type is refused, and the error says what was expected.
+  `Client(path).ask("runs", state="failed", limit=10)` through the socket, where the frame is
+  `[0, id, "runs", {"state": "failed", "limit": 10}]`. One that has a default may be left out. What is
+  unknown, missing or of another type is refused, and the error says what was expected.
 - **Answers** are plain data in [the forms that `--json` prints](cli.md#json-forms), of commands and of
-  `agent.ask`. A method of its own gives something nearer to Python, where it says so.
-- **Scopes.** `read` leaves the home as it is, `write` alters it, `people` is about who may do what. A connection
-  may be limited to some of them.
+  `agent.ask`. A method of its own may give something nearer to Python.
+- **Scopes.** `read` leaves the home as it is, `write` alters it, `people` is about who may do what.
 - **Listings.** Without `limit` a listing has all, oldest first; with one the newest so many, newest first;
   `before` leaves out all from that eid on, so the last eid of a page is where the next begins.
 """
@@ -107,7 +106,7 @@ def callback_of(command: click.Command) -> Callable[..., Any]:
 
 
 def nodes_of(name: str, module: ast.Module, seen: set[str]) -> Iterator[ast.AST]:
-    """The nodes of a function of a module, and of those of the same module that it names, no other command."""
+    """The nodes of a function, and of those that it names, no other command."""
     seen.add(name)
     (function,) = (each for each in functions(module) if each.name == name)
     others = {each.name for each in functions(module)} - set(COMMANDS)

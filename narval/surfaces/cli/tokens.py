@@ -6,17 +6,27 @@ from typing import Any
 
 import click
 
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
-from narval.surfaces.cli.runs import at_option, run_argument
+from narval.surfaces.cli.runs import at_option
 from narval.surfaces.cli.session import Session
 
-token_option = click.option("--token", type=int, metavar="ID", help="The token of this id (`narval tokens`).")
+process_argument = click.argument("run", type=int, shell_complete=completion.processes)
+active_process_argument = click.argument("run", type=int, shell_complete=completion.active_processes)
+
+token_option = click.option(
+    "--token",
+    type=int,
+    metavar="ID",
+    shell_complete=completion.tokens,
+    help="The token of this id (`narval tokens`).",
+)
 
 
 @command("complete", example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31")
-@run_argument
-@click.argument("node", required=False)
+@active_process_argument
+@click.argument("node", required=False, shell_complete=completion.active_nodes)
 @click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
 @token_option
 @click.option("--asynchronous", is_flag=True, help="Leave what follows for later (--queued).")
@@ -73,8 +83,8 @@ def _completed(answer: dict[str, Any]) -> None:
 
 
 @command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
-@run_argument
-@click.argument("place", metavar="NODE|TOKEN")
+@active_process_argument
+@click.argument("place", metavar="NODE|TOKEN", shell_complete=completion.complete_nodes)
 def backtrack(session: Session, run: int, place: str) -> None:
     """Send a process back to where a token was active.
 
@@ -93,7 +103,7 @@ def backtrack(session: Session, run: int, place: str) -> None:
 
 
 @command("tokens", example="narval tokens 12\nnarval tokens 12 --json")
-@run_argument
+@process_argument
 @at_option
 def tokens(session: Session, run: int, at: int | None) -> None:
     """List the tokens of a process, on nodes and arcs.
@@ -114,7 +124,7 @@ def _tokens(answer: dict[str, Any]) -> None:
     "environment",
     example="narval environment 12\nnarval environment 12 paid=true\nnarval environment 12 due --token 31",
 )
-@run_argument
+@process_argument
 @click.argument("attribute", metavar="[NAME[=VALUE]]", required=False)
 @token_option
 @click.option("--of-set", metavar="NAME", help="Those of the set of tokens of this name,")
