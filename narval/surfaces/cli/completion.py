@@ -1,4 +1,4 @@
-"""Completion in the shell of what only the home knows: runs, definitions, parts of a run, tokens.
+"""Completion in the shell of what only the home knows: runs, definitions, parts of a run.
 
 Each source asks operations, as commands do. It is given up where the daemon is silent, where a look takes too
 long, and at any error: then there is nothing to choose from, and no word about it.
@@ -40,7 +40,7 @@ class _TooLongError(BaseException):
     """The time is up; nothing that is being done may take it for an error of its own."""
 
 
-def _source(choices: Callable[..., Choices], *, or_file: bool = False, **settings: Any) -> Completing:
+def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings: Any) -> Completing:
     """A `shell_complete` of click: those of the choices that begin as what was typed, or else files."""
 
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -58,7 +58,7 @@ def _source(choices: Callable[..., Choices], *, or_file: bool = False, **setting
     return complete
 
 
-def _asked(context: click.Context, operation: str, **query: Any) -> Any:
+def asked(context: click.Context, operation: str, **query: Any) -> Any:
     """The answer to an operation. Raises NarvalError."""
     session = context.ensure_object(Session)
     daemon = Client.reach(session.home.socket(), patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN)
@@ -87,16 +87,16 @@ def _at_most(seconds: float) -> Iterator[None]:
 # --- sources ------------------------------------------------------------------------------------------------
 
 
-def _runs(context: click.Context, incomplete: str, **query: Any) -> Choices:
+def of_runs(context: click.Context, incomplete: str, **query: Any) -> Choices:
     """The newest runs, or many more where a number was begun."""
-    for run in _asked(context, "runs", limit=20 * PAGE if incomplete else PAGE, **query):
+    for run in asked(context, "runs", limit=20 * PAGE if incomplete else PAGE, **query):
         yield str(run["eid"]), f"{run['name']} {run['state']}"
 
 
 def _definitions(context: click.Context, _: str) -> Choices:
     from narval.definitions.kinds import KINDS
 
-    for row in _asked(context, "definitions")["definitions"]:
+    for row in asked(context, "definitions")["definitions"]:
         if row["kind"] in KINDS and KINDS[row["kind"]].engine:
             yield row["name"], row["description"] or row["kind"]
 
@@ -109,7 +109,7 @@ def _to_simulate(context: click.Context, incomplete: str) -> Choices:
     yield from _definitions(context, incomplete)
 
 
-def _named(context: click.Context) -> int:
+def named_run(context: click.Context) -> int:
     """The run that stands before; no argument yet for click where an option still lacks its value."""
     run: int | None = context.params.get("run")
     return run if run is not None else int(context.args[0])
@@ -117,32 +117,15 @@ def _named(context: click.Context) -> int:
 
 def _parts(context: click.Context, _: str, keys: tuple[str, ...] = PARTS) -> Choices:
     """The parts of the run that was named before."""
-    shown = _asked(context, "show", run=_named(context))
+    shown = asked(context, "show", run=named_run(context))
     for key in keys:
         for part in shown.get(key, ()):
             yield str(part["id"]), part["state"]
 
 
-def _nodes(context: click.Context, _: str, state: str) -> Choices:
-    """The nodes of the process that was named before where a token is in a state, the newest first."""
-    for token in reversed(_asked(context, "tokens", run=_named(context))["tokens"]):
-        if token["state"] == state:
-            yield token["node"], f"token {token['id']}"
-
-
-def _tokens(context: click.Context, _: str) -> Choices:
-    for token in reversed(_asked(context, "tokens", run=_named(context))["tokens"]):
-        yield str(token["id"]), f"{token['node']} {token['state']}"
-
-
-runs = _source(_runs)
-active_runs = _source(_runs, state="active")
-processes = _source(_runs, kind="process")
-active_processes = _source(_runs, kind="process", state="active")
-definitions = _source(_definitions)
-definitions_and_scenarios = _source(_to_simulate, or_file=True)
-parts = _source(_parts)
-steps = _source(_parts, keys=("steps",))
-active_nodes = _source(_nodes, state="active")
-complete_nodes = _source(_nodes, state="complete")
-tokens = _source(_tokens)
+runs = source(of_runs)
+active_runs = source(of_runs, state="active")
+definitions = source(_definitions)
+definitions_and_scenarios = source(_to_simulate, or_file=True)
+parts = source(_parts)
+steps = source(_parts, keys=("steps",))
