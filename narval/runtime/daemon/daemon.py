@@ -192,7 +192,13 @@ class Daemon:
 
 
 def _on_home(
-    home: Home | None, settings: Settings, store: Store, clock: Clock, closing: ExitStack, *, record_only: bool
+    home: Home | None,
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    closing: ExitStack,
+    *,
+    record_only: bool,
 ) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its definitions read."""
     loader = Loader(home.path, store.stored_files) if home is not None else Loader(None)

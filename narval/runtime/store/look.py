@@ -1,10 +1,10 @@
-"""A store opened to be looked at: not a byte of it is altered, and all rows are of one moment (docs/store.md).
+"""A store opened to be looked at: no byte of it is altered, and all rows are of one moment (docs/store.md).
 
 A SQLite file is read where it lies. With a log beside it, SQLite finds what is committed, and `readonly_shm`
-keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it is
-read as `immutable`, for else SQLite would make a log; a daemon that is started meanwhile may fold its own log
-into the file, so `is_still` tells if that has happened. What cannot be read so (a log whose index is gone, older
-tables, which want a migration) is looked at in a copy. A server has a transaction for it.
+keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it
+is read as `immutable`, for else SQLite would make a log; a daemon that is started meanwhile may fold its own
+log into the file, so `is_still` tells if that has happened. What cannot be read so (a log whose index is gone,
+older tables, which want a migration) is looked at in a copy. A server has a transaction for it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ class Look(DatabaseReader):
         """The entries of a run."""
         return chain(super().journal(run, after), self._decided.journal(run, after))
 
+    def make_room(self) -> None:
+        """Nothing to have ready."""
+
+    def close(self) -> None:
+        """Nothing to end: whoever opened it does."""
+
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
         return super().definition(digest) or self._decided.definition(digest)
@@ -78,7 +84,9 @@ def look(where: Path | str, is_held: Callable[[], bool]) -> Iterator[Store]:
                 store = _look_into_file(driver, is_held, ends)
             else:
                 store = _look_into_server(driver, ends)
-        except (OSError, *driver.errors) as error:
+        except BaseException as error:
+            if not isinstance(error, (OSError, *driver.errors)):
+                raise
             raise trouble(driver.name, error) from error
         yield store
 
@@ -115,7 +123,9 @@ def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) ->
             continue  # it was read while a daemon wrote it
         if found is not None:
             return found
-    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {file.name}")
+    raise StoreError(
+        f"the store is being written all the time, and not by a daemon of this home: {file.name}"
+    )
 
 
 def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look | None:

@@ -100,7 +100,9 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
 class DatabaseReader(Store):
     """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
 
-    def __init__(self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None) -> None:
+    def __init__(
+        self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
+    ) -> None:
         self._driver, self._name, self._sql = driver, driver.name, driver.statements
         self._reading = reading or driver.reading
 

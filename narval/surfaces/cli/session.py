@@ -123,8 +123,9 @@ def _opened(home: Home, purpose: Purpose) -> WithoutDaemon:
     with suspended():
         from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
 
-        ways = {"look": LookedAtHome, "record": RecordOnlyHome, "work": WorkingHome}
-        return ways[purpose](home)
+        if purpose == "look":
+            return LookedAtHome(home)
+        return WorkingHome(home) if purpose == "work" else RecordOnlyHome(home)
 
 
 def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
