@@ -3,7 +3,7 @@
 A SQLite file is read where it lies. With a log beside it, SQLite finds what is committed, and `readonly_shm`
 keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it
 is read as `immutable`, for else SQLite would make a log; a daemon that is started meanwhile may fold its own
-log into the file, so `is_still` tells if that has happened. What cannot be read so (a log whose index is gone,
+log into the file, so `is_still` tells if that has happened. What cannot be read so (a log without its index,
 older tables, which want a migration) is looked at in a copy. A server has a transaction for it.
 """
 

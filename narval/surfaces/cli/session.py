@@ -116,7 +116,7 @@ def _opened_for(home: Home, method: str) -> WithoutDaemon:
     with suspended():
         from narval.operations.operations import OPERATIONS
 
-        return _opened(home, "look" if OPERATIONS[method].reads else "record")
+        return _opened(home, "look" if OPERATIONS[method].scope == "read" else "record")
 
 
 def _opened(home: Home, purpose: Purpose) -> WithoutDaemon:

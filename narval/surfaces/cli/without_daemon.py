@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.errors import DaemonGoneError, HomeHeldError, StoreError
-from narval.operations.operations import OPERATIONS, invoke
+from narval.operations.asker import user
+from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
@@ -30,12 +34,12 @@ class LookedAtHome:
 
     def __init__(self, home: Home) -> None:
         self._home, self._runner, self._ends = home, asyncio.Runner(), ExitStack()
+        self._asker = replace(user(os.geteuid(), "terminal"), scopes=frozenset({"read"}))
         self._store: Store | None = None
         self._daemon: Daemon | None = None
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to a query. Raises NarvalError."""
-        assert OPERATIONS[method].reads, method
+        """The answer to an operation of the scope `read`. Raises NarvalError."""
         for _ in range(ATTEMPTS):
             try:
                 answer = self._runner.run(self._answer(method, params))
@@ -53,7 +57,7 @@ class LookedAtHome:
             home, settings = self._home, Settings.load(self._home.path)
             self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
             self._daemon = await Daemon.look(home, settings, self._store)
-        return await invoke(self._daemon, method, params)
+        return await invoke(self._daemon, self._asker, method, params)
 
     def _end(self) -> None:
         daemon, self._daemon, self._store = self._daemon, None, None
@@ -75,7 +79,7 @@ class RecordOnlyHome:
     record_only = True
 
     def __init__(self, home: Home) -> None:
-        self._runner = asyncio.Runner()
+        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
         try:
             self._daemon = self._runner.run(Daemon.open(home, record_only=True))
         except BaseException:
@@ -84,7 +88,7 @@ class RecordOnlyHome:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        return self._runner.run(invoke(self._daemon, method, params))
+        return self._runner.run(invoke(self._daemon, self._asker, method, params))
 
     def close(self) -> None:
         """Release the home."""
@@ -100,7 +104,7 @@ class WorkingHome:
     record_only = False
 
     def __init__(self, home: Home) -> None:
-        self._runner = asyncio.Runner()
+        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
         self._serving = serving(home)
         try:
             self._daemon = self._runner.run(self._serving.__aenter__())
@@ -111,7 +115,7 @@ class WorkingHome:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        return self._runner.run(self._answer(invoke(self._daemon, method, params)))
+        return self._runner.run(self._answer(invoke(self._daemon, self._asker, method, params)))
 
     async def _answer(self, operation: Coroutine[Any, Any, Any]) -> Any:
         answer = asyncio.ensure_future(operation)

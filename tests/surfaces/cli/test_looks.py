@@ -37,7 +37,7 @@ def looks(home: Path) -> list[list[str]]:
     ]  # fmt: skip
     runs = data(home, "runs")
     if runs:
-        run = str(runs[0]["eid"])
+        run = str(runs[-1]["eid"])
         found += [["show", run], ["show", run, "--dot"], ["show", run, "--xml"], ["why", run]]
         found += [["history", run], ["history", run, "--follow"], ["history", run, "--at", "1"]]
     return found
