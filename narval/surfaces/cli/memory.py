@@ -61,7 +61,7 @@ def start(
     given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if each:
         given["each"] = True
-    with connect(session.home, working=wait) as connection:
+    with connect(session.home, "work" if wait else "record") as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -104,7 +104,7 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        with connect(session.home) as connection, naming(files, documents):
+        with connect(session.home, "record") as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch)["eids"]
                 eids += added
