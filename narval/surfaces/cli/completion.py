@@ -61,11 +61,13 @@ def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings
 def asked(context: click.Context, operation: str, **query: Any) -> Any:
     """The answer to an operation. Raises NarvalError."""
     session = context.ensure_object(Session)
-    daemon = Client.reach(session.home.socket(), patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN)
-    if daemon is None:
-        return session.ask(operation, **query)
-    with daemon:
-        return daemon.ask(operation, **query)
+    socket = session.home.known_socket()
+    if socket is not None:
+        daemon = Client.reach(socket, patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN)
+        if daemon is not None:
+            with daemon:
+                return daemon.ask(operation, **query)
+    return session.ask(operation, **query)
 
 
 @contextmanager

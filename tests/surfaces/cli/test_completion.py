@@ -119,6 +119,12 @@ def test_without_a_daemon_the_home_is_looked_at(home: Path) -> None:
     assert choices(home, "show", "") == [str(run_of(home, "demo.await"))]
 
 
+def test_a_home_that_never_ran_is_left_as_it_is(home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    assert choices(home, "show", "") == []
+    assert sorted(home.rglob("*")) == before
+
+
 def test_where_there_is_no_home_there_is_nothing_to_choose(tmp_path: Path) -> None:
     assert choices(tmp_path / "nowhere", "show", "") == []
     assert choices(tmp_path / "nowhere", "sho") == ["show"]
