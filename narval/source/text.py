@@ -16,7 +16,7 @@ from narval.errors import DefinitionError, Fault
 
 MAX_BYTES = 16 * 1024 * 1024
 SHIPPED = "<narval>"
-"""How the place is shown in which files that ship with narval are."""
+"""The name under which people are shown the place of files that ship with narval."""
 
 _STARTS = (
     (codecs.BOM_UTF8, 3, "utf-8"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from narval.definitions.library import Definition, Parsed, Reference
+from narval.definitions.library import Definition, Parsed
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
@@ -44,7 +44,6 @@ class FilesInForce:
         self._home, self._loader, self._files = home, loader, files
         self._host, self._logbook = host, logbook
         self._added: list[str | Path] = []
-        self._kept: list[Reference] = []
         self._memory_faults: list[Fault] = []
         self._reading = asyncio.Lock()
 
@@ -69,8 +68,10 @@ class FilesInForce:
 
     def keep(self, definitions: Iterable[Definition]) -> None:
         """Have those modules that ship which runs under way name, though no file may name them now (N31)."""
-        self._kept = [reference for definition in definitions for reference in definition.references]
-        self.loaded = self._with_kept(self.loaded)
+        references = [reference for definition in definitions for reference in definition.references]
+        self._loader.keep(references)
+        with suppress(DefinitionError):  # a call of what does not load says so
+            self.loaded = self.loaded.with_shipped(references)
 
     def declared(self) -> list[bytes] | None:
         """Read what `data/memory.xml` declares; None if it has faults, which are noted."""
@@ -119,7 +120,7 @@ class FilesInForce:
     def _adopt(self, files: HomeFiles, turn: Turn) -> None:
         """Let what was read count from now on."""
         before, self._files = self._files, files
-        known, loaded = self.loaded, self._with_kept(files.loaded)
+        known, loaded = self.loaded, files.loaded
         for text in self._added:
             with suppress(DefinitionError):
                 loaded = loaded.with_definitions(text)
@@ -136,13 +137,6 @@ class FilesInForce:
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
         self.sync_declared(turn, None)
-
-    def _with_kept(self, loaded: Loaded) -> Loaded:
-        try:
-            return loaded.with_shipped(self._kept)
-        except DefinitionError as error:
-            log.warning("runs under way lack a module that ships: %s", error)
-            return loaded
 
     def _set(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible now."""

@@ -61,8 +61,8 @@ def take(home: Home, name: str, *, force: bool = False) -> str:
     """
     theirs = _files(shipped())
     known = sorted({_unit(path) for path in theirs})
-    group = f"{MODULES}/{Path(name).stem}"
-    path = next((path for path in known if path in (name, group, f"{group}.py")), None)
+    wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
+    path = next((path for path in known if path in wanted), None)
     if path is None:
         raise RequestError(f"nothing of the name {name!r} ships{closest(name, _names(known))}")
     there = [file for file in _rivals(path) if (home.path / file).exists()]
@@ -136,9 +136,9 @@ def _lines(file: Path | None) -> list[str]:
 
 
 def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> str:
-    """The unified diff, in the form that the program `patch` takes."""
-    old = f"{SHIPPED}/{their}" if their is not None and before else "/dev/null"
-    lines = difflib.unified_diff(before, after, old, our if after else "/dev/null")
+    """The unified diff, in the form that the program `patch` takes; it looks for the file by either name."""
+    old = f"{SHIPPED}/{their}" if after else our
+    lines = difflib.unified_diff(before, after, old if their else "/dev/null", our if after else "/dev/null")
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from narval.definitions.library import Definition, Library, Parsed
+from narval.definitions.library import Definition, Library, Parsed, Reference
 from narval.errors import Fault
 from narval.runtime.home.found_files import FoundFiles
 from narval.runtime.home.loaded import FileState, parse_file
@@ -37,6 +37,7 @@ class Loader:
         """The library of the last time."""
         self._parsed: dict[str, tuple[str, Parsed]] = {}
         self._imported: tuple[object, Imported] | None = None
+        self._kept: tuple[Reference, ...] = ()
 
     def load(self) -> Loaded:
         """Read all files of the home, and settle which of them are good."""
@@ -62,6 +63,10 @@ class Loader:
     def forget_fallback(self) -> None:
         """Go by what this loader has read from now on: the store is of one thread."""
         self._versions.forget_fallback()
+
+    def keep(self, references: Iterable[Reference]) -> None:
+        """Have the modules that ship which these name, whatever the files name (N31)."""
+        self._kept = tuple(references)
 
     def _parse(self, source: Source) -> Parsed:
         digest, parsed = self._parsed.get(source.path, ("", None))
@@ -99,7 +104,7 @@ class Loader:
         version that is good.
         """
         ships, tried = shipped_modules(), frozenset(imported.modules)
-        references = [reference for parsed in read.values() for reference in parsed.references]
+        references = [*self._kept, *(found for parsed in read.values() for found in parsed.references)]
         while True:
             named = ships.named(references) - tried
             imported, tried = ships.load(named).joined(imported), tried | named

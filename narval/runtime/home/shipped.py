@@ -1,4 +1,4 @@
-"""What ships with narval: the sample home, and the modules that count in any home that names them.
+"""Shipped: the sample home, and the modules that count in any home that names them.
 
 A module that ships is read from the package, and shown as `<narval>/modules/mail`. It counts where something
 names its group, and the home has no module of that name: what a home does not name is not even imported.
