@@ -77,6 +77,10 @@ class Run(msgspec.Struct, eq=False):
         """True while it is not over."""
         return self.phase == "active"
 
+    def begun_by(self, person: str) -> None:
+        """Be known as begun by a person."""
+        self.by = person
+
     def begin(self, definition: Any, library: Library) -> None:
         """Follow a definition from a blank state; its calls are of the versions in `library`."""
         self.definition, self.library = definition, library
@@ -163,9 +167,9 @@ class Run(msgspec.Struct, eq=False):
 
 
 def origin_of(run: Run) -> Origin | None:
-    """The origin of the element of a run: the step that called it."""
+    """The origin of the element of a run: the step that called it, or who began it from outside."""
     if run.caller is None:
-        return None
+        return Origin(by=run.by) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from narval.engines.commands import Finish
 from narval.engines.events import Caller, Failure, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
+from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import read_error
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
@@ -22,9 +25,11 @@ def start_run(
     attempt: int = 0,
     resume: Resume | None = None,
     environment: Mapping[str, str] | None = None,
+    origin: Origin | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is no such definition. Only some kinds have an `environment` from the start.
+    when there is no such definition. Only some kinds have an `environment` from the start. `origin` tells by
+    whom it is begun (P30).
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -40,6 +45,9 @@ def start_run(
     agent.runs.add(run)
     transaction.alter(run)
     started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}))
+    if origin is not None and origin.by:
+        run.begun_by(origin.by)
+        started = replace(started, by=origin.by, actor=origin.actor)
     agent.queue.append((0, run.eid, started))
     return run
 

@@ -23,7 +23,7 @@ narval start mail.triage
 echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 
-@command("start", example=_START)
+@command("start", example=_START, alters=True)
 @click.argument("name")
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
 @click.option(
@@ -59,7 +59,7 @@ def start(
     given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if each:
         given["each"] = True
-    with connect(session.home, working=wait) as connection:
+    with connect(session.home, working=wait, acting_as=session.acting_as) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -89,7 +89,12 @@ def _outcome(run: dict[str, Any]) -> str:
     return f"{run['state']}{after}{why}"
 
 
-@command("add", example="narval add mail.xml\necho '<question>Who are you?</question>' | narval add -")
+_ADD = """\
+narval add mail.xml
+echo '<question>Who are you?</question>' | narval add -"""
+
+
+@command("add", example=_ADD, alters=True)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
 def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     """Add elements to memory, and print their eids.
@@ -102,7 +107,8 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        with connect(session.home) as connection, naming(files, documents):
+        acting = connect(session.home, acting_as=session.acting_as)
+        with acting as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch)["eids"]
                 eids += added

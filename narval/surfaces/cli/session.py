@@ -42,6 +42,7 @@ class Session:
 
     directory: Path | None = None
     as_json: bool = False
+    acting_as: str = ""
 
     def note(self, name: str, value: Any) -> None:
         """Note an option by its name."""
@@ -56,7 +57,7 @@ class Session:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        with connect(self.home) as connection:
+        with connect(self.home, acting_as=self.acting_as) as connection:
             return connection.ask(method, **params)
 
     @contextmanager
@@ -93,26 +94,27 @@ class Session:
 
 
 @contextmanager
-def connect(home: Home, *, working: bool = False) -> Iterator[Connection]:
+def connect(home: Home, *, working: bool = False, acting_as: str = "") -> Iterator[Connection]:
     """A connection to a home; without a daemon, `working` performs what is asked, else it is recorded.
 
+    With `acting_as`, it is in the name of that person.
     Raises HomeHeldError, or DaemonGoneError when the holder of the home does not answer.
     """
-    connection = reach(home, lambda: _opened(home, working=working))
+    connection = reach(home, lambda: _opened(home, acting_as, working=working), acting_as)
     try:
         yield connection
     finally:
         connection.close()
 
 
-def _opened(home: Home, *, working: bool) -> RecordOnlyHome | WorkingHome:
+def _opened(home: Home, acting_as: str, *, working: bool) -> RecordOnlyHome | WorkingHome:
     with suspended():
         from narval.surfaces.cli.without_daemon import RecordOnlyHome, WorkingHome
 
-        return WorkingHome(home) if working else RecordOnlyHome(home)
+        return WorkingHome(home, acting_as) if working else RecordOnlyHome(home, acting_as)
 
 
-def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
+def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "") -> client.Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
@@ -120,7 +122,7 @@ def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
     """
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
-        daemon = client.Client.reach(home.socket())
+        daemon = client.Client.reach(home.socket(), acting_as)
         if daemon is not None:
             return daemon
         try:

@@ -14,7 +14,11 @@ from narval.surfaces.cli.session import Session
 token_option = click.option("--token", type=int, metavar="ID", help="The token of this id (`narval tokens`).")
 
 
-@command("complete", example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31")
+@command(
+    "complete",
+    example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31",
+    alters=True,
+)
 @run_argument
 @click.argument("node", required=False)
 @click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
@@ -72,7 +76,7 @@ def _completed(answer: dict[str, Any]) -> None:
         click.echo(f"no arc {arc} leaves there: the token ended", err=True)
 
 
-@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
+@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17", alters=True)
 @run_argument
 @click.argument("place", metavar="NODE|TOKEN")
 def backtrack(session: Session, run: int, place: str) -> None:
@@ -113,6 +117,7 @@ def _tokens(answer: dict[str, Any]) -> None:
 @command(
     "environment",
     example="narval environment 12\nnarval environment 12 paid=true\nnarval environment 12 due --token 31",
+    alters=True,
 )
 @run_argument
 @click.argument("attribute", metavar="[NAME[=VALUE]]", required=False)

@@ -44,7 +44,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 RUN_KEYS = {
-    "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "definition", "error",
+    "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "by", "definition", "error",
 }  # fmt: skip
 
 
