@@ -77,10 +77,6 @@ class Run(msgspec.Struct, eq=False):
         """True while it is not over."""
         return self.phase == "active"
 
-    def begun_by(self, person: str) -> None:
-        """Be known as begun by a person."""
-        self.by = person
-
     def begin(self, definition: Any, library: Library) -> None:
         """Follow a definition from a blank state; its calls are of the versions in `library`."""
         self.definition, self.library = definition, library

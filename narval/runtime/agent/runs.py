@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from narval.engines.commands import Finish
 from narval.engines.events import Caller, Failure, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
@@ -40,14 +38,12 @@ def start_run(
     if definition is None:
         return None
     engine = engine_of(definition.kind)
-    run = Run(agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
+    by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
+    run = Run(agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt, by=by)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}))
-    if origin is not None and origin.by:
-        run.begun_by(origin.by)
-        started = replace(started, by=origin.by, actor=origin.actor)
+    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}), by, actor)
     agent.queue.append((0, run.eid, started))
     return run
 

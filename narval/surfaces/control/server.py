@@ -266,7 +266,7 @@ class _Peer:
 
     # --- answering ------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: wire.Request) -> None:
+    async def _answer(self, request: wire.WireRequest) -> None:
         number, method = request.number, request.method
         try:
             result = await self._perform(request)
@@ -282,7 +282,7 @@ class _Peer:
         else:
             await self._output.write(_success(number, result))
 
-    async def _perform(self, request: wire.Request) -> Any:
+    async def _perform(self, request: wire.WireRequest) -> Any:
         """The result of a request. Raises NarvalError."""
         if request.method == LIMIT:
             self._asker = self._asker.limited(request.params)

@@ -58,7 +58,7 @@ class WireError(Exception):
     """Something arrived that is no frame; the message has what was expected and what came."""
 
 
-class Request(NamedTuple):
+class WireRequest(NamedTuple):
     """A request as it came: its id, the operation and its arguments, the agent, and in whose name."""
 
     number: int
@@ -97,7 +97,7 @@ def fields(body: bytes, *, most: int = 4) -> list[Any]:
     return content
 
 
-def request(body: bytes) -> Request:
+def request(body: bytes) -> WireRequest:
     """A request. Raises WireError for anything else."""
     kind, number, method, params, *others = fields(body, most=5)
     if kind != REQUEST or isinstance(kind, bool):
@@ -108,7 +108,7 @@ def request(body: bytes) -> Request:
         raise WireError(f"expected the name of an operation as method, got {_outline(method)}")
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
         raise WireError(f"expected a map with names as params, got {_outline(params)}")
-    return Request(number, method, params, *map(_asking(*others).get, _ASKING, ("", "")))
+    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "")))
 
 
 def _asking(given: Any = None) -> dict[str, str]:
