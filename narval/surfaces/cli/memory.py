@@ -14,7 +14,7 @@ from narval.surfaces.cli.documents import Progress, batches, documents_of, namin
 from narval.surfaces.cli.paging import ALL, page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import ELEMENTS, table
-from narval.surfaces.cli.session import Connection, Session, connect
+from narval.surfaces.cli.session import Connection, Purpose, Session, connect
 
 SLICE = 20.0
 """Seconds that a daemon is asked to wait for the end of a run at a time."""
@@ -60,7 +60,8 @@ def start(
     given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if each:
         given["each"] = True
-    with connect(session.home, working=wait, acting_as=session.acting_as) as connection:
+    purpose: Purpose = "work" if wait else "record"
+    with connect(session.home, purpose, session.acting_as) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -108,7 +109,7 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        acting = connect(session.home, acting_as=session.acting_as)
+        acting = connect(session.home, "record", session.acting_as)
         with acting as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch)["eids"]

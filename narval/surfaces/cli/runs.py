@@ -108,7 +108,7 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
             raise click.UsageError("--at and --follow exclude each other")
         session.give(session.ask("show", run=run, at=at), answers.run)
         return
-    with connect(session.home) as connection, session.lines(answers.history_line) as write:
+    with connect(session.home, "look") as connection, session.lines(answers.history_line) as write:
 
         def is_active() -> bool:
             return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
