@@ -139,7 +139,7 @@ def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "") -> client
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
         socket = home.known_socket()
-        daemon = client.Client.reach(socket, acting_as) if socket is not None else None
+        daemon = client.Client.reach(socket, acting_as=acting_as) if socket is not None else None
         if daemon is not None:
             return daemon
         try:

@@ -72,10 +72,12 @@ class Client:
         return about
 
     @classmethod
-    def reach(cls, path: Path, acting_as: str = "") -> Client | None:
+    def reach(
+        cls, path: Path, *, patience: float | None = None, answer: float = ANSWER, acting_as: str = ""
+    ) -> Client | None:
         """A connection, or None where no daemon listens. Raises DaemonGoneError for silence."""
         try:
-            return cls(path, acting_as=acting_as)
+            return cls(path, patience=patience, answer=answer, acting_as=acting_as)
         except DaemonGoneError as error:
             if isinstance(error.__cause__, _NO_LISTENER):
                 return None
