@@ -20,8 +20,8 @@ from narval.errors import RequestError, StoreError
 from narval.memory.elements.element import Element
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
-from narval.runtime.store.batch import Batch, KeptElement
-from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.batch import AgentRow, Batch, KeptElement, MarkRow
+from narval.runtime.store.memory import VolatileAgent, VolatileStore
 from narval.runtime.store.open import open_store
 
 ATTEMPTS = 5
@@ -34,7 +34,7 @@ class Remembered(msgspec.Struct, frozen=True):
     """A memory without its runs: elements, marks, and the values of unique outputs."""
 
     elements: Sequence[KeptElement] = ()
-    marks: Sequence[tuple[str, str, str, int]] = ()
+    marks: Sequence[MarkRow] = ()
     keys: Sequence[tuple[str, str, str]] = ()
     next_eid: int = 1
 
@@ -51,12 +51,9 @@ def remembered(home: Home, settings: Settings) -> Remembered:
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"the store cannot be copied: {path} ({error})") from error
         with open_store(copy) as store:
-            return Remembered(
-                list(store.elements()),
-                list(store.marks()),
-                list(store.keys()),
-                int(store.meta.get("next_eid", "1")),
-            )
+            known = store.of()
+            next_eid = int(known.meta.get("next_eid", "1"))
+            return Remembered(list(known.elements()), list(known.marks()), list(known.keys()), next_eid)
 
 
 def _file(home: Home, settings: Settings) -> Path:
@@ -114,13 +111,19 @@ def _look(path: Path) -> list[tuple[int, int] | None]:
     return found
 
 
+SIMULATED = AgentRow("0" * 32, "simulated")
+"""The same agent in each simulation, so that one like another has the same calls."""
+
+
 class SimulatedStore(VolatileStore):
     """A store in memory that begins with a remembered memory; `listen` is given each batch committed."""
 
     def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:
         super().__init__()
         self._known, self._listen = known, listen
-        self._meta["next_eid"] = str(known.next_eid)
+
+    def _new(self, agent: int) -> _SimulatedAgent:
+        return _SimulatedAgent(agent, self._known)
 
     def commit(self, *batches: Batch) -> None:
         """Keep the batches, and give them to the listener."""
@@ -128,12 +131,21 @@ class SimulatedStore(VolatileStore):
         for batch in batches:
             self._listen(batch)
 
+
+class _SimulatedAgent(VolatileAgent):
+    """An agent that begins with a remembered memory."""
+
+    def __init__(self, agent: int, known: Remembered) -> None:
+        super().__init__(agent, SIMULATED)
+        self._known = known
+        self._meta["next_eid"] = str(known.next_eid)
+
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
         return iter(self._known.elements)
 
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """Definition, place, slot, eid."""
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
         return iter(self._known.marks)
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
