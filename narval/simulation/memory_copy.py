@@ -1,18 +1,9 @@
-"""The memory of a home, copied without touching a byte of the home; and a store that begins with it.
-
-A store at rest is copied as a file, with the log that may be beside it, for SQLite makes files beside one
-that it merely opens. One that a daemon is writing is read as any reader of it would, in whole commits.
-"""
+"""The memory of a home, read without touching a byte of the home; and a store that begins with it."""
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 import msgspec
 
@@ -22,12 +13,10 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
 from narval.runtime.store.batch import AgentRow, Batch, KeptElement, MarkRow
 from narval.runtime.store.memory import VolatileAgent, VolatileStore
-from narval.runtime.store.open import open_store
+from narval.runtime.store.open import look_into
 
 ATTEMPTS = 5
-"""The number of times a copy is made anew because the store was written meanwhile."""
-
-PATIENCE = 5.0
+"""The number of times a memory is read anew because the store was written meanwhile."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -42,18 +31,23 @@ class Remembered(msgspec.Struct, frozen=True):
 def remembered(home: Home, settings: Settings) -> Remembered:
     """The memory of a home as it is now; empty if it never ran. Raises StoreError, RequestError."""
     path = _file(home, settings)
-    if not path.exists():
-        return Remembered()
-    with tempfile.TemporaryDirectory(prefix="narval-simulate-") as folder:
-        copy = Path(folder, "store.db")
-        try:
-            _copy(home, path, copy)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"the store cannot be copied: {path} ({error})") from error
-        with open_store(copy) as store:
+    for _ in range(ATTEMPTS):
+        with look_into(path, home.is_held) as store:
             known = store.of()
-            next_eid = int(known.meta.get("next_eid", "1"))
-            return Remembered(list(known.elements()), list(known.marks()), list(known.keys()), next_eid)
+            try:
+                found = Remembered(
+                    list(known.elements()),
+                    list(known.marks()),
+                    list(known.keys()),
+                    int(known.meta.get("next_eid", "1")),
+                )
+            except (StoreError, ValueError):
+                if store.is_still():
+                    raise
+            else:
+                if store.is_still():
+                    return found
+    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
 
 
 def _file(home: Home, settings: Settings) -> Path:
@@ -68,47 +62,6 @@ def _file(home: Home, settings: Settings) -> Path:
             "begin with what data/memory.xml declares (--memory new), or with nothing (--memory empty)"
         )
     return Path(url.database)
-
-
-def _copy(home: Home, path: Path, copy: Path) -> None:
-    for _ in range(ATTEMPTS):
-        before, is_held = _look(path), home.holder() is not None
-        if is_held:
-            _backup(path, copy)
-            return
-        with suppress(FileNotFoundError):  # a daemon that starts or stops now folds its log away
-            shutil.copyfile(path, copy)
-            if _log(path).exists():
-                shutil.copyfile(_log(path), _log(copy))
-        if _look(path) == before and home.holder() is None:
-            return
-        _log(copy).unlink(missing_ok=True)
-    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
-
-
-def _backup(path: Path, copy: Path) -> None:
-    """Copy through SQLite, which sees whole commits while another program writes."""
-    address = f"file:{quote(str(path.absolute()))}?mode=ro"
-    with (
-        closing(sqlite3.connect(address, uri=True, timeout=PATIENCE)) as there,
-        closing(sqlite3.connect(copy)) as here,
-    ):
-        there.backup(here)
-
-
-def _log(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
-
-
-def _look(path: Path) -> list[tuple[int, int] | None]:
-    found: list[tuple[int, int] | None] = []
-    for file in (path, _log(path)):
-        try:
-            known = file.stat()
-            found.append((known.st_size, known.st_mtime_ns))
-        except FileNotFoundError:
-            found.append(None)
-    return found
 
 
 SIMULATED = AgentRow("0" * 32, "simulated")

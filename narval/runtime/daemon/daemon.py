@@ -72,16 +72,27 @@ class Daemon:
         daemon. Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
         """
         with ExitStack() as closing:
+            settings = Settings()
             if home is not None:
                 closing.enter_context(home.lock())
-            daemon = _on_home(home, clock or SystemClock(), closing, record_only=record_only)
+                settings = Settings.load(home.path)
+            where = settings.store or home.store if home is not None else None
+            store = closing.enter_context(open_store(where, settings.durability))
+            clock = clock or SystemClock()
+            daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
             daemon._closing = closing.pop_all()
-        try:
-            await daemon._resume()
-        except BaseException:
-            await daemon.close()
-            raise
-        return daemon
+        return await daemon._resumed()
+
+    @classmethod
+    async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
+        """Open a home for queries over a store that is only looked at: nothing is locked, nothing altered.
+
+        What its files declare and the store does not know yet is there, for as long as one looks.
+        """
+        with ExitStack() as closing:
+            daemon = _on_home(home, settings, store, SystemClock(), closing, record_only=True)
+            daemon._closing = closing.pop_all()
+        return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None) -> None:
         """Begin to follow the definitions in a memory of their own; `close` ends it.
@@ -125,6 +136,15 @@ class Daemon:
             self.host.give_up(DaemonGoneError("the daemon has ended"))
             self.host.stop.cancel()
             await self.host.executor.close(0.0)
+
+    async def _resumed(self) -> Daemon:
+        """This daemon, once it has resumed; it is closed where that fails."""
+        try:
+            await self._resume()
+        except BaseException:
+            await self.close()
+            raise
+        return self
 
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
@@ -178,14 +198,17 @@ class Daemon:
             log.info("did not load: %s", fault)
 
 
-def _on_home(home: Home | None, clock: Clock, closing: ExitStack, *, record_only: bool) -> Daemon:
-    """Make the daemon of a home, or of one in memory, with its store, settings and definitions read."""
-    if home is None:
-        settings, store, loader = Settings(), open_store(None), Loader(None)
-    else:
-        settings = Settings.load(home.path)
-        store = closing.enter_context(open_store(settings.store or home.store, settings.durability))
-        loader = Loader(home.path, store.of().stored_files)
+def _on_home(
+    home: Home | None,
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    closing: ExitStack,
+    *,
+    record_only: bool,
+) -> Daemon:
+    """Make the daemon of a home, or of one in memory, with its definitions read."""
+    loader = Loader(home.path, store.of().stored_files) if home is not None else Loader(None)
     daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
     loader.forget_fallback()
     return daemon

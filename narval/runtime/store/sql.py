@@ -7,7 +7,7 @@ COMMIT. Readers have connections of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import compress
 from pathlib import Path
@@ -84,7 +84,7 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
     """The store there, made, checked and brought up to date as it needs. Raises StoreError."""
     if durability not in get_args(Durability):
         raise SettingsError(f"expected durability to be crash or power, got: {durability}")
-    driver = _driver(where, durability, patience)
+    driver = driver_of(where, durability, patience)
     try:
         driver.ensure()
         writer = driver.connect()
@@ -102,10 +102,13 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
 
 
 class Tables:
-    """The tables of `tables.py`, read on connections of the driver's."""
+    """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(
+        self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
+    ) -> None:
         self._driver, self.name, self._sql = driver, driver.name, driver.statements
+        self._reading = reading or driver.reading
 
     def read(self, name: str, *given: Any) -> list[Any]:
         """The rows that a query finds. Raises StoreError."""
@@ -120,7 +123,7 @@ class Tables:
     @contextmanager
     def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
         try:
-            with self._driver.reading() as connection, closing(connection.cursor()) as cursor:
+            with self._reading() as connection, closing(connection.cursor()) as cursor:
                 cursor.execute(self._sql[name], given)
                 yield cursor
         except self._driver.errors as error:
@@ -282,7 +285,7 @@ def _definition(row: tuple[Any, ...]) -> DefinitionRow:
 # --- opening --------------------------------------------------------------------------------------------
 
 
-def _driver(where: Path | str, durability: Durability, patience: float) -> Driver:
+def driver_of(where: Path | str, durability: Durability, patience: float) -> Driver:
     """The driver for the file of a SQLite store, or for the URL of any other."""
     if isinstance(where, Path) or "://" not in where:
         return File(Path(where).absolute(), durability, patience)
@@ -294,11 +297,8 @@ def _driver(where: Path | str, durability: Durability, patience: float) -> Drive
 
 def _begin(driver: Driver, writer: Any) -> None:
     """Check, bring up to date, and mark as in use."""
-    if not driver.tables(writer) >= {"alembic_version", "agents"}:
-        raise StoreError(f"expected a store of narval in {driver.name}, got a database of something else")
+    version, known = version_of(driver, writer)
     with closing(writer.cursor()) as cursor:
-        version, known = _found(cursor, driver.statements)
-        _refuse_newer(version, known, driver.name)
         if known.get("clean") != "1":
             driver.look_through(writer)
         if version != statements.HEAD:
@@ -309,22 +309,26 @@ def _begin(driver: Driver, writer: Any) -> None:
         _mark_in_use(cursor, driver.statements)
 
 
-def _found(cursor: Any, sql: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The version of the tables that are there, and the small facts."""
-    cursor.execute(sql["version"])
-    versions = cursor.fetchall()
-    cursor.execute(sql["meta"], (STORE,))
-    return versions[0][0] if versions else "", dict(cursor.fetchall())
+def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
+    """The version of the tables that are there, and the small facts.
 
-
-def _refuse_newer(version: str, known: Mapping[str, str], name: str) -> None:
+    Raises StoreError for a newer version, and where there are no tables of narval's.
+    """
+    if not driver.tables(connection) >= {"alembic_version", "agents"}:
+        raise StoreError(f"expected a store of narval in {driver.name}, got a database of something else")
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(driver.statements["version"])
+        versions = cursor.fetchall()
+        cursor.execute(driver.statements["meta"], (STORE,))
+        version, known = versions[0][0] if versions else "", dict(cursor.fetchall())
     # Versions are numbered 0001, 0002, …: what is not before ours is after it.
     if version > statements.HEAD:
         writer = known.get("narval", "?")
         raise StoreError(
-            f"{name} was written by narval {writer} (schema {version}), which is newer than this one, "
+            f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
             f"{__version__} (schema {statements.HEAD}); start it with that version or a later one"
         )
+    return version, known
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str]) -> None:

@@ -111,6 +111,10 @@ class Store(Protocol):
     def make_room(self) -> None:
         """A daemon begins to work: have ready what makes its commits quicker."""
 
+    def is_still(self) -> bool:
+        """True unless what was read may be torn, because of a program that wrote meanwhile (`look.py`)."""
+        return True
+
     def close(self) -> None:
         """End it well. Closing twice is as good as once."""
 

@@ -267,8 +267,9 @@ def stop(session: Session, timeout: float) -> None:
 
 def _free(home: Home) -> None:
     """Raise HomeHeldError if a program holds the home."""
-    with home.lock():
-        return
+    holder = home.holder()
+    if holder is not None:
+        raise home.held_by(holder)
 
 
 @command("log", example="narval log --lines 20\nnarval log --follow")
@@ -276,7 +277,7 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with connect(session.home) as connection, session.lines(answers.log_line) as write:
+    with connect(session.home, "look") as connection, session.lines(answers.log_line) as write:
         after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
             after = write(connection.ask("log", after=after, wait=SLICE))

@@ -14,6 +14,7 @@ from narval.memory.elements.element import Element
 from narval.operations import memory as on_memory
 from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
+from narval.operations.asker import Asker
 from narval.operations.history import history
 from narval.operations.operations import invoke
 from narval.operations.why import why
@@ -39,7 +40,7 @@ class Agent(OfProcesses):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None) -> None:
-        self.runner = Runner()
+        self.runner, self.asker = Runner(), Asker(way="python")
         try:
             self.daemon: Daemon = self.runner.run(Daemon.open(home, clock=clock))
         except BaseException:
@@ -82,10 +83,20 @@ class Agent(OfProcesses):
         return list(answer["eids"])
 
     def memory(
-        self, xpath: str | None = None, *, context: int | None = None, current: bool = False
+        self,
+        xpath: str | None = None,
+        *,
+        context: int | None = None,
+        current: bool = False,
+        limit: int | None = None,
+        before: int | None = None,
     ) -> list[Element]:
-        """The elements that match a pattern (N9); `current` leaves out those that have been replaced."""
-        return on_memory.elements(self.daemon, xpath, context, current)
+        """The elements that match a pattern (N9); `current` leaves out those that have been replaced.
+
+        All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
+        eids.
+        """
+        return on_memory.elements(self.daemon, xpath, context, current, limit, before)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""
@@ -146,7 +157,7 @@ class Agent(OfProcesses):
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""
-        return self.runner.run(invoke(self.daemon, operation, arguments))
+        return self.runner.run(invoke(self.daemon, self.asker, operation, arguments))
 
 
 def _bytes(given: Given) -> bytes:

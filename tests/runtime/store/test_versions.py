@@ -11,7 +11,8 @@ import pytest
 
 from narval.errors import StoreError
 from narval.runtime.store import sqlite
-from narval.runtime.store.open import open_store
+from narval.runtime.store.batch import STORE
+from narval.runtime.store.open import look_into, open_store
 from tests.runtime.store.stores import filled_store, harness, read_all
 
 
@@ -161,3 +162,14 @@ def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
     with pytest.raises(StoreError, match="got a database of something else"):
         open_store(path)
     assert schema(path) == {"CREATE TABLE recipes (name TEXT)"}
+
+
+def test_an_older_store_is_looked_at_in_a_copy(path: Path, next_version: Callable[[str], None]) -> None:
+    kept = filled_store(path, clean=True)
+    next_version("pass")
+    before = path.read_bytes()
+    with look_into(path, lambda: False) as store:
+        assert store.of().runs() == kept["runs"]
+        assert store.of(STORE).meta["clean"] == "1"
+    assert path.read_bytes() == before
+    assert [found.name for found in path.parent.glob("store.db*")] == ["store.db"]
