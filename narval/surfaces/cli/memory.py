@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.operations.text import took, xml_text
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import ALL, page, paged
@@ -25,7 +26,7 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 
 @command("start", example=_START)
-@click.argument("name")
+@click.argument("name", shell_complete=completion.definitions)
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
 @click.option(
     "--wait", is_flag=True, help="Wait until it ended; the exit status is 1 if it did not end well."
@@ -121,7 +122,14 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
 @click.argument("xpath", required=False)
 @click.option("--xml", "as_xml", is_flag=True, help="Write the elements as one XML document.")
 @click.option("--count", is_flag=True, help="Write how many there are.")
-@click.option("--context", "run", type=int, metavar="RUN", help="Only what the context of this run holds.")
+@click.option(
+    "--context",
+    "run",
+    type=int,
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Only what the context of this run holds.",
+)
 @click.option("--current", is_flag=True, help="Leave out what has been replaced by a newer version.")
 @paged
 @click.pass_context
