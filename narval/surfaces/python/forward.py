@@ -44,3 +44,15 @@ def forward(operation: Asked[Parameters, Result]) -> Callable[Concatenate[Any, P
         return ask(self, operation, *arguments, **named)
 
     return method
+
+
+def at_once(
+    function: Callable[Concatenate[Daemon, Parameters], Result],
+) -> Callable[Concatenate[Any, Parameters], Result]:
+    """A method with the parameters, docstring and result of a function that waits for nothing."""
+
+    @wraps(function)
+    def method(self: AtWork, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return function(self.daemon, *arguments, **named)
+
+    return method
