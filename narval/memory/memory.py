@@ -22,9 +22,10 @@ from narval.memory.patterns.pattern import Bound
 class Memory:
     """All elements of an agent, their marks and contexts.
 
-    `marks` are the elements that each input or condition has used, `reserved` those that a call under way
-    will replace, `outdated` those that have been replaced (N18); `declared` tells by what an element is
-    protected (N4); `unique_values` are those that outputs with `unique` have given (N37).
+    `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
+    those that a call under way will replace, `outdated` those that have been replaced (N18); `declared` tells
+    by what an element is protected (N4); `unique_values` are those that outputs with `unique` have given
+    (N37).
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class Memory:
         self.contexts = Contexts()
         self.declared: dict[int, str] = {}
         self.unique_values: set[tuple[str, str, str]] = set()
-        self.marks: dict[MarkScope, set[int]] = {}
+        self.marks: dict[MarkScope, dict[int, int]] = {}
         self.outdated: set[int] = set()
         self.reserved: set[int] = set()
         self._elements = ElementTable()
@@ -113,9 +114,9 @@ class Memory:
         """The eids of elements with one of these root names (None: all), oldest first."""
         return self if names is None else self.index.named(names)
 
-    def used_by(self, eid: int) -> list[MarkScope]:
-        """The inputs and conditions that have used an element."""
-        return [scope for scope, eids in self.marks.items() if eid in eids]
+    def used_by(self, eid: int) -> list[tuple[MarkScope, int]]:
+        """The inputs and conditions that have used an element, each with the run that did (0: none)."""
+        return [(scope, runs[eid]) for scope, runs in self.marks.items() if eid in runs]
 
     # --- changing -------------------------------------------------------------------------------------
 
@@ -193,11 +194,13 @@ class Memory:
             self.declared.pop(eid, None)
 
     def _mark(self, change: changes.Used) -> None:
-        self.marks.setdefault(change.scope, set()).update(change.eids)
+        self.marks.setdefault(change.scope, {}).update(dict.fromkeys(change.eids, change.run))
         self.index.result_sets.use(change.scope, change.eids)
 
     def _unmark(self, change: changes.Used) -> None:
-        self.marks[change.scope].difference_update(change.eids)
+        runs = self.marks[change.scope]
+        for eid in change.eids:
+            runs.pop(eid, None)
         self.index.result_sets.unuse(change.scope)
 
     def _outdate(self, change: changes.Outdated) -> None:
@@ -227,9 +230,9 @@ def _forget(memory: Memory, change: changes.Forgotten) -> None:
         memory.contexts.forget_element(eid)
         memory.outdated.discard(eid)
     gone = {*change.eids, *change.runs}
-    for eids in memory.marks.values():
-        if not eids.isdisjoint(gone):
-            eids -= gone
+    for runs in memory.marks.values():
+        for eid in runs.keys() & gone if not runs.keys().isdisjoint(gone) else ():
+            del runs[eid]
 
 
 def _undeclare(memory: Memory, change: changes.Undeclared) -> None:

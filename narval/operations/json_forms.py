@@ -101,16 +101,18 @@ def element(agent: AgentState, found: Element) -> dict[str, Any]:
         "xml": found.with_eid().decode("utf-8"),
         "added": moment(found.added),
         "origin": _origin(found.origin),
-        "used_by": [_use(scope) for scope in agent.memory.used_by(found.eid)],
+        "used_by": [_use(*use) for use in agent.memory.used_by(found.eid)],
         "outdated": found.eid in agent.memory.outdated,
     }
 
 
-def _use(scope: MarkScope) -> dict[str, str]:
+def _use(scope: MarkScope, run: int) -> dict[str, Any]:
     definition, place, slot = scope
     if slot.startswith("#"):
-        return {"definition": definition, "transition": place, "condition": slot[1:]}
-    return {"definition": definition, "step": place, "input": slot}
+        by: dict[str, Any] = {"definition": definition, "transition": place, "condition": slot[1:]}
+    else:
+        by = {"definition": definition, "step": place, "input": slot}
+    return {**by, "run": run or None}
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:

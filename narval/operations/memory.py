@@ -78,12 +78,16 @@ async def count(
 def elements(
     daemon: Daemon,
     xpath: str | None = None,
+    *,
     context: int | None = None,
     current: bool = False,
     limit: int | None = None,
     before: int | None = None,
 ) -> list[Element]:
-    """The elements themselves, as the operation `memory` lists them."""
+    """The elements that match a pattern (N9); `current` leaves out those that have been replaced.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    """
     matching = _matching(daemon, xpath, context, current, limit, before)
     return list(islice((element for element in matching if element is not None), limit))
 

@@ -11,8 +11,8 @@ from narval.errors import RequestError, StoreError
 from narval.memory.elements.element import Element
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
-from narval.runtime.store.batch import Batch, KeptElement
-from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.batch import AgentRow, Batch, KeptElement, MarkRow
+from narval.runtime.store.memory import VolatileAgent, VolatileStore
 from narval.runtime.store.open import look_into
 
 ATTEMPTS = 5
@@ -23,7 +23,7 @@ class Remembered(msgspec.Struct, frozen=True):
     """A memory without its runs: elements, marks, and the values of unique outputs."""
 
     elements: Sequence[KeptElement] = ()
-    marks: Sequence[tuple[str, str, str, int]] = ()
+    marks: Sequence[MarkRow] = ()
     keys: Sequence[tuple[str, str, str]] = ()
     next_eid: int = 1
 
@@ -33,12 +33,13 @@ def remembered(home: Home, settings: Settings) -> Remembered:
     path = _file(home, settings)
     for _ in range(ATTEMPTS):
         with look_into(path, home.is_held) as store:
+            known = store.of()
             try:
                 found = Remembered(
-                    list(store.elements()),
-                    list(store.marks()),
-                    list(store.keys()),
-                    int(store.meta.get("next_eid", "1")),
+                    list(known.elements()),
+                    list(known.marks()),
+                    list(known.keys()),
+                    int(known.meta.get("next_eid", "1")),
                 )
             except (StoreError, ValueError):
                 if store.is_still():
@@ -63,13 +64,19 @@ def _file(home: Home, settings: Settings) -> Path:
     return Path(url.database)
 
 
+SIMULATED = AgentRow("0" * 32, "simulated")
+"""The same agent in each simulation, so that one like another has the same calls."""
+
+
 class SimulatedStore(VolatileStore):
     """A store in memory that begins with a remembered memory; `listen` is given each batch committed."""
 
     def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:
         super().__init__()
         self._known, self._listen = known, listen
-        self._meta["next_eid"] = str(known.next_eid)
+
+    def _new(self, agent: int) -> _SimulatedAgent:
+        return _SimulatedAgent(agent, self._known)
 
     def commit(self, *batches: Batch) -> None:
         """Keep the batches, and give them to the listener."""
@@ -77,12 +84,21 @@ class SimulatedStore(VolatileStore):
         for batch in batches:
             self._listen(batch)
 
+
+class _SimulatedAgent(VolatileAgent):
+    """An agent that begins with a remembered memory."""
+
+    def __init__(self, agent: int, known: Remembered) -> None:
+        super().__init__(agent, SIMULATED)
+        self._known = known
+        self._meta["next_eid"] = str(known.next_eid)
+
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
         return iter(self._known.elements)
 
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """Definition, place, slot, eid."""
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
         return iter(self._known.marks)
 
     def keys(self) -> Iterator[tuple[str, str, str]]:

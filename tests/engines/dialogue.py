@@ -575,7 +575,7 @@ _FACTS: dict[type, Any] = {
         *([facts.Held(run, (command.element.eid,))] if command.held else []),
     ],
     commands.AddToContext: lambda run, command: [facts.Held(run, command.eids)],
-    commands.MarkUsed: lambda run, command: [facts.Used(command.scope, command.eids)],
+    commands.MarkUsed: lambda run, command: [facts.Used(command.scope, command.eids, run)],
     commands.Reserve: lambda run, command: [facts.Reserved(command.eids)],
     commands.Release: lambda run, command: [facts.Released(command.eids)],
     commands.Outdate: lambda run, command: [facts.Released(command.eids), facts.Outdated(command.eids)],

@@ -144,7 +144,7 @@ def test_show_tells_steps_transitions_and_context(agent: Agent) -> None:
 
 
 def test_an_element_has_the_promised_form(agent: Agent) -> None:
-    agent.start("t.wait")
+    run = agent.start("t.wait")
     eid = agent.add("<mail kind='a' n='6'/>")
     agent.until_idle()
     (element,) = agent.ask("memory", xpath="mail")
@@ -157,7 +157,7 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
     )
     assert f'eid="{eid}"' in element["xml"]
     assert is_a_moment(element["added"])
-    assert element["used_by"] == [{"definition": "t.wait", "transition": "t", "condition": "1"}]
+    assert element["used_by"] == [{"definition": "t.wait", "transition": "t", "condition": "1", "run": run}]
     agent.ask("start", name="t.fails", wait=True)
     (error,) = agent.ask("memory", xpath="error")
     assert error["origin"]["step"] == "s"

@@ -60,7 +60,7 @@ def _mark_used(transaction: Transaction, run: Run, command: commands.MarkUsed) -
     marked = transaction.agent.memory.marks.get(command.scope, ())
     new = tuple(eid for eid in command.eids if eid not in marked)
     if new:
-        transaction.fact(changes.Used(command.scope, new))
+        transaction.fact(changes.Used(command.scope, new, run.eid))
 
 
 def _record_unique(transaction: Transaction, run: Run, command: commands.RecordUnique) -> None:

@@ -189,7 +189,7 @@ class Loop:
         """
         agent, now = self.agent, self.clock.now()
         jumped = not self.record_only and self._clock_watch.has_jumped(now)
-        turn = Turn(agent, self.store, self.surroundings, now, record_only=self.record_only)
+        turn = Turn(agent, self.surroundings, now, record_only=self.record_only)
         if jumped:
             self._clock_watch.reckon(agent, now)
         room = Room(self.limit)

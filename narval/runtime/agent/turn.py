@@ -26,7 +26,6 @@ from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.view import Surroundings, TurnView
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance, Offer, SnapshotRow
-from narval.runtime.store.store import Store
 
 log = logging.getLogger("narval.turn")
 
@@ -41,13 +40,12 @@ class Turn:
     def __init__(
         self,
         agent: AgentState,
-        store: Store,
         surroundings: Surroundings,
         at: float,
         *,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.surroundings = agent, store, surroundings
+        self.agent, self.store, self.surroundings = agent, agent.store, surroundings
         self.transaction = Transaction(agent, at)
         self.view = TurnView(self.transaction, surroundings)
         self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shlex
 import stat
 import tempfile
@@ -99,18 +98,6 @@ class Home:
                 self.var.chmod(0o700)
         except OSError as error:
             raise OperatorError(f"expected a folder one may write in {self.var}: {error}") from error
-
-    @property
-    def id(self) -> str:
-        """The name of this home among all others; random, made when first asked for."""
-        noted = self.var / "id"
-        with suppress(FileNotFoundError):
-            known = noted.read_text(encoding="ascii").strip()
-            if known:
-                return known
-        self.prepare()
-        _note(noted, secrets.token_hex(16))
-        return noted.read_text(encoding="ascii")
 
     # --- one holder -----------------------------------------------------------------------------------
 

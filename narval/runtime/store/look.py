@@ -21,11 +21,11 @@ from urllib.parse import quote
 
 from narval.errors import StoreError
 from narval.runtime.store import statements
-from narval.runtime.store.batch import Batch, DefinitionRow, JournalRow
+from narval.runtime.store.batch import HOME_AGENT, Batch, DefinitionRow, JournalRow
 from narval.runtime.store.memory import VolatileStore
-from narval.runtime.store.sql import DatabaseReader, Driver, driver_of, open_database, version_of
+from narval.runtime.store.sql import DatabaseAgent, Driver, Tables, driver_of, open_database, version_of
 from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble
-from narval.runtime.store.store import Store
+from narval.runtime.store.store import AgentStore, Store
 
 PATIENCE = 5.0
 """Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
@@ -39,11 +39,11 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 """Inode, size and time of change of files; None for one that is not there."""
 
 
-class Look(DatabaseReader):
+class Look(Store):
     """A store read on one connection. What is committed to it is read again, and goes nowhere."""
 
     def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
-        super().__init__(driver, lambda: nullcontext(connection))
+        self._tables = Tables(driver, lambda: nullcontext(connection))
         self._is_still = is_still
         self._decided = VolatileStore()
 
@@ -51,19 +51,31 @@ class Look(DatabaseReader):
         """False if another program has written the file that was read as one that nobody writes."""
         return self._is_still()
 
+    def of(self, agent: int = HOME_AGENT) -> AgentStore:
+        """The store as one agent sees it, with what was committed to the look."""
+        return _AgentLook(self._tables, agent, self._decided.of(agent))
+
     def commit(self, *batches: Batch) -> None:
         """Keep the batches for those who look."""
         self._decided.commit(*batches)
-
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
-        """The entries of a run."""
-        return chain(super().journal(run, after), self._decided.journal(run, after))
 
     def make_room(self) -> None:
         """Nothing to have ready."""
 
     def close(self) -> None:
         """Nothing to end: whoever opened it does."""
+
+
+class _AgentLook(DatabaseAgent):
+    """The rows of one agent, and those that were decided for it since."""
+
+    def __init__(self, tables: Tables, agent: int, decided: AgentStore) -> None:
+        super().__init__(tables, agent)
+        self._decided = decided
+
+    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        return chain(super().journal(run, after), self._decided.journal(run, after))
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

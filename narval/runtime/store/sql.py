@@ -18,10 +18,14 @@ from narval.errors import SettingsError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.store import statements
 from narval.runtime.store.batch import (
+    HOME_AGENT,
+    STORE,
+    AgentRow,
     Batch,
     DefinitionRow,
     JournalRow,
     KeptElement,
+    MarkRow,
     MomentRow,
     QueuedRow,
     RunRow,
@@ -31,7 +35,7 @@ from narval.runtime.store.batch import (
 from narval.runtime.store.codec import decode_origin
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
-from narval.runtime.store.store import Durability, Store
+from narval.runtime.store.store import AgentStore, Durability, Store
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -97,79 +101,23 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
         raise
 
 
-class DatabaseReader(Store):
+class Tables:
     """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
 
     def __init__(
         self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
     ) -> None:
-        self._driver, self._name, self._sql = driver, driver.name, driver.statements
+        self._driver, self.name, self._sql = driver, driver.name, driver.statements
         self._reading = reading or driver.reading
 
-    def elements(self) -> Iterator[KeptElement]:
-        """All elements, oldest first; their names are known without parsing."""
-        for eid, name, xml, added, origin, declared, outdated, _ in self._stream("elements"):
-            known, fault = None, ""
-            try:
-                known = decode_origin(origin)
-            except UnreadableError as error:
-                fault = str(error)
-            yield KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
-
-    def contexts(self) -> Iterator[tuple[int, int]]:
-        """Run and eid, of elements and runs that are there."""
-        return self._stream("contexts")
-
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """Definition, place, slot, eid."""
-        return ((definition, place, slot, eid) for eid, definition, place, slot in self._stream("marks"))
-
-    def keys(self) -> Iterator[tuple[str, str, str]]:
-        """Name, expression, value."""
-        return self._stream("keys")
-
-    def queue(self) -> list[QueuedRow]:
-        """The events still waiting."""
-        return list(map(QueuedRow._make, self._read("events")))
-
-    def moments(self) -> list[MomentRow]:
-        """The jobs, soonest first."""
-        return list(map(MomentRow._make, self._read("moments")))
-
-    @property
-    def meta(self) -> Mapping[str, str]:
-        """Small facts about the home."""
-        return dict(self._read("meta"))
-
-    def runs(self) -> list[RunRow]:
-        """All runs, oldest first."""
-        return list(map(RunRow._make, self._read("runs")))
-
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
-        """The entries of a run."""
-        return map(JournalRow._make, self._read("entries of run", run, after))
-
-    def snapshot(self, run: int) -> SnapshotRow | None:
-        """The last state kept of a run."""
-        rows = self._read("snapshot", run)
-        return SnapshotRow._make(rows[0]) if rows else None
-
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
-        """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._read("definitions", current)))
-
-    def definition(self, digest: str) -> DefinitionRow | None:
-        """The version of that digest."""
-        rows = self._read("definition", digest)
-        return _definition(rows[0]) if rows else None
-
-    def _read(self, name: str, *given: Any) -> list[Any]:
+    def read(self, name: str, *given: Any) -> list[Any]:
+        """The rows that a query finds. Raises StoreError."""
         with self._rows(name, given) as rows:
             return list(rows)
 
-    def _stream(self, name: str) -> Iterator[Any]:
-        """Rows as they are wanted."""
-        with self._rows(name, ()) as rows:
+    def stream(self, name: str, *given: Any) -> Iterator[Any]:
+        """Rows as they are wanted. Raises StoreError."""
+        with self._rows(name, given) as rows:
             yield from rows
 
     @contextmanager
@@ -179,20 +127,98 @@ class DatabaseReader(Store):
                 cursor.execute(self._sql[name], given)
                 yield cursor
         except self._driver.errors as error:
-            raise trouble(self._name, error) from error
+            raise trouble(self.name, error) from error
 
 
-class Database(DatabaseReader):
+class DatabaseAgent(AgentStore):
+    """The rows of one agent in the tables."""
+
+    def __init__(self, tables: Tables, agent: int) -> None:
+        self.agent, self._tables = agent, tables
+
+    def identity(self) -> AgentRow:
+        """The agent's id and name."""
+        rows = self._tables.read("agent", self.agent)
+        if not rows:
+            raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
+        return AgentRow._make(rows[0])
+
+    def elements(self) -> Iterator[KeptElement]:
+        """All elements, oldest first; their names are known without parsing."""
+        for eid, name, xml, added, origin, declared, outdated, _ in self._tables.stream(
+            "elements", self.agent
+        ):
+            known, fault = None, ""
+            try:
+                known = decode_origin(origin)
+            except UnreadableError as error:
+                fault = str(error)
+            yield KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """Run and eid, of elements and runs that are there."""
+        return self._tables.stream("contexts", self.agent, self.agent)
+
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
+        return map(MarkRow._make, self._tables.stream("marks", self.agent))
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Name, expression, value."""
+        return self._tables.stream("keys", self.agent)
+
+    def queue(self) -> list[QueuedRow]:
+        """The events still waiting."""
+        return list(map(QueuedRow._make, self._tables.read("events", self.agent)))
+
+    def moments(self) -> list[MomentRow]:
+        """The jobs, soonest first."""
+        return list(map(MomentRow._make, self._tables.read("moments", self.agent)))
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent."""
+        return dict(self._tables.read("meta", self.agent))
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        return list(map(RunRow._make, self._tables.read("runs", self.agent)))
+
+    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        return map(JournalRow._make, self._tables.read("entries of run", self.agent, run, after))
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+        rows = self._tables.read("snapshot", self.agent, run)
+        return SnapshotRow._make(rows[0]) if rows else None
+
+    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+        """The versions of definitions, by the moment they were loaded."""
+        return list(map(_definition, self._tables.read("definitions", self.agent, current)))
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        rows = self._tables.read("definition", self.agent, digest)
+        return _definition(rows[0]) if rows else None
+
+
+class Database(Store):
     """The tables of `tables.py`, and `writer`, the one connection that writes them."""
 
     def __init__(self, driver: Driver, writer: Any) -> None:
-        super().__init__(driver)
+        self._driver, self._name, self._sql = driver, driver.name, driver.statements
+        self._tables = Tables(driver)
         self.writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
         self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
+
+    def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
+        """The store as one agent sees it."""
+        return DatabaseAgent(self._tables, agent)
 
     def commit(self, *batches: Batch) -> None:
         """Record the batches, all or nothing."""
@@ -227,10 +253,9 @@ class Database(DatabaseReader):
         """The statements that record the batches, each with its rows."""
         work: list[tuple[str, Rows]] = []
         for batch in batches:
-            slots = slots_of(batch)
-            for filled, writes in compress(zip(slots, self._writes, strict=True), slots):
+            for writes in compress(self._writes, slots_of(batch)):
                 for sql, rows in writes:
-                    made = filled if rows is None else rows(batch)
+                    made = rows(batch)
                     if made:
                         work.append((sql, made))
         return work
@@ -247,7 +272,7 @@ class Database(DatabaseReader):
         if not self._refusal:
             self._refusal = f"the store is closed: {self._name}"
             with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
-                self._execute(self._sql["put meta"], ("clean", "1"))
+                self._execute(self._sql["put meta"], (STORE, "clean", "1"))
         self.writer.close()
         self._driver.close()
 
@@ -289,12 +314,12 @@ def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
 
     Raises StoreError for a newer version, and where there are no tables of narval's.
     """
-    if not driver.tables(connection) >= {"alembic_version", "meta"}:
+    if not driver.tables(connection) >= {"alembic_version", "agents"}:
         raise StoreError(f"expected a store of narval in {driver.name}, got a database of something else")
     with closing(connection.cursor()) as cursor:
         cursor.execute(driver.statements["version"])
         versions = cursor.fetchall()
-        cursor.execute(driver.statements["meta"])
+        cursor.execute(driver.statements["meta"], (STORE,))
         version, known = versions[0][0] if versions else "", dict(cursor.fetchall())
     # Versions are numbered 0001, 0002, …: what is not before ours is after it.
     if version > statements.HEAD:
@@ -310,5 +335,5 @@ def _mark_in_use(cursor: Any, sql: Mapping[str, str]) -> None:
     """From now until `close` a stop is not clean; versions of definitions that no run needs are dropped."""
     cursor.execute("BEGIN")
     cursor.execute(sql["drop definitions"])
-    cursor.executemany(sql["put meta"], [("clean", "0"), ("narval", __version__)])
+    cursor.executemany(sql["put meta"], [(STORE, "clean", "0"), (STORE, "narval", __version__)])
     cursor.execute("COMMIT")

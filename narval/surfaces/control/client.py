@@ -67,10 +67,10 @@ class Client:
         return about
 
     @classmethod
-    def reach(cls, path: Path) -> Client | None:
+    def reach(cls, path: Path, *, patience: float | None = None, answer: float = ANSWER) -> Client | None:
         """A connection, or None where no daemon listens. Raises DaemonGoneError for silence."""
         try:
-            return cls(path)
+            return cls(path, patience=patience, answer=answer)
         except DaemonGoneError as error:
             if isinstance(error.__cause__, _NO_LISTENER):
                 return None

@@ -21,7 +21,7 @@ from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.system.clock import Clock
-from narval.surfaces.python.forward import forward
+from narval.surfaces.python.forward import at_once, forward
 from narval.surfaces.python.processes import OfProcesses
 from narval.surfaces.python.runner import Runner
 
@@ -82,21 +82,7 @@ class Agent(OfProcesses):
         answer = self.runner.run(on_memory.add(self.daemon, [_bytes(element) for element in elements]))
         return list(answer["eids"])
 
-    def memory(
-        self,
-        xpath: str | None = None,
-        *,
-        context: int | None = None,
-        current: bool = False,
-        limit: int | None = None,
-        before: int | None = None,
-    ) -> list[Element]:
-        """The elements that match a pattern (N9); `current` leaves out those that have been replaced.
-
-        All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
-        eids.
-        """
-        return on_memory.elements(self.daemon, xpath, context, current, limit, before)
+    memory = at_once(on_memory.elements)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""

@@ -31,3 +31,15 @@ def forward(
         return self.runner.run(operation(self.daemon, *arguments, **named))
 
     return method
+
+
+def at_once(
+    function: Callable[Concatenate[Daemon, Parameters], Result],
+) -> Callable[Concatenate[Any, Parameters], Result]:
+    """A method with the parameters, docstring and result of a function that waits for nothing."""
+
+    @wraps(function)
+    def method(self: AtWork, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return function(self.daemon, *arguments, **named)
+
+    return method

@@ -17,6 +17,7 @@ import pytest
 from narval.errors import StoreError
 from narval.runtime.store import look as looking
 from narval.runtime.store import sqlite, statements
+from narval.runtime.store.batch import STORE
 from narval.runtime.store.open import look_into, open_store
 from tests.runtime.store.stores import HARNESS, added, batch, content, entry, filled_store
 
@@ -75,29 +76,29 @@ def test_N35_what_is_in_the_log_of_a_killed_daemon_is_seen(path: Path) -> None:
     assert path.with_name("store.db-wal").stat().st_size > 0
     before = files(path)
     with look(path) as store:
-        assert [kept.element.eid for kept in store.elements()] == [1]
+        assert [kept.element.eid for kept in store.of().elements()] == [1]
     assert files(path) == before
     path.with_name("store.db-shm").unlink()  # the index of the log: a copy can do without
     before = files(path)
     with look(path) as store:
-        assert [kept.element.eid for kept in store.elements()] == [1]
+        assert [kept.element.eid for kept in store.of().elements()] == [1]
     assert files(path) == before
 
 
 def test_where_no_store_is_none_is_made(path: Path) -> None:
     with look(path) as store:
-        assert list(store.elements()) == store.runs() == []
+        assert list(store.of().elements()) == store.of().runs() == []
     assert os.listdir(path.parent) == []
 
 
 def test_what_is_committed_to_a_look_is_seen_in_it_alone(path: Path) -> None:
     filled_store(path, clean=True)
     with look(path) as store:
-        first = [row.seq for row in store.journal(1000)]
+        first = [row.seq for row in store.of().journal(1000)]
         store.commit(batch(journal=[entry(1000, 9_000)]))
-        assert [row.seq for row in store.journal(1000)] == [*first, 9_000]
+        assert [row.seq for row in store.of().journal(1000)] == [*first, 9_000]
     with look(path) as store:
-        assert [row.seq for row in store.journal(1000)] == first
+        assert [row.seq for row in store.of().journal(1000)] == first
 
 
 GROWING = """
@@ -113,10 +114,10 @@ def test_a_large_commit_is_seen_whole_or_not_at_all(path: Path) -> None:
     with writer(path, GROWING):
         while len(seen) < 5:
             with look(path) as store:
-                elements = sum(1 for _ in store.elements())
-                turns = len(list(store.journal(1)))
+                elements = sum(1 for _ in store.of().elements())
+                turns = len(list(store.of().journal(1)))
                 assert elements == 500 * turns
-                assert {row.state for row in store.runs()} == ({str(turns - 1)} if turns else set())
+                assert {row.state for row in store.of().runs()} == ({str(turns - 1)} if turns else set())
                 assert store.is_still()
                 seen.add(turns)
 
@@ -125,18 +126,18 @@ def test_it_stays_what_it_was_while_others_write(path: Path) -> None:
     with open_store(path) as store:
         store.commit(batch(elements=[added(1)]))
         with look(path) as seen:
-            assert len(list(seen.elements())) == 1
+            assert len(list(seen.of().elements())) == 1
             store.commit(batch(elements=[added(2)]))
-            assert len(list(seen.elements())) == 1
+            assert len(list(seen.of().elements())) == 1
             assert seen.is_still()
         with look(path) as seen:
-            assert len(list(seen.elements())) == 2
+            assert len(list(seen.of().elements())) == 2
 
 
 def test_a_file_that_was_written_meanwhile_is_no_more_what_it_was(path: Path) -> None:
     filled_store(path, clean=True)
     with look(path) as seen:
-        assert len(list(seen.elements())) == 60
+        assert len(list(seen.of().elements())) == 60
         with open_store(path) as store:
             assert seen.is_still()  # the new rows are in the log
             store.commit(batch(elements=[added(61)]))
@@ -178,7 +179,7 @@ def test_after_a_stop_that_was_not_clean_the_file_is_checked_unless_somebody_wor
     with pytest.raises(StoreError, match="the store is damaged"), look(path):
         pass
     with look_into(path, lambda: True) as store:
-        assert store.meta["clean"] == "0"
+        assert store.of(STORE).meta["clean"] == "0"
 
 
 # --- versions -------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def test_a_server_is_asked_in_one_transaction_that_only_reads(path: Path, served
 
 def test_no_tables_are_made_on_a_server(served: Served) -> None:
     with look("postgresql://somewhere/store") as store:
-        assert store.runs() == []
+        assert store.of().runs() == []
     assert served.said == []
 
 
