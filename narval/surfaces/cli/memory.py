@@ -16,7 +16,7 @@ from narval.surfaces.cli.documents import Progress, batches, documents_of, namin
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import ELEMENTS, table
-from narval.surfaces.cli.session import Connection, Session, connect
+from narval.surfaces.cli.session import Connection, Purpose, Session, connect
 
 SLICE = 20.0
 """Seconds that a daemon is asked to wait for the end of a run at a time."""
@@ -26,7 +26,7 @@ narval start mail.triage
 echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 
-@command("start", example=_START)
+@command("start", example=_START, alters=True)
 @click.argument("name", shell_complete=completion.definitions)
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
 @click.option(
@@ -62,7 +62,8 @@ def start(
     given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if each:
         given["each"] = True
-    with connect(session.home, "work" if wait else "record") as connection:
+    purpose: Purpose = "work" if wait else "record"
+    with connect(session.home, purpose, session.acting_as) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -92,7 +93,12 @@ def _outcome(run: dict[str, Any]) -> str:
     return f"{run['state']}{after}{why}"
 
 
-@command("add", example="narval add mail.xml\necho '<question>Who are you?</question>' | narval add -")
+_ADD = """\
+narval add mail.xml
+echo '<question>Who are you?</question>' | narval add -"""
+
+
+@command("add", example=_ADD, alters=True)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
 def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     """Add elements to memory, and print their eids.
@@ -105,7 +111,8 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        with connect(session.home, "record") as connection, naming(files, documents):
+        acting = connect(session.home, "record", session.acting_as)
+        with acting as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch)["eids"]
                 eids += added

@@ -135,7 +135,7 @@ def why(session: Session, run: int, identifier: str | None) -> None:
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
 
 
-@command("cancel", example="narval cancel 12 --reason 'started twice'")
+@command("cancel", example="narval cancel 12 --reason 'started twice'", alters=True)
 @active_run_argument
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
 def cancel(session: Session, run: int, reason: str) -> None:
@@ -149,7 +149,7 @@ narval signal 12 approve --set by=ann
 narval signal 12 reply answer.xml"""
 
 
-@command("signal", example=_SIGNAL)
+@command("signal", example=_SIGNAL, alters=True)
 @active_run_argument
 @click.argument("name")
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
@@ -186,7 +186,7 @@ def _effect(answer: dict[str, Any]) -> None:
         click.echo(f"{effect}: nothing in run {answer['run']} waits for it yet")
 
 
-@command("retry", example="narval retry 12\nnarval retry 12 --from send")
+@command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)
 @run_argument
 @click.option(
     "--from",

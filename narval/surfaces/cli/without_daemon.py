@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.errors import DaemonGoneError, HomeHeldError, StoreError
-from narval.operations.asker import user
+from narval.operations.asker import Asker, user
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -80,8 +80,8 @@ class RecordOnlyHome:
 
     record_only = True
 
-    def __init__(self, home: Home) -> None:
-        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
+    def __init__(self, home: Home, acting_as: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
         try:
             self._daemon = self._runner.run(Daemon.open(home, record_only=True))
         except BaseException:
@@ -105,8 +105,8 @@ class WorkingHome:
 
     record_only = False
 
-    def __init__(self, home: Home) -> None:
-        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
+    def __init__(self, home: Home, acting_as: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
         self._serving = serving(home)
         try:
             self._daemon = self._runner.run(self._serving.__aenter__())
@@ -139,6 +139,12 @@ class WorkingHome:
         self._daemon.host.stop.request()
         await asyncio.wait([self._work])
         await self._serving.__aexit__(None, None, None)
+
+
+def _asker(home: Home, acting_as: str) -> Asker:
+    """The user of this command, or the person in whose name it acts. Raises RequestError."""
+    asker = user(os.geteuid(), "terminal")
+    return asker.acting_as(acting_as, owner=home.path.stat().st_uid) if acting_as else asker
 
 
 @asynccontextmanager
