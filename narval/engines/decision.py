@@ -56,6 +56,15 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         self.command(commands.Add(element, held))
         return eid
 
+    def add_told(self, xml: bytes, event: Signalled) -> int:
+        """Let an element that a signal brought enter memory: it is by who signalled (P30); its eid."""
+        eid, state = self.view.next_eid, self.state
+        origin = Origin(state.eid, call=event.signal, by=event.by, actor=event.actor)
+        element = Element(0, xml)
+        element.enter(eid, event.at, origin)
+        self.command(commands.Add(element))
+        return eid
+
     def add_error_element(
         self,
         kind: str,

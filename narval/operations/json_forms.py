@@ -47,6 +47,7 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
         "started": moment(found.started),
         "ended": moment(found.ended),
         "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
+        "by": found.by or None,
         "definition": found.digest,
         "error": _error(agent, found),
     }
@@ -151,9 +152,9 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def _origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step that made an element, or the file it was dropped in; None for one added from outside."""
+    """The step or file that an element came from, and who gave it; None if neither is known."""
     if origin is None:
         return None
-    if not origin.run:
-        return {"run": None, "step": None, "file": origin.step}
-    return {"run": origin.run, "step": origin.step}
+    place: Form = {"run": origin.run, "step": origin.step} if origin.run else {"run": None, "step": None}
+    file = {"file": origin.step} if origin.step and not origin.run else {}
+    return {**place, **file, "by": origin.by or None, **({"actor": origin.actor} if origin.actor else {})}

@@ -90,7 +90,7 @@ def test_a_run_has_the_promised_form(agent: Agent) -> None:
     run = agent.ask("start", name="t.inner")
     agent.until_idle()
     assert set(run) == {
-        "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "definition", "error",
+        "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "by", "definition", "error",
     }  # fmt: skip
     assert (run["kind"], run["name"], run["phase"], run["ended"], run["error"]) == (
         "plan", "t.inner", "active", None, None,

@@ -15,7 +15,6 @@ from narval.engines.process.decision import OperationRefused, ProcessDecision
 from narval.engines.process.tokens import backtracking, environment, flow
 from narval.engines.process.tokens.token import NodeToken
 from narval.errors import ElementError
-from narval.memory.elements.element import Element
 
 Arguments = dict[str, Plain]
 Value = dict[str, Plain]
@@ -60,7 +59,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     refusal = decision.view.schema_fault(xml)
     if refusal is not None:
         raise OperationRefused("invalid", refusal)
-    eid = decision.add(Element(0, xml), call=event.signal)
+    eid = decision.add_told(xml, event)
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]

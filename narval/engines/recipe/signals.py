@@ -12,7 +12,6 @@ from narval.engines.events import Signalled
 from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
 from narval.errors import ElementError
-from narval.memory.elements.element import Element
 
 LISTENING = frozenset({"ready", "running"})
 """In these states something may still be waited for."""
@@ -33,7 +32,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
     if refusal is not None:
         decision.refuse(event, "invalid", refusal)
         return
-    eid = decision.add(Element(0, xml), call=event.signal)
+    eid = decision.add_told(xml, event)
     decision.answer(event, eid=eid, taken_by=_offer(decision, eid))
 
 

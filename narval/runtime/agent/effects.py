@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from narval.engines import commands
 from narval.engines.events import Matched
 from narval.memory.elements import changes
+from narval.memory.elements.element import Origin
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
@@ -193,7 +194,7 @@ def _schedule_forget(transaction: Transaction, run: Run, command: commands.Sched
 
 
 def _start(transaction: Transaction, run: Run, command: commands.Start) -> None:
-    job = StartRun(command.name, command.elements, command.attempt)
+    job = StartRun(command.name, command.elements, command.attempt, run.by)
     if command.at is None:
         start_again(transaction, job)
     else:
@@ -203,7 +204,7 @@ def _start(transaction: Transaction, run: Run, command: commands.Start) -> None:
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with those of its elements that are still there."""
     there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
-    if start_run(transaction, job.name, there, attempt=job.attempt) is None:
+    if start_run(transaction, job.name, there, attempt=job.attempt, origin=Origin(by=job.by)) is None:
         log.warning("%s was to start again, but no such definition is loaded", job.name)
 
 

@@ -165,9 +165,9 @@ class Run(msgspec.Struct, eq=False):
 
 
 def origin_of(run: Run) -> Origin | None:
-    """The origin of the element of a run: the step that called it."""
+    """The origin of the element of a run: the step that called it, or who began it from outside."""
     if run.caller is None:
-        return None
+        return Origin(by=run.by) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 

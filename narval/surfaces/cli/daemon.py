@@ -222,7 +222,7 @@ def status(session: Session) -> None:
     session.give(session.ask("status"), answers.status)
 
 
-@command("reload", example="narval reload")
+@command("reload", example="narval reload", alters=True)
 @click.pass_context
 def reload(context: click.Context, session: Session) -> None:
     """Have the daemon read its files now.
@@ -242,7 +242,7 @@ def reload(context: click.Context, session: Session) -> None:
     context.exit(NOT_WELL if found["faults"] else 0)
 
 
-@command("stop", example="narval stop")
+@command("stop", example="narval stop", alters=True)
 @click.option(
     "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
 )
@@ -252,7 +252,7 @@ def stop(session: Session, timeout: float) -> None:
     Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start.
     """
     home = session.home
-    daemon = reach(home, lambda: _free(home))
+    daemon = reach(home, lambda: _free(home), session.acting_as)
     if daemon is not None:
         with daemon:
             daemon.ask("stop")

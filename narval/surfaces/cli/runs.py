@@ -10,7 +10,7 @@ from narval.operations.text import xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import documents_of, naming
-from narval.surfaces.cli.paging import page, paged
+from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
 from narval.surfaces.cli.session import Session, connect
@@ -58,20 +58,12 @@ at_option = click.option(
     "--name", metavar="N", shell_complete=completion.definitions, help="Only those of this definition."
 )
 @paged
-def runs(
-    session: Session,
-    state: str | None,
-    kind: str | None,
-    name: str | None,
-    limit: int | str | None,
-    before: int | None,
-) -> None:
+def runs(session: Session, page: Page, state: str | None, **query: str | None) -> None:
     """List the runs there are, newest first."""
-    asked = page(limit, before)
-    found = asked.ask(session, "runs", state=state, kind=kind, name=name)
+    found = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
     if state not in (None, *STATES) and not (found or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
-    asked.give(session, found, lambda rows: table(RUNS, rows))
+    page.give(session, found, lambda rows: table(RUNS, rows))
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg")
@@ -143,7 +135,7 @@ def why(session: Session, run: int, identifier: str | None) -> None:
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
 
 
-@command("cancel", example="narval cancel 12 --reason 'started twice'")
+@command("cancel", example="narval cancel 12 --reason 'started twice'", alters=True)
 @active_run_argument
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
 def cancel(session: Session, run: int, reason: str) -> None:
@@ -157,7 +149,7 @@ narval signal 12 approve --set by=ann
 narval signal 12 reply answer.xml"""
 
 
-@command("signal", example=_SIGNAL)
+@command("signal", example=_SIGNAL, alters=True)
 @active_run_argument
 @click.argument("name")
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
@@ -194,7 +186,7 @@ def _effect(answer: dict[str, Any]) -> None:
         click.echo(f"{effect}: nothing in run {answer['run']} waits for it yet")
 
 
-@command("retry", example="narval retry 12\nnarval retry 12 --from send")
+@command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)
 @run_argument
 @click.option(
     "--from",

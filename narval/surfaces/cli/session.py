@@ -44,6 +44,7 @@ class Session:
 
     directory: Path | None = None
     as_json: bool = False
+    acting_as: str = ""
 
     def note(self, name: str, value: Any) -> None:
         """Note an option by its name."""
@@ -58,8 +59,8 @@ class Session:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        connection = reach(self.home, lambda: _opened_for(self.home, method))
-        with closing(connection):
+        home, acting_as = self.home, self.acting_as
+        with closing(reach(home, lambda: _opened_for(home, method, acting_as), acting_as)) as connection:
             return connection.ask(method, **params)
 
     @contextmanager
@@ -102,33 +103,34 @@ what this command performs itself.
 
 
 @contextmanager
-def connect(home: Home, purpose: Purpose) -> Iterator[Connection]:
-    """A connection to a home.
+def connect(home: Home, purpose: Purpose, acting_as: str = "") -> Iterator[Connection]:
+    """A connection to a home, in the name of a person if `acting_as` has one.
 
     Raises DaemonGoneError when its daemon does not answer, and HomeHeldError unless it is for a look.
     """
-    with closing(reach(home, lambda: _opened(home, purpose))) as connection:
+    with closing(reach(home, lambda: _opened(home, purpose, acting_as), acting_as)) as connection:
         yield connection
 
 
-def _opened_for(home: Home, method: str) -> WithoutDaemon:
+def _opened_for(home: Home, method: str, acting_as: str) -> WithoutDaemon:
     """The home, opened for one operation."""
     with suspended():
         from narval.operations.operations import OPERATIONS
 
-        return _opened(home, "look" if OPERATIONS[method].scope == "read" else "record")
+        reads = OPERATIONS[method].scope == "read"
+        return _opened(home, "look" if reads else "record", acting_as)
 
 
-def _opened(home: Home, purpose: Purpose) -> WithoutDaemon:
+def _opened(home: Home, purpose: Purpose, acting_as: str) -> WithoutDaemon:
     with suspended():
         from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
 
         if purpose == "look":
             return LookedAtHome(home)
-        return WorkingHome(home) if purpose == "work" else RecordOnlyHome(home)
+        return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as)
 
 
-def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
+def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "") -> client.Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
@@ -137,7 +139,7 @@ def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
         socket = home.known_socket()
-        daemon = client.Client.reach(socket) if socket is not None else None
+        daemon = client.Client.reach(socket, acting_as=acting_as) if socket is not None else None
         if daemon is not None:
             return daemon
         try:

@@ -44,7 +44,11 @@ token_option = click.option(
 )
 
 
-@command("complete", example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31")
+@command(
+    "complete",
+    example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31",
+    alters=True,
+)
 @active_process_argument
 @click.argument("node", required=False, shell_complete=completion.source(_nodes, state="active"))
 @click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
@@ -102,7 +106,7 @@ def _completed(answer: dict[str, Any]) -> None:
         click.echo(f"no arc {arc} leaves there: the token ended", err=True)
 
 
-@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
+@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17", alters=True)
 @active_process_argument
 @click.argument("place", metavar="NODE|TOKEN", shell_complete=completion.source(_nodes, state="complete"))
 def backtrack(session: Session, run: int, place: str) -> None:
@@ -143,6 +147,7 @@ def _tokens(answer: dict[str, Any]) -> None:
 @command(
     "environment",
     example="narval environment 12\nnarval environment 12 paid=true\nnarval environment 12 due --token 31",
+    alters=True,
 )
 @process_argument
 @click.argument("attribute", metavar="[NAME[=VALUE]]", required=False)

@@ -13,13 +13,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.errors import DaemonGoneError, HomeHeldError, StoreError
-from narval.operations.asker import user
+from narval.operations.asker import Asker, user
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
 from narval.runtime.store.open import look_into
 from narval.runtime.store.store import Store
+from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
 
@@ -54,9 +55,10 @@ class LookedAtHome:
 
     async def _answer(self, method: str, params: dict[str, Any]) -> Any:
         if self._daemon is None:
-            home, settings = self._home, Settings.load(self._home.path)
-            self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
-            self._daemon = await Daemon.look(home, settings, self._store)
+            with suspended():
+                home, settings = self._home, Settings.load(self._home.path)
+                self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
+                self._daemon = await Daemon.look(home, settings, self._store)
         return await invoke(self._daemon, self._asker, method, params)
 
     def _end(self) -> None:
@@ -78,8 +80,8 @@ class RecordOnlyHome:
 
     record_only = True
 
-    def __init__(self, home: Home) -> None:
-        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
+    def __init__(self, home: Home, acting_as: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
         try:
             self._daemon = self._runner.run(Daemon.open(home, record_only=True))
         except BaseException:
@@ -103,8 +105,8 @@ class WorkingHome:
 
     record_only = False
 
-    def __init__(self, home: Home) -> None:
-        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
+    def __init__(self, home: Home, acting_as: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
         self._serving = serving(home)
         try:
             self._daemon = self._runner.run(self._serving.__aenter__())
@@ -137,6 +139,12 @@ class WorkingHome:
         self._daemon.host.stop.request()
         await asyncio.wait([self._work])
         await self._serving.__aexit__(None, None, None)
+
+
+def _asker(home: Home, acting_as: str) -> Asker:
+    """The user of this command, or the person in whose name it acts. Raises RequestError."""
+    asker = user(os.geteuid(), "terminal")
+    return asker.acting_as(acting_as, owner=home.path.stat().st_uid) if acting_as else asker
 
 
 @asynccontextmanager

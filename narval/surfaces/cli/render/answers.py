@@ -40,6 +40,7 @@ def run(shown: Row) -> None:
             ("ended", moment(shown["ended"])),
             ("took", took(shown)),
             ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
+            ("by", shown.get("by")),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", shown["definition"]),
             ("error", fault_of(error) if error else None),
