@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from narval.runtime.store import statements
 from narval.runtime.store.batch import Batch, MarkRow
 from narval.runtime.store.open import open_store
 from tests.runtime.store.stores import PAGE, added, batch, entry, running
+
+HEAD_OF_LOG, HEAD_OF_PAGE = 32, 24
 
 BEFORE = """
 CREATE TABLE elements (eid INTEGER NOT NULL, name TEXT NOT NULL, xml BLOB NOT NULL, added DOUBLE NOT NULL,
@@ -108,6 +111,35 @@ def test_G22_a_commit_is_one_statement_for_each_row(path: Path) -> None:
         "INSERT INTO journal",
         "COMMIT",
     ]
+
+
+def written(path: Path, agents: int, turn: Callable[[int, int], Batch]) -> int:
+    """How many pages one commit writes that has a turn of each agent, where each has made fifty before."""
+    log = path.with_name(path.name + "-wal")
+    with open_store(path) as store:
+        for number in range(1, 51):
+            store.commit(*(both(agent, number) for agent in range(1, agents + 1)))
+        store.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+        store.commit(*(turn(agent, 51) for agent in range(1, agents + 1)))
+        return (log.stat().st_size - HEAD_OF_LOG) // (HEAD_OF_PAGE + PAGE)
+
+
+def entry_alone(agent: int, number: int) -> Batch:
+    return batch(agent, journal=[entry(1, 3 * number)])
+
+
+def both(agent: int, number: int) -> Batch:
+    return batch(agent, elements=[added(number)], journal=[entry(1, 3 * number)])
+
+
+def test_a_commit_of_one_agent_writes_a_page_of_each_table_and_index(path: Path, tmp_path: Path) -> None:
+    assert written(path, 1, entry_alone) == 2
+    assert written(tmp_path / "other.db", 1, both) == 4
+
+
+def test_a_hundred_agents_write_their_rows_to_few_pages(path: Path) -> None:
+    """Clustered by agent, it would be a page and more of each table for each of them: 200 at least."""
+    assert written(path, 100, both) <= 110
 
 
 def work_of_contexts(path: Path, runs: int) -> int:
