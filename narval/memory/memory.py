@@ -7,8 +7,10 @@ An element stays bytes until it is looked at. A run is an element too, rendered 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from narval.memory.contexts import Contexts
 from narval.memory.elements import changes
@@ -119,12 +121,12 @@ class Memory:
 
     # --- changing -------------------------------------------------------------------------------------
 
-    def apply(self, change: Change) -> None:
-        """Apply a change."""
-        _APPLY[type(change)](self, change)
+    def apply(self, change: Change) -> Change | None:
+        """Apply a change; as much of it as was news, or None if nothing was."""
+        return _APPLY[type(change)](self, change)
 
     def revert(self, change: Change) -> None:
-        """Revert the change that was applied last; raises KeyError for one that cannot be, as Forgotten."""
+        """Revert what `apply` gave back last; raises KeyError for one that cannot be, as Forgotten."""
         _REVERT[type(change)](self, change)
 
     def fill(
@@ -174,7 +176,7 @@ class Memory:
         """All elements that fit and have not been replaced."""
         return (eid for eid in self._candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
 
-    def _add(self, change: changes.Added) -> None:
+    def _add(self, change: changes.Added) -> Change:
         element = change.element
         eid = element.eid
         self._elements.add(element)
@@ -185,6 +187,7 @@ class Memory:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
             self.next_eid = eid + 1
+        return change
 
     def _remove(self, eid: int) -> None:
         element = self._elements.pop(eid)
@@ -192,18 +195,49 @@ class Memory:
             self.index.discard(element)
             self.declared.pop(eid, None)
 
-    def _mark(self, change: changes.Used) -> None:
-        self.marks.setdefault(change.scope, set()).update(change.eids)
-        self.index.result_sets.use(change.scope, change.eids)
+    def _hold(self, change: changes.Held) -> Change | None:
+        holds = self.contexts.holds
+        new = tuple([eid for eid in change.eids if eid in self and not holds(change.run, eid)])
+        self.contexts.join(change.run, new)
+        return _news(change, new)
+
+    def _unhold(self, change: changes.Unheld) -> Change:
+        self.contexts.leave(change.run, change.eids)
+        return change
+
+    def _mark(self, change: changes.Used) -> Change | None:
+        marked = self.marks.setdefault(change.scope, set())
+        new = change.eids if marked.isdisjoint(change.eids) else _without(change.eids, marked)
+        marked.update(new)
+        self.index.result_sets.use(change.scope, new)
+        return _news(change, new)
+
+    def _key(self, change: changes.Keyed) -> Change | None:
+        if change.identity in self.unique_values:
+            return None
+        self.unique_values.add(change.identity)
+        return change
+
+    def _reserve(self, change: changes.Reserved) -> Change | None:
+        new = _without(change.eids, self.reserved)
+        self.reserved.update(new)
+        return _news(change, new)
+
+    def _release(self, change: changes.Released) -> Change | None:
+        new = tuple([eid for eid in change.eids if eid in self.reserved])
+        self.reserved.difference_update(new)
+        return _news(change, new)
 
     def _unmark(self, change: changes.Used) -> None:
         self.marks[change.scope].difference_update(change.eids)
         self.index.result_sets.unuse(change.scope)
 
-    def _outdate(self, change: changes.Outdated) -> None:
-        self.outdated.update(change.eids)
-        for element in filter(None, map(self._elements.get, change.eids)):
+    def _outdate(self, change: changes.Outdated) -> Change | None:
+        new = _without(change.eids, self.outdated)
+        self.outdated.update(new)
+        for element in filter(None, map(self._elements.get, new)):
             self.index.result_sets.discard(element)
+        return _news(change, new)
 
     def _unoutdate(self, change: changes.Outdated) -> None:
         self.outdated.difference_update(change.eids)
@@ -218,7 +252,18 @@ class Memory:
             self.next_eid -= 1
 
 
-def _forget(memory: Memory, change: changes.Forgotten) -> None:
+def _without(eids: tuple[int, ...], known: Container[int]) -> tuple[int, ...]:
+    return tuple([eid for eid in eids if eid not in known])
+
+
+def _news(change: Any, new: tuple[int, ...]) -> Change | None:
+    """A change of these elements alone; None of none."""
+    if len(new) == len(change.eids):
+        return change if new else None
+    return replace(change, eids=new) if new else None
+
+
+def _forget(memory: Memory, change: changes.Forgotten) -> Change:
     for run in change.runs:
         memory.contexts.forget_run(run)
         memory.contexts.forget_element(run)
@@ -230,22 +275,24 @@ def _forget(memory: Memory, change: changes.Forgotten) -> None:
     for eids in memory.marks.values():
         if not eids.isdisjoint(gone):
             eids -= gone
+    return change
 
 
-def _undeclare(memory: Memory, change: changes.Undeclared) -> None:
+def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
     for eid in change.eids:
         memory.declared.pop(eid, None)
+    return change
 
 
-_APPLY: dict[type, Callable[[Memory, Any], None]] = {
+_APPLY: dict[type, Callable[[Memory, Any], Change | None]] = {
     changes.Added: Memory._add,
-    changes.Held: lambda memory, change: memory.contexts.join(change.run, change.eids),
-    changes.Unheld: lambda memory, change: memory.contexts.leave(change.run, change.eids),
+    changes.Held: Memory._hold,
+    changes.Unheld: Memory._unhold,
     changes.Used: Memory._mark,
-    changes.Reserved: lambda memory, change: memory.reserved.update(change.eids),
-    changes.Released: lambda memory, change: memory.reserved.difference_update(change.eids),
+    changes.Reserved: Memory._reserve,
+    changes.Released: Memory._release,
     changes.Outdated: Memory._outdate,
-    changes.Keyed: lambda memory, change: memory.unique_values.add(change.identity),
+    changes.Keyed: Memory._key,
     changes.Undeclared: _undeclare,
     changes.Forgotten: _forget,
 }

@@ -160,6 +160,7 @@ class Loop:
         self.agent, self.store, self.surroundings, self.clock = agent, store, surroundings, clock
         self.limit, self.record_only = limit, record_only
         self.turns = 0
+        self._turn = Turn(agent, store, surroundings, record_only=record_only)
         self._perform = perform
         self.intake = Intake()
         self._clock_watch = ClockWatch(clock)
@@ -189,7 +190,8 @@ class Loop:
         """
         agent, now = self.agent, self.clock.now()
         jumped = not self.record_only and self._clock_watch.has_jumped(now)
-        turn = Turn(agent, self.store, self.surroundings, now, record_only=self.record_only)
+        turn = self._turn
+        turn.begin(now)
         if jumped:
             self._clock_watch.reckon(agent, now)
         room = Room(self.limit)
