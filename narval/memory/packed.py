@@ -25,7 +25,7 @@ TOGETHER = 512
 LARGE = 2048
 """The most bytes of an element that is packed: a larger one would be copied at each look, for little."""
 
-_Fields = tuple[int, str, str, tuple[int, ...]]
+_Fields = tuple[int, str, str, tuple[int, ...], str, str]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
@@ -115,7 +115,9 @@ class ElementTable:
         if number is None:
             number = self._numbers[name] = len(self._names)
             self._names.append(name)
-        origin = b"" if made is None else _encode((made.run, made.step, made.call, made.inputs))
+        origin = b""
+        if made is not None:
+            origin = _encode((made.run, made.step, made.call, made.inputs, made.by, made.actor))
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
         return _HEAD.pack(element.added, number, len(origin)) + origin + xml

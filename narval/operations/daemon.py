@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from narval.operations import json_forms
-from narval.operations.registry import operation, query
+from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 
 
-@operation
+@operation("write")
 async def stop(daemon: Daemon) -> dict[str, Any]:
     """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
     daemon.host.stop.request()
     return {"stopping": True}
 
 
-@operation
+@operation("write")
 async def reload(daemon: Daemon) -> dict[str, Any]:
     """Read recipes, modules, schemas and settings now: true if they had changed, and their faults."""
     changed = await daemon.files.reload()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 
-@query
+@operation("read")
 async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
     """The daemon's own log: the last lines, or those after a number, for which it may `wait`."""
     found = daemon.logbook.lines(after, lines)

@@ -6,11 +6,11 @@ from typing import Any
 
 from narval.definitions.action.definition import Action
 from narval.operations import json_forms
-from narval.operations.registry import query
+from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 
 
-@query
+@operation("read")
 async def definitions(daemon: Daemon) -> dict[str, Any]:
     """The definitions that are loaded, from which file, since when; and the faults of those that are not."""
     loaded = {file.path: file.loaded for file in daemon.files.loaded.files}
@@ -29,7 +29,7 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
     return {"definitions": rows, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 
-@query
+@operation("read")
 async def actions(daemon: Daemon) -> list[dict[str, Any]]:
     """The actions there are, with their inputs and outputs."""
     found = sorted(daemon.agent.library.of("action").items())

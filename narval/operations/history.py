@@ -7,14 +7,14 @@ from typing import Any
 from narval.errors import UnreadableError
 from narval.operations.json_forms import moment
 from narval.operations.lookup import find_run
-from narval.operations.registry import query
+from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
 from narval.runtime.store.store import Store
 
 
-@query
+@operation("read")
 async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
     """The events of a run after a number, in order; `wait` seconds for one if there is none yet."""
     found = find_run(daemon, run)

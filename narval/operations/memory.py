@@ -11,13 +11,13 @@ from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.documents import add_all, elements_in_long, raise_if_refused
 from narval.operations.lookup import find_run
-from narval.operations.registry import operation, query
+from narval.operations.registry import operation
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.system.time_slice import TimeSlice
 
 
-@operation
+@operation("write")
 async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
     """Add elements: of each document the root, or each child of a root `memory`."""
     found = await elements_in_long(elements)
@@ -34,7 +34,7 @@ async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
     return {"eids": await daemon.host.submit(work)}
 
 
-@query
+@operation("read")
 async def memory(
     daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
 ) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ async def memory(
     return found
 
 
-@query
+@operation("read")
 async def count(
     daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
 ) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from narval.errors import RequestError
+from narval.operations.asker import Asker
 from narval.operations.lazy_table import LazyTable
-from narval.operations.registry import Operation
+from narval.operations.registry import ASKER, Operation
 from narval.runtime.daemon.daemon import Daemon
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
@@ -41,14 +42,19 @@ OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation
 """The operations by name; the module of one is imported when it is first asked for."""
 
 
-async def invoke(daemon: Daemon, name: str, arguments: Mapping[str, Any]) -> Any:
-    """The answer to an operation. Raises RequestError for an unknown name, and for arguments that do not fit.
+async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The answer to an operation.
 
+    Raises RequestError for an unknown name, a scope the asker has not, and arguments that do not fit.
     Everything that happened before is recorded first, so that no answer shows what a crash could undo.
     """
     found = OPERATIONS.get(name)
     if found is None:
         raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+    if found.scope not in asker.scopes:
+        has = " and ".join(sorted(asker.scopes)) or "none"
+        raise RequestError(f"{name} needs the scope {found.scope}, and this connection is limited to {has}")
     found.check(arguments)
     await daemon.host.recorded()
-    return await found(daemon, **arguments)
+    told = {ASKER: asker} if found.wants_asker else {}
+    return await found(daemon, **arguments, **told)

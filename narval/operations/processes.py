@@ -17,7 +17,7 @@ from narval.errors import (
     TokenError,
 )
 from narval.operations.lookup import definition_and_state, find_run
-from narval.operations.registry import operation, query
+from narval.operations.registry import operation
 from narval.operations.signals import say
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.process_code.token import MOST_MEMBERS
@@ -36,7 +36,7 @@ _REFUSALS: dict[str, type[TokenError]] = {
 """The class of error by the kind of refusal; any other is a TokenError."""
 
 
-@operation
+@operation("write")
 async def complete(
     daemon: Daemon,
     run: int,
@@ -56,7 +56,7 @@ async def complete(
     return await _ask_run(daemon, run, "complete", arguments)
 
 
-@operation
+@operation("write")
 async def backtrack(
     daemon: Daemon, run: int, node: str | None = None, token: int | None = None
 ) -> dict[str, Any]:
@@ -64,14 +64,14 @@ async def backtrack(
     return await _ask_run(daemon, run, "backtrack", _of_token(node, token))
 
 
-@query
+@operation("read")
 async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """All tokens of a process, on nodes and on arcs, and its sets; as after line `at` of its history."""
     parts = _parts(daemon, run, at)
     return {key: parts[key] for key in ("tokens", "arc_tokens", "token_sets")}
 
 
-@operation
+@operation("write")
 async def environment(
     daemon: Daemon,
     run: int,
@@ -90,44 +90,44 @@ async def environment(
     return await _ask_run(daemon, run, "environment", arguments)
 
 
-@operation
+@operation("write")
 async def execute_queued(daemon: Daemon, run: int) -> dict[str, Any]:
     """Go on with what asynchronous completions left waiting."""
     return await _ask_run(daemon, run, "execute", {})
 
 
-@operation
+@operation("write")
 async def execute_token(daemon: Daemon, run: int, token: int) -> dict[str, Any]:
     """Execute the node of a token that a listener holds back."""
     return await _ask_run(daemon, run, "execute-token", {"token": token})
 
 
-@operation
+@operation("write")
 async def reevaluate(daemon: Daemon, run: int, token: int) -> dict[str, Any]:
     """Ask the guard of a delayed token again, before its time."""
     return await _ask_run(daemon, run, "reevaluate", {"token": token})
 
 
-@operation
+@operation("write")
 async def retry_arc_token(daemon: Daemon, run: int, token: int) -> dict[str, Any]:
     """Try the join that a token on an arc waits at again."""
     return await _ask_run(daemon, run, "retry-arc-token", {"token": token})
 
 
-@operation
+@operation("write")
 async def finalize(daemon: Daemon, run: int) -> dict[str, Any]:
     """End a process whose end a listener holds up."""
     return await _ask_run(daemon, run, "finalize", {})
 
 
-@operation
+@operation("write")
 async def listen(daemon: Daemon, run: int, listener: str, events: list[str] | None = None) -> dict[str, Any]:
     """Tell a listener of these events of a process from now on, or of all."""
     _check_listener(daemon, listener)
     return await _ask_run(daemon, run, "listen", {"listener": listener, "events": events or []})
 
 
-@operation
+@operation("write")
 async def unlisten(
     daemon: Daemon, run: int, listener: str, events: list[str] | None = None
 ) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`@operation` and `@query`: functions that may be asked for by name, their arguments checked."""
+"""`@operation`: functions that may be asked for by name, with a scope, their arguments checked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import msgspec
 
 from narval.errors import RequestError
+from narval.operations.asker import Scope
+
+ASKER = "asker"
+"""The parameter that is not given by name: who asks."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -19,11 +23,11 @@ Result = TypeVar("Result")
 class Operation(Generic[Parameters, Result]):
     """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`.
 
-    `reads` tells that it leaves the home as it is.
+    `scope` is the right that one needs to ask it.
     """
 
-    def __init__(self, function: Callable[Parameters, Result], *, reads: bool = False) -> None:
-        self._function, self.reads = function, reads
+    def __init__(self, function: Callable[Parameters, Result], scope: Scope) -> None:
+        self._function, self.scope = function, scope
         self.name = function.__name__
         update_wrapper(self, function)
 
@@ -36,9 +40,15 @@ class Operation(Generic[Parameters, Result]):
         return inspect.getdoc(self._function) or ""
 
     @cached_property
+    def wants_asker(self) -> bool:
+        """True if the function is told who asks, by a keyword."""
+        return ASKER in inspect.signature(self._function).parameters
+
+    @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters by name, without the daemon."""
-        return dict(list(inspect.signature(self._function).parameters.items())[1:])
+        """The parameters by name, without the daemon and the asker."""
+        _, *others = inspect.signature(self._function).parameters.values()
+        return {parameter.name: parameter for parameter in others if parameter.name != ASKER}
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
@@ -47,7 +57,7 @@ class Operation(Generic[Parameters, Result]):
         return {name: hints[name] for name in self.parameters}
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Raise RequestError unless these arguments, without the daemon, fit the parameters."""
+        """Raise RequestError unless these arguments fit the parameters."""
         for name in arguments:
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
@@ -60,14 +70,14 @@ class Operation(Generic[Parameters, Result]):
                 raise RequestError(f"{self.name}: expected {name} to be {wanted}, got {given!r:.80}")
 
 
-def operation(function: Callable[Parameters, Result]) -> Operation[Parameters, Result]:
-    """Mark a function as an operation; its first parameter is the daemon."""
-    return Operation(function)
+def operation(
+    scope: Scope,
+) -> Callable[[Callable[Parameters, Result]], Operation[Parameters, Result]]:
+    """Mark a function as an operation that needs a scope; its first parameter is the daemon.
 
-
-def query(function: Callable[Parameters, Result]) -> Operation[Parameters, Result]:
-    """Mark a function as an operation that leaves the home as it is, and may be asked of a copy."""
-    return Operation(function, reads=True)
+    One that has a keyword `asker` is told who asks; that is no argument which anybody could give.
+    """
+    return lambda function: Operation(function, scope)
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -16,7 +16,7 @@ from narval.operations import dot, json_forms
 from narval.operations.daemon import turn as next_turn
 from narval.operations.documents import add_all, elements_in
 from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
-from narval.operations.registry import operation, query
+from narval.operations.registry import operation
 from narval.operations.text import article
 from narval.runtime.agent.history import given, past
 from narval.runtime.agent.loop import Delivery
@@ -26,7 +26,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 
 
-@operation
+@operation("write")
 async def start(
     daemon: Daemon,
     name: str,
@@ -84,7 +84,7 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
         raise RequestError(str(error)) from None
 
 
-@query
+@operation("read")
 async def runs(
     daemon: Daemon, state: str | None = None, kind: str | None = None, name: str | None = None
 ) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ async def runs(
     ]
 
 
-@query
+@operation("read")
 async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
     found, agent = find_run(daemon, run), daemon.agent
@@ -106,7 +106,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
 
 
-@query
+@operation("read")
 async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run as the element that memory shows, or would have shown after line `at` of its history."""
     found = find_run(daemon, run)
@@ -118,14 +118,14 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
     return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
 
 
-@query
+@operation("read")
 async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
     found = find_run(daemon, run)
     return {"dot": dot.dot(found.engine.graph(*definition_and_state(daemon, found, at)))}
 
 
-@operation
+@operation("write")
 async def cancel(daemon: Daemon, run: int, reason: str = "") -> dict[str, Any]:
     """End a run: its calls are given up."""
     found = active_run(daemon, run)
@@ -134,7 +134,7 @@ async def cancel(daemon: Daemon, run: int, reason: str = "") -> dict[str, Any]:
     return json_forms.run(daemon.agent, found)
 
 
-@operation
+@operation("write")
 async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
     """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
 
@@ -164,7 +164,7 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
     return json_forms.run(daemon.agent, await daemon.host.submit(work))
 
 
-@query
+@operation("read")
 async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
     """Wait until a run is over."""
     found = find_run(daemon, run)

@@ -20,7 +20,7 @@ OWN = frozenset({"name", "run", "eid"})
 """The attributes that a signal's element has by itself."""
 
 
-@operation
+@operation("write")
 async def signal(
     daemon: Daemon,
     run: int,

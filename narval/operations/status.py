@@ -15,7 +15,7 @@ from typing import Any
 
 from narval import __version__
 from narval.operations import json_forms
-from narval.operations.registry import query
+from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 
@@ -24,7 +24,7 @@ SHOWN = 5
 """The most runs that failed, and moments to come, that are listed."""
 
 
-@query
+@operation("read")
 async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, and the latest failures."""
     agent, alive = daemon.agent, not daemon.record_only

@@ -16,7 +16,7 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run
-from narval.operations.registry import query
+from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import Run
@@ -28,7 +28,7 @@ LOOKED_AT = 500
 """The number of elements of the right name, newest first, among which the nearest is sought."""
 
 
-@query
+@operation("read")
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
     """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
     found = find_run(daemon, run)

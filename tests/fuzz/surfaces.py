@@ -25,6 +25,7 @@ from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
+from narval.operations.asker import PROGRAM
 from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
@@ -395,7 +396,7 @@ class _Asked:
 
     async def _ask(self, name: str, arguments: dict[str, Any]) -> None:
         try:
-            result = await invoke(self.daemon, name, arguments)
+            result = await invoke(self.daemon, PROGRAM, name, arguments)
             for part in wire.answer(1, result):
                 assert part
         except NarvalError as error:

@@ -13,13 +13,13 @@ from narval.memory.elements.element import Element, Origin
 from narval.memory.packed import LARGE, ElementTable
 
 EID = st.integers(0, 2**40)
-ORIGIN = st.builds(
-    Origin, EID, st.text(max_size=5), st.text(max_size=5), st.lists(EID, max_size=3).map(tuple)
-)
+WORD = st.text(max_size=5)
+MADE = st.builds(Origin, EID, WORD, WORD, st.lists(EID, max_size=3).map(tuple))
+GIVEN = st.builds(Origin, step=WORD, by=st.text(min_size=1, max_size=5), actor=WORD)
 XML = st.sampled_from(
     [b"<a/>", b"<b/>", '<é a="é"/>'.encode(), b'<c xmlns="urn:x"/>', b"<d>" + b"x" * LARGE + b"</d>"]
 )
-ELEMENT = st.tuples(XML, st.floats(allow_nan=False), st.none() | ORIGIN)
+ELEMENT = st.tuples(XML, st.floats(allow_nan=False), st.none() | MADE | GIVEN)
 
 
 @pytest.fixture(autouse=True, scope="module")

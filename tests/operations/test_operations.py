@@ -11,6 +11,7 @@ import pytest
 
 import narval
 from narval.errors import ElementError, PatternError, RequestError
+from narval.operations.asker import PROGRAM, SCOPES, Asker
 from narval.operations.daemon import work
 from narval.operations.operations import OPERATIONS, invoke
 from narval.surfaces.cli.render import answers
@@ -314,13 +315,28 @@ def test_every_operation_is_described_and_takes_plain_arguments() -> None:
     }  # fmt: skip
     for operation in OPERATIONS.values():
         assert operation.doc.endswith(".")
+        assert operation.scope in SCOPES
+        assert "asker" not in operation.parameters
+
+
+def test_an_operation_beyond_the_scopes_of_an_asker_is_refused(agent: Agent) -> None:
+    reader = Asker("ann", scopes=frozenset({"read"}))
+    agent.add("<question/>")
+
+    async def asked(name: str, **arguments: Any) -> Any:
+        return await invoke(agent.daemon, reader, name, arguments)
+
+    assert agent.runner.run(asked("count", xpath="question")) == {"count": 1}
+    with pytest.raises(RequestError, match=r"^add needs the scope write, .* limited to read"):
+        agent.runner.run(asked("add", elements=[b"<answer/>"]))
+    assert agent.memory("answer") == []
 
 
 def test_stop_ends_the_work(agent: Agent) -> None:
     async def stopped() -> None:
         working = asyncio.create_task(work(agent.daemon))
         await asyncio.sleep(0.01)
-        assert await invoke(agent.daemon, "stop", {}) == {"stopping": True}
+        assert await invoke(agent.daemon, PROGRAM, "stop", {}) == {"stopping": True}
         summary = await asyncio.wait_for(working, 20)
         assert summary == {"idle": True, "timed_out": False, "failed": [], "later": []}
 

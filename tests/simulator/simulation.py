@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError
+from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
@@ -260,7 +261,7 @@ class Simulation:
         """An operation, as a surface asks it; what it refuses is refused."""
         self._note(f"{operation} {arguments}")
         try:
-            answer = await invoke(daemon, operation, arguments)
+            answer = await invoke(daemon, PROGRAM, operation, arguments)
             assert list(wire.answer(1, answer))
         except RequestError as error:
             self._note(f"refused: {error}")

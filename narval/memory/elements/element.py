@@ -30,13 +30,16 @@ _BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The origin of an element (N8): the run, step and call that made it, the eids it was made from.
 
-    For an element from the inbox, `run` is 0 and `step` the path of the file.
+    For an element from the inbox, `run` is 0 and `step` the path of the file. `by` is the person who added,
+    started or signalled (P30), `actor` who did it in that person's name (P39).
     """
 
-    run: int
+    run: int = 0
     step: str = ""
     call: str = ""
     inputs: tuple[int, ...] = ()
+    by: str = ""
+    actor: str = ""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):
@@ -83,7 +86,8 @@ class Element(msgspec.Struct, eq=False, gc=False):
     @property
     def addressed(self) -> bool:
         """True if it is a signal sent to one run, found in the context of that run alone."""
-        return self.origin is not None and not self.origin.step and self.name == SIGNAL
+        origin = self.origin
+        return origin is not None and origin.run != 0 and not origin.step and self.name == SIGNAL
 
     def tree(self) -> etree._Element:
         """A fresh lxml copy: altering it alters nothing else."""

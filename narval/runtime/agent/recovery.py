@@ -123,4 +123,5 @@ def _run_of(row: RunRow) -> Run:
     if row.parent_run is not None:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
     engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
-    return Run(row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind, *now)
+    known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
+    return Run(*known, *now, by=row.by)

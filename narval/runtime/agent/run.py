@@ -36,7 +36,8 @@ class Run(InForce, eq=False):
     the journal on demand. `library` is what was loaded when the outermost caller began: the calls of the run
     are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
-    next is made. `shown` is its element, with the version of the state that it shows.
+    next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
+    from outside.
     """
 
     eid: int
@@ -60,6 +61,7 @@ class Run(InForce, eq=False):
     shown: tuple[int, Element] | None = None
     entries: int = 0
     save_at: int = 0
+    by: str = ""
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER

@@ -166,4 +166,4 @@ def row_of(run: Run) -> RunRow:
     """A run as a row of the store."""
     caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
     known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*known, *caller, run.attempt, run.error))
+    return RunRow._make((*known, *caller, run.attempt, run.error, run.by))

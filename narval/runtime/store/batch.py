@@ -43,7 +43,7 @@ class RunRow(NamedTuple):
     """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
 
     `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
-    why it failed. When it is to be forgotten stands among the moments.
+    why it failed, `by` who began it from outside. When it is to be forgotten stands among the moments.
     """
 
     eid: int
@@ -59,6 +59,7 @@ class RunRow(NamedTuple):
     parent_call: str = ""
     attempt: int = 0
     error: int | None = None
+    by: str = ""
 
 
 class JournalRow(NamedTuple):

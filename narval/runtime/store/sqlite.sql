@@ -98,6 +98,7 @@ CREATE TABLE runs (
 	parent_call TEXT NOT NULL,
 	attempt INTEGER NOT NULL,
 	error INTEGER,
+	"by" TEXT NOT NULL,
 	PRIMARY KEY (eid)
 );
 
@@ -133,7 +134,7 @@ INSERT INTO marks (eid, definition, place, slot) VALUES (?, ?, ?, ?) ON CONFLICT
 INSERT INTO keys (name, expression, value) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put run
-INSERT INTO runs (eid, kind, name, digest, state, phase, started, ended, parent_run, parent_step, parent_call, attempt, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (eid) DO UPDATE SET kind = excluded.kind, name = excluded.name, digest = excluded.digest, state = excluded.state, phase = excluded.phase, started = excluded.started, ended = excluded.ended, parent_run = excluded.parent_run, parent_step = excluded.parent_step, parent_call = excluded.parent_call, attempt = excluded.attempt, error = excluded.error;
+INSERT INTO runs (eid, kind, name, digest, state, phase, started, ended, parent_run, parent_step, parent_call, attempt, error, "by") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (eid) DO UPDATE SET kind = excluded.kind, name = excluded.name, digest = excluded.digest, state = excluded.state, phase = excluded.phase, started = excluded.started, ended = excluded.ended, parent_run = excluded.parent_run, parent_step = excluded.parent_step, parent_call = excluded.parent_call, attempt = excluded.attempt, error = excluded.error, "by" = excluded."by";
 
 -- name: add entry
 INSERT INTO journal (run, seq, at, data) VALUES (?, ?, ?, ?);
@@ -225,7 +226,7 @@ SELECT meta."key", meta.value
 FROM meta ORDER BY meta."key";
 
 -- name: runs
-SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error
+SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error, runs."by"
 FROM runs ORDER BY runs.eid;
 
 -- name: entries of run

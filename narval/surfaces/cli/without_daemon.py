@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
@@ -12,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
+from narval.operations.asker import user
 from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -26,6 +28,7 @@ class RecordOnlyHome:
 
     def __init__(self, home: Home) -> None:
         self._runner, self._ends = asyncio.Runner(), ExitStack()
+        self._asker = user(os.geteuid(), "terminal")
         self._refusal: OperatorError | None = None
         try:
             self._daemon = self._runner.run(self._opened(home))
@@ -47,9 +50,9 @@ class RecordOnlyHome:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        if self._refusal is not None and method in OPERATIONS and not OPERATIONS[method].reads:
+        if self._refusal is not None and method in OPERATIONS and OPERATIONS[method].scope != "read":
             raise self._refusal
-        return self._runner.run(invoke(self._daemon, method, params))
+        return self._runner.run(invoke(self._daemon, self._asker, method, params))
 
     def close(self) -> None:
         """Release the home."""
@@ -66,7 +69,7 @@ class WorkingHome:
     record_only = False
 
     def __init__(self, home: Home) -> None:
-        self._runner = asyncio.Runner()
+        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
         self._serving = serving(home)
         try:
             self._daemon = self._runner.run(self._serving.__aenter__())
@@ -77,7 +80,7 @@ class WorkingHome:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        return self._runner.run(self._answer(invoke(self._daemon, method, params)))
+        return self._runner.run(self._answer(invoke(self._daemon, self._asker, method, params)))
 
     async def _answer(self, operation: Coroutine[Any, Any, Any]) -> Any:
         answer = asyncio.ensure_future(operation)

@@ -17,11 +17,13 @@ import stat
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval import __version__
 from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
+from narval.operations.asker import Asker, user
 from narval.surfaces.control import wire
 
 log = logging.getLogger(__name__)
@@ -29,8 +31,8 @@ log = logging.getLogger(__name__)
 _BACKLOG = 128
 
 
-Invoke = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Performs an operation, by its name and arguments. Raises NarvalError."""
+Invoke = Callable[[Asker, str, dict[str, Any]], Awaitable[Any]]
+"""Performs an operation for somebody, by its name and arguments. Raises NarvalError."""
 
 
 class ControlLimits(NamedTuple):
@@ -59,7 +61,7 @@ class ControlServer:
     ) -> None:
         self._path, self._invoke, self._limits, self._uid_of = path, invoke, limits, uid_of
         self._peers: dict[_Peer, asyncio.Task[None]] = {}
-        self._closing = False
+        self._opened, self._closing = 0, False
         self._server: asyncio.Server
 
     @classmethod
@@ -97,11 +99,14 @@ class ControlServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = _Peer(reader, writer, self._invoke, self._limits)
         if self._closing:
             writer.transport.abort()  # without a greeting: as if no daemon listened
             return
-        refusal = self._refusal(writer)
+        uid = self._uid_of(writer.get_extra_info("socket"))
+        self._opened += 1
+        asker = user(uid, "socket", str(self._opened))
+        peer = _Peer(reader, writer, partial(self._invoke, asker), self._limits)
+        refusal = self._refusal(uid)
         if refusal is not None:
             await peer.refuse(refusal)
             return
@@ -113,10 +118,9 @@ class ControlServer:
         finally:
             del self._peers[peer]
 
-    def _refusal(self, writer: asyncio.StreamWriter) -> NarvalError | None:
+    def _refusal(self, uid: int) -> NarvalError | None:
         """The error for a program that is not let in, or None."""
         own = os.geteuid()
-        uid = self._uid_of(writer.get_extra_info("socket"))
         if uid not in (own, 0):
             log.warning("refused a program of user %d at the control socket", uid)
             return OperatorError(f"this daemon answers user {own} and root, not user {uid}")
@@ -172,7 +176,7 @@ class _Peer:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        invoke: Invoke,
+        invoke: Callable[[str, dict[str, Any]], Awaitable[Any]],
         limits: ControlLimits,
     ) -> None:
         self._reader, self._output = reader, _FrameWriter(writer, limits)

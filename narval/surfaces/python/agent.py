@@ -14,6 +14,7 @@ from narval.memory.elements.element import Element
 from narval.operations import memory as on_memory
 from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
+from narval.operations.asker import Asker
 from narval.operations.history import history
 from narval.operations.operations import invoke
 from narval.operations.why import why
@@ -39,7 +40,7 @@ class Agent(OfProcesses):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None) -> None:
-        self.runner = Runner()
+        self.runner, self.asker = Runner(), Asker(way="python")
         try:
             self.daemon: Daemon = self.runner.run(Daemon.open(home, clock=clock))
         except BaseException:
@@ -146,7 +147,7 @@ class Agent(OfProcesses):
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""
-        return self.runner.run(invoke(self.daemon, operation, arguments))
+        return self.runner.run(invoke(self.daemon, self.asker, operation, arguments))
 
 
 def _bytes(given: Given) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
+from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.operations.runs import cancel, start
 from narval.runtime.agent import loop
@@ -207,7 +208,7 @@ async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, floa
     while not work.done():
         before = time.perf_counter()
         await asyncio.sleep(0.0)
-        await invoke(daemon, "status", {})
+        await invoke(daemon, PROGRAM, "status", {})
         slowest = max(slowest, time.perf_counter() - before)
     await work
     daemon.host.loop.decide, daemon.host.loop.commit = decide, commit  # type: ignore[method-assign]

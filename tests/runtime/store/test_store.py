@@ -38,7 +38,15 @@ def test_entries_come_back_by_run_and_in_order(store: Store) -> None:
 def test_a_run_is_kept_as_it_was_last(store: Store) -> None:
     store.commit(batch(runs=[running(1), running(2, kind="process", name="order")]))
     over = running(
-        1, state="failed", phase="failed", ended=9.0, error=7, parent_run=2, parent_step="s", attempt=1
+        1,
+        state="failed",
+        phase="failed",
+        ended=9.0,
+        error=7,
+        parent_run=2,
+        parent_step="s",
+        attempt=1,
+        by="ada",
     )
     store.commit(batch(runs=[over]))
 

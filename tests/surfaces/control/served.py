@@ -20,6 +20,7 @@ from narval.errors import (
     PatternError,
     RequestError,
 )
+from narval.operations.asker import Asker
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 from narval.surfaces.control.server import ControlLimits, ControlServer
@@ -34,7 +35,7 @@ class Fake:
         self.cancelled: list[str] = []
         self.running = self.most = 0
 
-    async def invoke(self, name: str, arguments: dict[str, Any]) -> Any:
+    async def invoke(self, asker: Asker, name: str, arguments: dict[str, Any]) -> Any:
         method = getattr(self, f"do_{name}", None)
         if method is None:
             raise RequestError(f"expected an operation, got {name!r}")

@@ -44,7 +44,7 @@ _TABLES = {
     "keys": "name text key, expression text key, value text key",
     "runs": "eid number key, kind text, name text, digest text, state text, phase text, started moment, "
     "ended moment null, parent_run number null, parent_step text, parent_call text, attempt number, "
-    "error number null",
+    "error number null, by text",
     "journal": "run number, seq number key, at moment, data bytes",
     "snapshots": "run number key, seq number, data bytes",
     "queue": "id number key, run number, data bytes",
