@@ -17,6 +17,7 @@ from narval.engines.run_state import RunState
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import make_error
+from narval.memory.elements.signal_element import signal_element
 from narval.memory.patterns.pattern import Bound
 
 Inputs = tuple[tuple[str, tuple[int, ...]], ...]
@@ -148,7 +149,12 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         if self.definition.decay is not None:
             self.command(commands.ScheduleForget(self.event.at + self.definition.decay))
 
-    # --- answers --------------------------------------------------------------------------------------
+    # --- signals --------------------------------------------------------------------------------------
+
+    def signal_element(self, event: Signalled) -> bytes:
+        """A signal to this run as an element. Raises ElementError for one too large or too deep."""
+        elements = [output.xml for output in event.elements]
+        return signal_element(self.state.eid, event.name, event.arguments, elements)
 
     def answer(self, event: Signalled, **value: Plain) -> None:
         """Answer a signal: it was heard."""

@@ -22,7 +22,7 @@ from narval.memory.elements.changes import Change
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
-    """What a run has asked for that goes on: calls, those given up, watches, timers, reserved elements."""
+    """The requests of a run that go on: calls, those given up, watches, timers, reserved elements."""
 
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
     abandoned: dict[str, None] = msgspec.field(default_factory=dict)
@@ -64,7 +64,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Acts(Protocol):
-    """What becomes of commands in the agent of a run; `run` is what it keeps of the run."""
+    """The acts of an agent that follow from commands; `run` is the part that it keeps of a run."""
 
     def watch(self, run: Any, command: Watch) -> None:
         """Wake the run for elements that fit."""

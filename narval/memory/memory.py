@@ -195,61 +195,70 @@ class Memory:
             self.index.discard(element)
             self.declared.pop(eid, None)
 
-    def _hold(self, change: changes.Held) -> Change | None:
-        holds = self.contexts.holds
-        new = tuple([eid for eid in change.eids if eid in self and not holds(change.run, eid)])
-        self.contexts.join(change.run, new)
-        return _news(change, new)
-
-    def _unhold(self, change: changes.Unheld) -> Change:
-        self.contexts.leave(change.run, change.eids)
-        return change
-
-    def _mark(self, change: changes.Used) -> Change | None:
-        marked = self.marks.setdefault(change.scope, set())
-        new = change.eids if marked.isdisjoint(change.eids) else _without(change.eids, marked)
-        marked.update(new)
-        self.index.result_sets.use(change.scope, new)
-        return _news(change, new)
-
-    def _key(self, change: changes.Keyed) -> Change | None:
-        if change.identity in self.unique_values:
-            return None
-        self.unique_values.add(change.identity)
-        return change
-
-    def _reserve(self, change: changes.Reserved) -> Change | None:
-        new = _without(change.eids, self.reserved)
-        self.reserved.update(new)
-        return _news(change, new)
-
-    def _release(self, change: changes.Released) -> Change | None:
-        new = tuple([eid for eid in change.eids if eid in self.reserved])
-        self.reserved.difference_update(new)
-        return _news(change, new)
-
-    def _unmark(self, change: changes.Used) -> None:
-        self.marks[change.scope].difference_update(change.eids)
-        self.index.result_sets.unuse(change.scope)
-
-    def _outdate(self, change: changes.Outdated) -> Change | None:
-        new = _without(change.eids, self.outdated)
-        self.outdated.update(new)
-        for element in filter(None, map(self._elements.get, new)):
-            self.index.result_sets.discard(element)
-        return _news(change, new)
-
-    def _unoutdate(self, change: changes.Outdated) -> None:
-        self.outdated.difference_update(change.eids)
-        for element in filter(None, map(self._elements.get, change.eids)):
-            self.index.result_sets.drop_named(element.name)
-
     def _unadd(self, change: changes.Added) -> None:
         if change.held:
             self.contexts.leave(change.held, (change.element.eid,))
         self._remove(change.element.eid)
         if change.element.eid == self.next_eid - 1:
             self.next_eid -= 1
+
+
+def _hold(memory: Memory, change: changes.Held) -> Change | None:
+    holds = memory.contexts.holds
+    new = tuple([eid for eid in change.eids if eid in memory and not holds(change.run, eid)])
+    memory.contexts.join(change.run, new)
+    return _news(change, new)
+
+
+def _unhold(memory: Memory, change: changes.Unheld) -> Change:
+    memory.contexts.leave(change.run, change.eids)
+    return change
+
+
+def _mark(memory: Memory, change: changes.Used) -> Change | None:
+    marked = memory.marks.setdefault(change.scope, set())
+    new = change.eids if marked.isdisjoint(change.eids) else _without(change.eids, marked)
+    marked.update(new)
+    memory.index.result_sets.use(change.scope, new)
+    return _news(change, new)
+
+
+def _unmark(memory: Memory, change: changes.Used) -> None:
+    memory.marks[change.scope].difference_update(change.eids)
+    memory.index.result_sets.unuse(change.scope)
+
+
+def _key(memory: Memory, change: changes.Keyed) -> Change | None:
+    if change.identity in memory.unique_values:
+        return None
+    memory.unique_values.add(change.identity)
+    return change
+
+
+def _reserve(memory: Memory, change: changes.Reserved) -> Change | None:
+    new = _without(change.eids, memory.reserved)
+    memory.reserved.update(new)
+    return _news(change, new)
+
+
+def _release(memory: Memory, change: changes.Released) -> Change | None:
+    new = tuple([eid for eid in change.eids if eid in memory.reserved])
+    memory.reserved.difference_update(new)
+    return _news(change, new)
+
+
+def _outdate(memory: Memory, change: changes.Outdated) -> Change | None:
+    new = _without(change.eids, memory.outdated)
+    memory.outdated.update(new)
+    for element in filter(None, map(memory._elements.get, new)):
+        memory.index.result_sets.discard(element)
+    return _news(change, new)
+
+
+def _unoutdate(memory: Memory, change: changes.Outdated) -> None:
+    memory.outdated.difference_update(change.eids)
+    for element in filter(None, map(memory._elements.get, change.eids)):
+        memory.index.result_sets.drop_named(element.name)
 
 
 def _without(eids: tuple[int, ...], known: Container[int]) -> tuple[int, ...]:
@@ -286,13 +295,13 @@ def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
 
 _APPLY: dict[type, Callable[[Memory, Any], Change | None]] = {
     changes.Added: Memory._add,
-    changes.Held: Memory._hold,
-    changes.Unheld: Memory._unhold,
-    changes.Used: Memory._mark,
-    changes.Reserved: Memory._reserve,
-    changes.Released: Memory._release,
-    changes.Outdated: Memory._outdate,
-    changes.Keyed: Memory._key,
+    changes.Held: _hold,
+    changes.Unheld: _unhold,
+    changes.Used: _mark,
+    changes.Reserved: _reserve,
+    changes.Released: _release,
+    changes.Outdated: _outdate,
+    changes.Keyed: _key,
     changes.Undeclared: _undeclare,
     changes.Forgotten: _forget,
 }
@@ -301,9 +310,9 @@ _REVERT: dict[type, Callable[[Memory, Any], None]] = {
     changes.Added: Memory._unadd,
     changes.Held: lambda memory, change: memory.contexts.leave(change.run, change.eids),
     changes.Unheld: lambda memory, change: memory.contexts.join(change.run, change.eids),
-    changes.Used: Memory._unmark,
+    changes.Used: _unmark,
     changes.Reserved: lambda memory, change: memory.reserved.difference_update(change.eids),
     changes.Released: lambda memory, change: memory.reserved.update(change.eids),
-    changes.Outdated: Memory._unoutdate,
+    changes.Outdated: _unoutdate,
     changes.Keyed: lambda memory, change: memory.unique_values.discard(change.identity),
 }

@@ -326,20 +326,9 @@ class Dialogue:
 
     # --- what a test asks -----------------------------------------------------------------------------
 
-    @property
-    def calls(self) -> dict[str, tuple[int, Call]]:
-        """The calls under way by id, each with its run."""
-        return {id: (run, call) for run, asked in self.in_force.items() for id, call in asked.calls.items()}
-
-    @property
-    def watches(self) -> dict[str, tuple[int, Watch]]:
-        """The watches by name, each with its run."""
-        return {id: (run, set_) for run, asked in self.in_force.items() for id, set_ in asked.watches.items()}
-
-    @property
-    def wakes(self) -> dict[str, tuple[int, SetTimer]]:
-        """The timers by name, each with its run."""
-        return {id: (run, set_) for run, asked in self.in_force.items() for id, set_ in asked.wakes.items()}
+    calls = property(lambda said: _of_runs(said, "calls"), doc="Calls under way by id, each with its run.")
+    watches = property(lambda said: _of_runs(said, "watches"), doc="Watches by name, each with its run.")
+    wakes = property(lambda said: _of_runs(said, "wakes"), doc="Timers by name, each with its run.")
 
     @property
     def decided(self) -> list[Any]:
@@ -476,17 +465,13 @@ class Dialogue:
 
     # --- the acts of commands ---------------------------------------------------------------------------
 
-    def watch(self, run: int, command: Watch) -> None:
-        """Nothing more: watches are looked through."""
+    def _nothing(self, run: int, command: Any) -> None:
+        """Nothing more: what is in force is looked through, and the test does the rest."""
 
-    def unwatch(self, run: int, command: commands.Unwatch) -> None:
-        """Nothing more."""
+    watch = unwatch = cancel_timer = schedule_forget = start_run = make_call = perform = _nothing
 
     def set_timer(self, run: int, command: SetTimer) -> None:
         assert command.at > self.now or not command.calendar, f"{command} is not later than {self.now}"
-
-    def cancel_timer(self, run: int, command: commands.CancelTimer) -> None:
-        """Nothing more: timers are looked through."""
 
     def offer_released(self, run: int, command: commands.Release) -> None:
         for eid in command.eids:
@@ -496,21 +481,9 @@ class Dialogue:
         for eid in command.eids:
             self._offer(eid, outdated=True)
 
-    def schedule_forget(self, run: int, command: commands.ScheduleForget) -> None:
-        """Nothing: a test forgets."""
-
-    def start_run(self, run: int, command: commands.Start) -> None:
-        """Nothing: a test starts."""
-
     def finish_run(self, run: int, command: Finish) -> None:
         assert run not in self.finished, f"run {run} finished before"
         self.finished[run] = command
-
-    def make_call(self, run: int, command: Call) -> None:
-        """Nothing more: a test answers."""
-
-    def perform(self, run: int, command: Any) -> None:
-        """Nothing: a test looks at what was given."""
 
     def _follow(self, run: int, command: Command) -> None:
         effect = EFFECTS[type(command)]
@@ -610,6 +583,11 @@ class Dialogue:
 
 def _given(call: Call) -> tuple[int, ...]:
     return (*call.elements, *(eid for _, eids in call.inputs for eid in eids))
+
+
+def _of_runs(said: Dialogue, what: str) -> dict[str, tuple[int, Any]]:
+    found = ((run, getattr(asked, what).items()) for run, asked in said.in_force.items())
+    return {name: (run, command) for run, named in found for name, command in named}
 
 
 def _check_named(asked: InForce, command: Command) -> None:

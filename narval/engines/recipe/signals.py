@@ -7,7 +7,6 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 
 from __future__ import annotations
 
-from narval.engines import signal_element
 from narval.engines.events import Signalled
 from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
@@ -25,7 +24,9 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     try:
-        xml = signal_element.element(decision.state.eid, event)
+        xml = signal_element(
+            decision.state.eid, event.name, event.arguments, [raw.xml for raw in event.elements]
+        )
     except ElementError as error:
         decision.refuse(event, error.kind, str(error))
         return

@@ -157,7 +157,7 @@ class Loop:
         limit: int = 1000,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.surroundings, self.clock = agent, store, surroundings, clock
+        self.agent, self.store, self.clock = agent, store, clock
         self.limit, self.record_only = limit, record_only
         self.turns = 0
         self._turn = Turn(agent, store, surroundings, record_only=record_only)
