@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from narval.errors import PatternError
 from narval.memory.elements.element import Element
+from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.documents import add_all, elements_in_long, raise_if_refused
 from narval.operations.lookup import find_run
+from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
@@ -36,14 +41,24 @@ async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
 
 @operation("read")
 async def memory(
-    daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
+    daemon: Daemon,
+    xpath: str | None = None,
+    context: int | None = None,
+    current: bool = False,
+    limit: int | None = None,
+    before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The elements that match a pattern (N9): all of memory, or the context of a run."""
-    time_slice, found = TimeSlice(), []
-    for element in _matching(daemon, xpath, context, current):
-        await time_slice.yield_if_due()
-        if element is not None:
-            found.append(json_forms.element(daemon.agent, element))
+    """The elements that match a pattern (N9): of all memory, or of the context of a run.
+
+    `current` leaves out those that have been replaced. All, oldest first; with `limit` the newest so many,
+    newest first; with `before` only those of lower eids.
+    """
+
+    def form(element: Element | None) -> dict[str, Any] | None:
+        return json_forms.element(daemon.agent, element) if element is not None else None
+
+    matching = _matching(daemon, xpath, context, current, limit, before)
+    found = await gathered(map(form, matching), limit)
     await daemon.host.recorded()  # what changed meanwhile is recorded as well
     return found
 
@@ -61,28 +76,49 @@ async def count(
 
 
 def elements(
-    daemon: Daemon, xpath: str | None = None, context: int | None = None, current: bool = False
+    daemon: Daemon,
+    xpath: str | None = None,
+    context: int | None = None,
+    current: bool = False,
+    limit: int | None = None,
+    before: int | None = None,
 ) -> list[Element]:
-    """The elements themselves; `current` leaves out those that have been replaced."""
-    found = _matching(daemon, xpath, context, current)
-    return [element for element in found if element is not None]
+    """The elements themselves, as the operation `memory` lists them."""
+    matching = _matching(daemon, xpath, context, current, limit, before)
+    return list(islice((element for element in matching if element is not None), limit))
 
 
 def _matching(
-    daemon: Daemon, xpath: str | None, context: int | None, current: bool
+    daemon: Daemon,
+    xpath: str | None,
+    context: int | None,
+    current: bool,
+    limit: int | None = None,
+    before: int | None = None,
 ) -> Iterator[Element | None]:
     """Each candidate: the element if it matches, else None. Memory may change between two of them."""
     memory = daemon.agent.memory
     bound = _bound(xpath) if xpath is not None else None
     if context is not None:
-        eids = list(memory.contexts.of(find_run(daemon, context).eid))
+        held = list(memory.contexts.of(find_run(daemon, context).eid))
+        eids = eids_of(limit, before, lambda: held, partial(_from_below, held))
     else:
-        candidates = memory.index.candidates(bound) if bound is not None else None
-        eids = list(memory if candidates is None else candidates)
+        newest = partial(memory.index.newest, bound)
+        eids = eids_of(limit, before, partial(_candidates, memory, bound), newest)
     for eid in eids:
         element = memory.element(eid)
         fits = element is not None and (bound is None or bound.test(memory.tree(element)))
         yield element if fits and not (current and eid in memory.outdated) else None
+
+
+def _candidates(memory: Memory, bound: Bound | None) -> list[int]:
+    candidates = memory.index.candidates(bound) if bound is not None else None
+    return list(memory if candidates is None else candidates)
+
+
+def _from_below(ascending: list[int], below: int | None) -> Iterator[int]:
+    position = len(ascending) if below is None else bisect_left(ascending, below)
+    return (ascending[at] for at in range(position - 1, -1, -1))
 
 
 def _bound(xpath: str) -> Bound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,13 +10,14 @@ from msgspec.structs import replace
 from narval.definitions.library import Definition
 from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
-from narval.engines.registry import engine_of, runnable, runnable_kinds
+from narval.engines.registry import engine_of, run_kinds, runnable, runnable_kinds
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
 from narval.operations import dot, json_forms
 from narval.operations.daemon import turn as next_turn
 from narval.operations.documents import add_all, elements_in
 from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
+from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
 from narval.operations.text import article
 from narval.runtime.agent.history import given, past
@@ -86,14 +88,28 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
 
 @operation("read")
 async def runs(
-    daemon: Daemon, state: str | None = None, kind: str | None = None, name: str | None = None
+    daemon: Daemon,
+    state: str | None = None,
+    kind: str | None = None,
+    name: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The runs there are, newest last; by the kind's own state or by phase."""
-    return [
-        json_forms.run(daemon.agent, run)
-        for _, run in sorted(daemon.agent.runs.items())
-        if state in (None, run.status, run.phase) and kind in (None, run.kind) and name in (None, run.name)
-    ]
+    """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    """
+    agent, kinds = daemon.agent, [kind] if kind is not None else list(run_kinds())
+
+    def form(eid: int) -> dict[str, Any] | None:
+        run = agent.runs.get(eid)
+        if run is None or state not in (None, run.status, run.phase) or name not in (None, run.name):
+            return None
+        return json_forms.run(agent, run)
+
+    newest = partial(agent.memory.index.newest_named, kinds)
+    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(kinds)), newest)
+    return await gathered(map(form, eids), limit)
 
 
 @operation("read")

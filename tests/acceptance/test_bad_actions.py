@@ -142,7 +142,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Narval:
 @pytest.fixture(scope="module")
 def runs(home: Narval) -> dict[str, Any]:
     """The runs by name."""
-    return {run["name"]: run for run in home.ask("runs")}
+    return {run["name"]: run for run in home.ask("runs", "--limit", "all")}
 
 
 def test_a_bad_action_costs_its_step_alone(home: Narval, runs: dict[str, Any]) -> None:

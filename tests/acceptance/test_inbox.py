@@ -69,7 +69,7 @@ def test_files_there_at_the_start_are_added_in_order_of_names(narval: Narval) ->
     for number in (3, 1, 2):
         drop(narval, f"{number}.xml", f'<n v="{number}"/>')
     assert narval("run", "--until-idle").returncode == 0
-    assert [element["xml"][6] for element in narval.ask("memory", "n")] == ["1", "2", "3"]
+    assert [element["xml"][6] for element in narval.ask("memory", "n")] == ["3", "2", "1"]
     assert is_empty(narval)
 
 
@@ -191,7 +191,7 @@ def test_N35_a_claimed_file_is_added_if_it_was_not_recorded_and_only_then(
     (taken / f"{int(number):012}-a.xml").write_text("<a/>")  # killed after the commit, before the removal
     (taken / f"{int(number) + 1:012}-b.xml").write_text("<b/>")  # killed before the commit
     assert narval("run", "--until-idle").returncode == 0
-    assert [element["name"] for element in narval.ask("memory")] == ["a", "b"]
+    assert [element["name"] for element in narval.ask("memory")] == ["b", "a"]
     assert is_empty(narval)
 
 
@@ -208,6 +208,7 @@ def test_N35_files_dropped_while_the_daemon_is_killed_again_and_again_are_added_
         daemon.kill()
         daemon.communicate(timeout=PATIENCE)
     assert narval("run", "--until-idle").returncode == 0
-    counts = Counter(element["xml"].split('"')[1] for element in narval.ask("memory", "n"))
+    found = narval.ask("memory", "n", "--limit", "all")
+    counts = Counter(element["xml"].split('"')[1] for element in found)
     assert counts == Counter(f"{batch}-{number}" for batch in range(6) for number in range(40))
     assert is_empty(narval)

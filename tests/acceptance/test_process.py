@@ -133,7 +133,7 @@ def test_a_recipe_calls_a_process_that_calls_a_recipe_that_calls_a_process(tmp_p
     until(lambda: len(narval.ask("memory", bottom)) == 2, "the second task at the bottom")
     narval.ask("cancel", second)
     until(
-        lambda: {run["phase"] for run in narval.ask("runs")[-4:]} == {"cancelled"},
+        lambda: {run["phase"] for run in narval.ask("runs", "--limit", "4")} == {"cancelled"},
         "all that it called is cancelled",
     )
     killed(daemon)

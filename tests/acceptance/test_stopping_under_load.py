@@ -131,11 +131,11 @@ def test_N34_the_daemon_ends_in_time_under_load_and_nothing_is_lost(tmp_path: Pa
     begun = lines(performed)["work"]
     assert 0 < begun < CALLS
     narval.write("fast", "")
-    eids = {element["eid"] for element in narval.ask("memory", "drop")}
+    eids = {element["eid"] for element in narval.ask("memory", "drop", "--limit", "all")}
     assert eids >= set(flood.confirmed)
     with narval.running():
         until(lambda: narval.ask("show", str(many))["state"] == "done", "the rest is done")
-        made: list[dict[str, Any]] = narval.ask("memory", "made")
+        made: list[dict[str, Any]] = narval.ask("memory", "made", "--limit", "all")
     assert len(made) == CALLS
     assert lines(performed)["work"] - CALLS <= 2  # at most what two threads were doing
 

@@ -58,9 +58,9 @@ def test_N35_a_full_disk_stops_the_daemon_with_a_message_and_loses_nothing_confi
     assert "nothing of this turn was performed" in errors.decode()
     assert "Traceback" not in errors.decode()
     assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
-    runs = {run["eid"]: run["state"] for run in narval.ask("runs")}
+    runs = {run["eid"]: run["state"] for run in narval.ask("runs", "--limit", "all")}
     assert {runs[eid] for eid in confirmed} == {"done"}
-    acks = [element["xml"] for element in narval.ask("memory", "ack")]
+    acks = [element["xml"] for element in narval.ask("memory", "ack", "--limit", "all")]
     assert len(acks) == len(set(acks)) >= len(confirmed)
 
 

@@ -145,7 +145,8 @@ class Fire:
         """Nobody shoots any more: all that was asked for is done, once, and no worker is left."""
         with self.narval.running() as daemon:
             until(self._is_done, "every job is done")
-            made = Counter(number_of(element["xml"]) for element in self.narval.ask("memory", "made"))
+            found = self.narval.ask("memory", "made", "--limit", "all")
+            made = Counter(number_of(element["xml"]) for element in found)
         assert set(made.values()) == {1}, made.most_common(3)
         assert self.confirmed <= made.keys() <= self.sent
         assert not workers_of(daemon.pid)

@@ -21,6 +21,9 @@ from narval.memory.patterns.pattern import Bound
 WORTH_INDEXING = 32
 """With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
 
+TRIED_FIRST = 1024
+"""So many of the newest are tried before an index of an attribute is made to find a few of all."""
+
 _NONE = SortedInts()
 _NO_INDEXES: Mapping[str, ValueIndex] = MappingProxyType({})
 
@@ -76,20 +79,32 @@ class ElementIndex:
 
     def named(self, names: Iterable[str]) -> Iterable[int]:
         """The eids of elements with one of these root names, oldest first."""
-        buckets = [bucket for name in names if (bucket := self._by_name.get(name))]
+        buckets = self._named(names)
         return buckets[0] if len(buckets) == 1 else heapq.merge(*buckets)
 
     def candidates(self, bound: Bound) -> Iterable[int] | None:
         """The eids that may satisfy a condition, oldest first; None when any may."""
-        keys = bound.keys
-        if keys is None:
-            return None if bound.names is None else self.named(bound.names)
-        buckets: list[Iterable[int]] = []
-        for key in keys:
-            if key.tag is None:
-                return None
-            buckets.append(self._bucket(key.tag, key.eq))
+        buckets = self._buckets(bound, make=True)
+        if buckets is None:
+            return None
         return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
+
+    def newest(self, bound: Bound | None, below: int | None = None) -> Iterator[int]:
+        """The eids that may satisfy a condition (None: all), or those of them below one, newest first.
+
+        They are sought as they are asked for; memory may change meanwhile.
+        """
+        tried = 0
+        for eid in self._descending(self._buckets(bound, make=False), below):
+            if tried == TRIED_FIRST:
+                yield from self._descending(self._buckets(bound, make=True), below)
+                return
+            yield eid
+            tried, below = tried + 1, eid
+
+    def newest_named(self, names: Iterable[str], below: int | None = None) -> Iterator[int]:
+        """The eids of elements and runs with one of these names, or those below one, newest first."""
+        return self._descending(self._named(names), below)
 
     def unaddressed(self, eids: Iterable[int]) -> Iterable[int]:
         """The `eids` that are not addressed to one run."""
@@ -107,12 +122,38 @@ class ElementIndex:
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _bucket(self, name: str, equalities: Iterable[tuple[str, str]]) -> Iterable[int]:
+    def _named(self, names: Iterable[str]) -> list[SortedInts | Span]:
+        return [bucket for name in names if (bucket := self._by_name.get(name))]
+
+    def _descending(self, buckets: list[SortedInts | Span] | None, below: int | None) -> Iterator[int]:
+        """The eids of some buckets (None: all there are) below one, greatest first."""
+        ways = [
+            bucket.descending(below) for bucket in (self._by_name.values() if buckets is None else buckets)
+        ]
+        return ways[0] if len(ways) == 1 else _distinct(heapq.merge(*ways, reverse=True))
+
+    def _buckets(self, bound: Bound | None, *, make: bool) -> list[SortedInts | Span] | None:
+        """Sets that hold all that may satisfy a condition; None when any may.
+
+        Indexes of attributes are asked; those that are missing are made, if `make` says so.
+        """
+        if bound is None or bound.keys is None:
+            return None if bound is None or bound.names is None else self._named(bound.names)
+        buckets = []
+        for key in bound.keys:
+            if key.tag is None:
+                return None
+            buckets.append(self._bucket(key.tag, key.eq, make))
+        return buckets
+
+    def _bucket(self, name: str, equalities: Iterable[tuple[str, str]], make: bool) -> SortedInts | Span:
         """The smallest indexed set that holds every element of that name with these attribute values."""
         best: SortedInts | Span = self._by_name.get(name, _NONE)
         if name in self._run_names or (least := len(best)) < WORTH_INDEXING:
             return best
         for attribute, value in equalities:
+            if not make and attribute not in self._by_value.get(name, _NO_INDEXES):
+                continue
             bucket = self._values(name, attribute).of(value)
             if (size := len(bucket)) < least:
                 best, least = bucket, size

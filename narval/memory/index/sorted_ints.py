@@ -67,6 +67,21 @@ class SortedInts:
         for chunk in self._chunks:
             yield from chunk
 
+    def descending(self, below: int | None = None) -> Iterator[int]:
+        """The numbers, or those below one, greatest first; some may be added and removed meanwhile."""
+        below = 1 << 64 if below is None else below
+        while True:
+            at = bisect_left(self._firsts, below)
+            position = bisect_left(self._chunks[at], below)
+            if not position and at:  # what began this chunk was removed
+                at -= 1
+                position = len(self._chunks[at])
+            if not position:
+                return
+            lower = self._chunks[at][:position]
+            yield from reversed(lower)
+            below = lower[0]
+
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
 
@@ -99,6 +114,14 @@ class Span:
                     return
                 yield number - low
             position = 0
+
+    def descending(self, below: int | None = None) -> Iterator[int]:
+        """The numbers, or those below one, greatest first; some may be added and removed meanwhile."""
+        low, high = self._low, self._high
+        for number in self._numbers.descending(high if below is None else min(high, low + below)):
+            if number < low:
+                return
+            yield number - low
 
     def __len__(self) -> int:
         if self._low >= self._high:

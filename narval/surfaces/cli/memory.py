@@ -11,6 +11,7 @@ import click
 from narval.operations.text import took, xml_text
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
+from narval.surfaces.cli.paging import ALL, page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import ELEMENTS, table
 from narval.surfaces.cli.session import Connection, Session, connect
@@ -113,12 +114,16 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
         session.give({"eids": eids}, click.echo)
 
 
-@command("memory", example="narval memory \"email[@kind='ack']\"\nnarval memory --count plan")
+@command(
+    "memory",
+    example="narval memory \"email[@kind='ack']\"\nnarval memory --limit 10\nnarval memory --count plan",
+)
 @click.argument("xpath", required=False)
 @click.option("--xml", "as_xml", is_flag=True, help="Write the elements as one XML document.")
 @click.option("--count", is_flag=True, help="Write how many there are.")
 @click.option("--context", "run", type=int, metavar="RUN", help="Only what the context of this run holds.")
 @click.option("--current", is_flag=True, help="Leave out what has been replaced by a newer version.")
+@paged
 @click.pass_context
 def memory(
     context: click.Context,
@@ -128,23 +133,30 @@ def memory(
     count: bool,
     run: int | None,
     current: bool,
+    limit: int | str | None,
+    before: int | None,
 ) -> None:
     """List the elements that match XPATH; without it, all.
 
-    XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each element by itself. The exit
-    status is 1 when a pattern is given and nothing matched.
+    The newest come first. XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each
+    element by itself. The exit status is 1 when a pattern is given and nothing matched. With --xml all are
+    written unless --limit is given, oldest first, as `narval add` takes them.
     """
     if as_xml + count + session.as_json > 1 and as_xml:
         raise click.UsageError("--xml stands alone: it excludes --json and --count")
     query = {"xpath": xpath, "context": run, "current": current}
     if count:
+        if not (limit is None is before):
+            raise click.UsageError("--count counts all: it excludes --limit and --before")
         counted = session.ask("count", **query)
         session.give(counted, lambda answer: click.echo(answer["count"]))
         context.exit(NOT_WELL if xpath is not None and not counted["count"] else 0)
-    found = session.ask("memory", **query)
+    asked = page(limit or ALL if as_xml else limit, before)
+    found = asked.ask(session, "memory", **query)
     if as_xml:  # a document that `narval add` accepts again
+        found = found[: asked.limit][::-1]
         for line in ("<memory>", *(xml_text(element["xml"]) for element in found), "</memory>"):
             click.echo(line.encode("utf-8"))
     else:
-        session.give(found, lambda rows: table(ELEMENTS, rows))
+        asked.give(session, found, lambda rows: table(ELEMENTS, rows))
     context.exit(NOT_WELL if xpath is not None and not found else 0)

@@ -9,6 +9,7 @@ import click
 from narval.operations.text import xml_text
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import documents_of, naming
+from narval.surfaces.cli.paging import page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
 from narval.surfaces.cli.session import Session, connect
@@ -43,16 +44,25 @@ at_option = click.option(
 )
 
 
-@command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --json")
+@command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --limit all --json")
 @click.option("--state", metavar="S", help="Only those in this state or phase: running, failed, done, …")
 @click.option("--kind", type=RunKind(), help="Only those of this kind.")
 @click.option("--name", metavar="N", help="Only those of this definition.")
-def runs(session: Session, state: str | None, kind: str | None, name: str | None) -> None:
-    """List the runs there are, newest last."""
-    found = session.ask("runs", state=state, kind=kind, name=name)
-    if state not in (None, *STATES) and not (found or session.ask("runs", state=state)):
+@paged
+def runs(
+    session: Session,
+    state: str | None,
+    kind: str | None,
+    name: str | None,
+    limit: int | str | None,
+    before: int | None,
+) -> None:
+    """List the runs there are, newest first."""
+    asked = page(limit, before)
+    found = asked.ask(session, "runs", state=state, kind=kind, name=name)
+    if state not in (None, *STATES) and not (found or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
-    session.give(found, lambda rows: table(RUNS, rows))
+    asked.give(session, found, lambda rows: table(RUNS, rows))
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg")

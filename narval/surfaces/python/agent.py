@@ -83,10 +83,20 @@ class Agent(OfProcesses):
         return list(answer["eids"])
 
     def memory(
-        self, xpath: str | None = None, *, context: int | None = None, current: bool = False
+        self,
+        xpath: str | None = None,
+        *,
+        context: int | None = None,
+        current: bool = False,
+        limit: int | None = None,
+        before: int | None = None,
     ) -> list[Element]:
-        """The elements that match a pattern (N9); `current` leaves out those that have been replaced."""
-        return on_memory.elements(self.daemon, xpath, context, current)
+        """The elements that match a pattern (N9); `current` leaves out those that have been replaced.
+
+        All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
+        eids.
+        """
+        return on_memory.elements(self.daemon, xpath, context, current, limit, before)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""

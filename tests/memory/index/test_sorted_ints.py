@@ -41,6 +41,27 @@ def test_numbers_are_as_a_sorted_list_of_them(begin, steps, ends):
     span = Span(ours, low, high)
     assert list(span) == [number - low for number in sorted(model) if low <= number < high]
     assert len(span) == len(list(span))
+    for below in (None, low, high):
+        rest = [number for number in sorted(model, reverse=True) if below is None or number < below]
+        assert list(ours.descending(below)) == rest
+        wanted = [number - low for number in sorted(model, reverse=True) if low <= number < high]
+        assert list(span.descending(below)) == [each for each in wanted if below is None or each < below]
+
+
+@given(st.sets(SMALL), STEPS)
+def test_numbers_read_downwards_are_those_that_stayed_whatever_changes_meanwhile(begin, steps):
+    stayed, ours = set(begin), SortedInts(sorted(begin))
+    reading, read = ours.descending(), []
+    for comes, number in steps:
+        if comes:
+            ours.add(number)
+        else:
+            ours.discard(number)
+            stayed.discard(number)
+        read += [found for found in [next(reading, None)] if found is not None]
+    read += reading
+    assert read == sorted(set(read), reverse=True)
+    assert stayed <= set(read)
 
 
 def test_all_of_64_bits_is_a_number():
@@ -48,6 +69,7 @@ def test_all_of_64_bits_is_a_number():
     for number in (2**64 - 1, 0, 2**63):
         ours.add(number)
     assert list(ours) == [0, 2**63, 2**64 - 1]
+    assert list(ours.descending()) == [2**64 - 1, 2**63, 0]
     assert "0" not in ours
 
 

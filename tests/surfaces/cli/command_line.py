@@ -152,4 +152,5 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def run_of(home: Path, name: str) -> int:
-    return int(data(home, "runs", "--name", name)[-1]["eid"])
+    """The newest run of a definition."""
+    return int(data(home, "runs", "--name", name, "--limit", 1)[0]["eid"])

@@ -63,20 +63,20 @@ def test_status_says_whether_it_is_alive_and_what_it_does(
     assert ("none runs" in shown) is not alive
 
 
-def test_runs_have_the_promised_form_newest_last(place: Path) -> None:
+def test_runs_have_the_promised_form_newest_first(place: Path) -> None:
     found = data(place, "runs")
     assert all(set(run) >= RUN_KEYS for run in found)
     assert [(run["name"], run["phase"]) for run in found] == [
-        ("demo.greet", "done"),
-        ("demo.fail", "failed"),
         ("demo.await", "active"),
+        ("demo.fail", "failed"),
+        ("demo.greet", "done"),
     ]
-    assert [run["eid"] for run in found] == sorted(run["eid"] for run in found)
+    assert [run["eid"] for run in found] == sorted((run["eid"] for run in found), reverse=True)
     failed = found[1]
     assert failed["error"]["message"] == "there is nobody to talk to"
     assert failed["error"]["step"] == "break"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+[+-]\d\d:\d\d", failed["started"])
-    assert found[2]["ended"] is None
+    assert found[0]["ended"] is None
 
 
 def test_runs_are_chosen_by_state_kind_and_name(place: Path) -> None:
@@ -112,7 +112,7 @@ def test_runs_are_a_table_for_people(place: Path) -> None:
     assert lines[0].split() == ["run", "name", "kind", "state", "started", f"({zone()})", "took", "error"]
     assert len(lines) == 4
     assert "there is nobody to talk to" in lines[2]
-    assert lines[1].index("demo.greet") == lines[2].index("demo.fail") == lines[0].index("name")
+    assert lines[3].index("demo.greet") == lines[2].index("demo.fail") == lines[0].index("name")
 
 
 def test_show_tells_steps_transitions_and_context(place: Path) -> None:
@@ -167,18 +167,18 @@ def test_memory_counts_and_says_by_its_exit_status_whether_anything_matched(plac
 def test_memory_of_a_context_is_what_the_run_holds(place: Path) -> None:
     run = run_of(place, "demo.greet")
     held = data(place, "memory", "--context", run)
-    assert [element["eid"] for element in held] == data(place, "show", run)["context"]
+    assert [element["eid"] for element in held][::-1] == data(place, "show", run)["context"]
     assert [element["name"] for element in data(place, "memory", "name", "--context", run)] == ["name"]
     assert narval(place, "memory", "letter", "--context", run).exit_code == 1
 
 
 def test_memory_as_xml_can_be_added_again(place: Path, tmp_path: Path) -> None:
     written = well(place, "memory", "greeting | letter", "--xml")
-    assert {child.tag for child in etree.fromstring(written)} == {"greeting", "letter"}
+    assert [child.tag for child in etree.fromstring(written)] == ["greeting", "letter"]
     other = make_home(tmp_path / "other")
     eids = data(other, "add", "-", given=written)["eids"]
     assert len(eids) == 2
-    assert [element["eid"] for element in data(other, "memory", "greeting | letter")] == eids
+    assert [element["eid"] for element in data(other, "memory", "greeting | letter")] == eids[::-1]
     assert narval(place, "memory", "--xml", "--json").exit_code == 2
 
 
@@ -252,8 +252,8 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     begun = data(place, "start", "demo.slow", "-", "--each", given="<memory><c/><d/></memory>")["runs"]
     assert [data(place, "cancel", run)["eid"] for run in begun] == begun
     eids = data(place, "add", "-", given="<memory><a/><b/></memory>")["eids"]
-    assert [element["name"] for element in data(place, "memory", "a | b")] == ["a", "b"]
-    assert [element["eid"] for element in data(place, "memory", "a | b")] == eids
+    assert [element["name"] for element in data(place, "memory", "a | b")] == ["b", "a"]
+    assert [element["eid"] for element in data(place, "memory", "a | b")] == eids[::-1]
 
 
 def test_colours_are_for_terminals_and_can_be_declined(place: Path) -> None:

@@ -40,7 +40,7 @@ def state(home: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_it_can_be_looked_at_and_nothing_of_it_changes(home: Path) -> None:
     before = state(home)
-    done, failed = data(home, "runs")
+    failed, done = data(home, "runs")
     assert [done["state"], failed["state"]] == ["done", "failed"]
     assert [step["state"] for step in data(home, "show", done["eid"])["steps"]] == ["history", "done"]
     assert data(home, "memory", "greeting")[0]["xml"].endswith("Hello Ann</greeting>")

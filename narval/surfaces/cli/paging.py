@@ -1,0 +1,89 @@
+"""Pages of a listing on the command line: --limit and --before, and the command that shows the next page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from narval.surfaces.cli.session import Session
+
+PAGE = 50
+"""The number of rows that are shown unless --limit says another."""
+
+ALL = "all"
+
+
+class Limit(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
+    """A number of rows, from 1, or `all`."""
+
+    name = "N|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or `all`. Fails for anything else."""
+        if value == ALL:
+            return ALL
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if number < 1:
+            self.fail(f"expected a number from 1, or {ALL}, got {value!r:.80}", param, ctx)
+        return number
+
+
+@dataclass(frozen=True)
+class Page:
+    """The part of a listing that is asked for: so many rows (None: all), of eids below `before`."""
+
+    limit: int | None
+    before: int | None
+
+    def ask(self, session: Session, operation: str, **query: Any) -> list[dict[str, Any]]:
+        """The rows of the page, newest first, and one more where there is one. Raises NarvalError."""
+        most = self.limit + 1 if self.limit is not None else None
+        rows: list[dict[str, Any]] = session.ask(operation, **query, limit=most, before=self.before)
+        return rows if most is not None else rows[::-1]
+
+    def give(self, session: Session, rows: list[dict[str, Any]], people: Callable[[Any], object]) -> None:
+        """Write what `ask` gave; tell people where there is more, with the command that shows it."""
+        shown = rows[: self.limit]
+        session.give(shown, people)
+        if len(shown) < len(rows) and not session.as_json:
+            click.echo(f"{len(shown)} shown; the next: {_command(session, shown[-1]['eid'])}", err=True)
+
+
+def paged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --limit and --before: its parameters `limit` (a number, `all` or None) and `before`."""
+    limit = click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
+    before = click.option("--before", type=int, metavar="EID", help="Only those with lower eids.")
+    return limit(before(function))
+
+
+def page(limit: int | str | None, before: int | None) -> Page:
+    """The page that these options ask for."""
+    given = PAGE if limit is None else limit
+    return Page(given if isinstance(given, int) else None, before)
+
+
+def _command(session: Session, before: int) -> str:
+    """The command being run, to go on before an eid."""
+    context = click.get_current_context()
+    words = ["narval"]
+    if session.directory is not None:
+        words += ["--home", str(session.directory)]
+    words.append(str(context.info_name))
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if not given or name == "before" or not parameter.expose_value:
+            continue
+        if isinstance(parameter, click.Option):
+            words.append(parameter.opts[-1])
+        if not (isinstance(parameter, click.Option) and parameter.is_flag):
+            words.append(str(context.params[name]))
+    return shlex.join([*words, "--before", str(before)])
