@@ -53,9 +53,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
             "not-listening", f"no node waits for {event.name}, and it is no operation ({known})"
         )
     try:
-        xml = signal_element(
-            decision.state.eid, event.name, event.arguments, [raw.xml for raw in event.elements]
-        )
+        xml = decision.signal_element(event)
     except ElementError as error:
         raise OperationRefused(error.kind, str(error)) from None
     refusal = decision.view.schema_fault(xml)

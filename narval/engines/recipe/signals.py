@@ -24,9 +24,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     try:
-        xml = signal_element(
-            decision.state.eid, event.name, event.arguments, [raw.xml for raw in event.elements]
-        )
+        xml = decision.signal_element(event)
     except ElementError as error:
         decision.refuse(event, error.kind, str(error))
         return
