@@ -114,6 +114,22 @@ class Effect(NamedTuple):
     at_once: bool = False
 
 
+def _watch(run: InForce, command: Watch) -> None:
+    run.watches[command.watch] = command
+
+
+def _set_timer(run: InForce, command: SetTimer) -> None:
+    run.wakes[command.wake] = command
+
+
+def _call(run: InForce, command: Call) -> None:
+    run.calls[command.call] = command
+
+
+def _cancel_call(run: InForce, command: commands.CancelCall) -> None:
+    run.abandoned[command.call] = None
+
+
 def _reserve(run: InForce, command: Reserve) -> None:
     run.reserved.update(dict.fromkeys(command.eids))
 
@@ -142,23 +158,19 @@ EFFECTS: Mapping[type, Effect] = MappingProxyType(
             _let_go,
             "follow_outdated",
         ),
-        Watch: Effect(
-            None, lambda run, command: run.watches.update({command.watch: command}), "watch", at_once=True
-        ),
+        Watch: Effect(None, _watch, "watch", at_once=True),
         commands.Unwatch: Effect(
             None, lambda run, command: run.watches.pop(command.watch, None), "unwatch", at_once=True
         ),
-        SetTimer: Effect(None, lambda run, command: run.wakes.update({command.wake: command}), "set_timer"),
+        SetTimer: Effect(None, _set_timer, "set_timer"),
         commands.CancelTimer: Effect(
             None, lambda run, command: run.wakes.pop(command.wake, None), "cancel_timer"
         ),
         commands.ScheduleForget: Effect(act="schedule_forget"),
         commands.Start: Effect(act="start_run"),
         commands.Finish: Effect(act="finish_run"),
-        Call: Effect(None, lambda run, command: run.calls.update({command.call: command}), "make_call"),
-        commands.CancelCall: Effect(
-            None, lambda run, command: run.abandoned.update({command.call: None}), "perform"
-        ),
+        Call: Effect(None, _call, "make_call"),
+        commands.CancelCall: Effect(None, _cancel_call, "perform"),
         commands.Answer: Effect(act="perform"),
     }
 )

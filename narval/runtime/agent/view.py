@@ -81,22 +81,21 @@ class TurnView(LiveMemory):
         self._agent, self._surroundings = agent, surroundings
         self._run: Run | None = None
         self._at = 0.0
+        self._definition = agent.lookup.definition
+        self.definition = partial(self._definition, self._run)
+        """The definition of a kind and name, in the version that counts for the run that asks."""
 
     def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
         """Changes and commands that follow from an event. Raises what the engine raises."""
-        self._run, self._at = run, event.at
+        self._run, self._at, self.definition = run, event.at, partial(self._definition, run)
         decision = run.engine.advance(run.definition, run.state, event, self)
         self._run = None
         return decision
 
     def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
         """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
-        self._run = None
+        self._run, self.definition = None, partial(self._definition, None)
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
-
-    def definition(self, kind: str, name: str) -> Any:
-        """The definition of a kind and name, in the version that counts for the run that asks."""
-        return self._agent.lookup.definition(self._run, kind, name)
 
     # --- runs and definitions ---------------------------------------------------------------------------
 
