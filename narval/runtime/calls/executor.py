@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextvars import copy_context
 
 from narval.errors import InternalError
 from narval.runtime.calls.backend import Announce, Counts, Outcome, Produced, RunningCall

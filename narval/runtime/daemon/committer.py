@@ -33,7 +33,7 @@ class Committer:
         self._under_way: asyncio.Future[None] | None = None
 
     def commit(self, turn: Turn) -> Awaitable[None] | None:
-        """Record a turn, whole or not at all: now, or once what is given back is awaited. Raises StoreError."""
+        """Record a turn, whole or not at all: now, or once the answer is awaited. Raises StoreError."""
         if self._writer is None:
             self._loop.commit(turn)
             return None
