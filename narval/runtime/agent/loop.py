@@ -62,7 +62,7 @@ class Intake:
 
     def __init__(self) -> None:
         self.gone: NarvalError | None = None
-        self._waiting: deque[Delivery | Request] = deque()
+        self.waiting: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
 
     def post(self, item: Delivery | Request) -> None:
@@ -70,15 +70,11 @@ class Intake:
         if self.gone is not None:
             _refuse(item, self.gone)
         else:
-            self._waiting.append(item)
-
-    def is_empty(self) -> bool:
-        """True if nothing has come."""
-        return not self._waiting
+            self.waiting.append(item)
 
     def handle(self, turn: Turn, room: Room) -> None:
         """Do what has come within a turn, while there is room."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and room.spend():
             item = waiting[0]  # until it is done, so that it is told if the turn breaks down
             if type(item) is Delivery:
@@ -94,10 +90,12 @@ class Intake:
         for run, command in turn.transaction.outer:
             event = perform(run, command)
             if event is not None:
-                self._waiting.append(Delivery(run.eid, event))
+                self.waiting.append(Delivery(run.eid, event))
 
     def answer(self, failure: NarvalError | None) -> None:
         """Tell those who wait for the turn that it is recorded, or why it was not."""
+        if not self._answers:
+            return
         answers, self._answers = self._answers, []
         for answer in answers:
             answer(failure)
@@ -107,8 +105,8 @@ class Intake:
         if self.gone is None:
             self.gone = error
             self.answer(error)
-            while self._waiting:
-                _refuse(self._waiting.popleft(), error)
+            while self.waiting:
+                _refuse(self.waiting.popleft(), error)
 
 
 class ClockWatch:
@@ -157,10 +155,12 @@ class Loop:
         limit: int = 1000,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.clock = agent, store, clock
+        self.agent, self.clock = agent, clock
         self.limit, self.record_only = limit, record_only
         self.turns = 0
         self._turn = Turn(agent, store, surroundings, record_only=record_only)
+        self._waves = store.is_volatile and not record_only
+        """What is asked for is performed at once: nothing is recorded that a crash would leave."""
         self._perform = perform
         self.intake = Intake()
         self._clock_watch = ClockWatch(clock)
@@ -171,7 +171,7 @@ class Loop:
 
     def has_work(self) -> bool:
         """True if a turn would do anything now."""
-        if not self.intake.is_empty():
+        if self.intake.waiting:
             return True
         if self.record_only:
             return False
@@ -217,7 +217,7 @@ class Loop:
     def commit(self, turn: Turn) -> None:
         """Record the turn, whole or not at all. Raises StoreError: then nothing of it may be performed."""
         if turn.transaction.batch:
-            self.store.commit(turn.transaction.batch)
+            turn.store.commit(turn.transaction.batch)
 
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer those who waited for it."""
@@ -226,11 +226,6 @@ class Loop:
         self.intake.answer(None)
 
     # --- inside -----------------------------------------------------------------------------------------
-
-    @property
-    def _waves(self) -> bool:
-        """True if what is asked for is performed at once: nothing is recorded that a crash would leave."""
-        return self.store.is_volatile and not self.record_only
 
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""

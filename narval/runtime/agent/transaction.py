@@ -37,6 +37,10 @@ class InUse:
         self._runs = runs
         self._eids: set[int] | None = None
 
+    def reset(self) -> None:
+        """Begin the next turn."""
+        self._eids = None
+
     def eids(self) -> set[int]:
         """All of them."""
         if self._eids is None:
@@ -58,6 +62,7 @@ class Transaction:
 
     def __init__(self, agent: AgentState) -> None:
         self.agent = agent
+        self.in_use = InUse(agent.runs)
         self.begin(0.0)
 
     def begin(self, at: float) -> None:
@@ -70,7 +75,7 @@ class Transaction:
         self.pending = Pending()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
-        self.in_use = InUse(self.agent.runs)
+        self.in_use.reset()
 
     # --- facts of memory --------------------------------------------------------------------------------
 

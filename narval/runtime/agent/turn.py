@@ -54,10 +54,8 @@ class Turn:
         self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
         self.add, self.execute_control = self._controls.add, self._controls.execute
         self.start = partial(start_run, self.transaction)
-
-    def begin(self, at: float) -> None:
+        self.begin = self.transaction.begin
         """Begin the next turn, at a moment."""
-        self.transaction.begin(at)
 
     @property
     def at(self) -> float:

@@ -58,12 +58,17 @@ class _StoredSnapshot(msgspec.Struct, array_like=True, frozen=True):
     commands: list[dict[str, Any]]
 
 
+def _counted(event: Any) -> Any:
+    """An event with the number of its elements in place of them."""
+    return replace(event, elements=len(event.elements)) if event.elements else event
+
+
 _SLIM: dict[type, Callable[[Any], Any]] = {
     # The copies hold plain data where their types promise more; they are written and dropped. Made by
     # `replace`, they cannot miss a field that is added to an event or a command one day.
-    Returned: lambda event: replace(event, elements=len(event.elements)),
-    Produced: lambda event: replace(event, elements=len(event.elements)),
-    Signalled: lambda event: replace(event, elements=len(event.elements)),
+    Returned: _counted,
+    Produced: _counted,
+    Signalled: _counted,
     Add: lambda command: replace(command, element=command.element.eid),
     Watch: lambda command: replace(command, conditions=[bound.plain() for bound in command.conditions]),
 }
