@@ -57,6 +57,15 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         self.command(commands.Add(element, held))
         return eid
 
+    def add_told(self, xml: bytes, event: Signalled) -> int:
+        """Let an element that a signal brought enter memory: it is by who signalled (P30); its eid."""
+        eid, state = self.view.next_eid, self.state
+        origin = Origin(state.eid, call=event.signal, by=event.by, actor=event.actor)
+        element = Element(0, xml)
+        element.enter(eid, event.at, origin)
+        self.command(commands.Add(element))
+        return eid
+
     def add_error_element(
         self,
         kind: str,
@@ -149,12 +158,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         if self.definition.decay is not None:
             self.command(commands.ScheduleForget(self.event.at + self.definition.decay))
 
-    # --- signals --------------------------------------------------------------------------------------
-
-    def signal_element(self, event: Signalled) -> bytes:
-        """A signal to this run as an element. Raises ElementError for one too large or too deep."""
-        elements = [output.xml for output in event.elements]
-        return signal_element(self.state.eid, event.name, event.arguments, elements)
+    # --- answers --------------------------------------------------------------------------------------
 
     def answer(self, event: Signalled, **value: Plain) -> None:
         """Answer a signal: it was heard."""
@@ -163,6 +167,11 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     def refuse(self, event: Signalled, kind: str, message: str) -> None:
         """Answer a signal: it cannot be done."""
         self.ask(commands.Answer(event.signal, problem=Failure(kind, message)))
+
+
+def element_of(event: Signalled, run: int) -> bytes:
+    """The element of a signal to a run. Raises ElementError for one too large or too deep."""
+    return signal_element(run, event.name, event.arguments, [output.xml for output in event.elements])
 
 
 def resolve(

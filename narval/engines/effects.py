@@ -145,7 +145,7 @@ EFFECTS: Mapping[type, Effect] = MappingProxyType(
             lambda run, command: (changes.Added(command.element, "", run if command.held else 0),)
         ),
         commands.AddToContext: Effect(lambda run, command: (changes.Held(run, command.eids),)),
-        commands.MarkUsed: Effect(lambda run, command: (changes.Used(command.scope, command.eids),)),
+        commands.MarkUsed: Effect(lambda run, command: (changes.Used(command.scope, command.eids, run),)),
         commands.RecordUnique: Effect(
             lambda run, command: (changes.Keyed(command.name, command.expression, command.value),)
         ),

@@ -75,6 +75,7 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     """The start of a run; `elements` are its first context, `attempt` counts the failures in a row before it.
 
     With `resume` it goes on from where an earlier run had come. A process has `environment` from its start.
+    `by` is the person who started it, `actor` who did so in that person's name (P30, P39).
     """
 
     id: int
@@ -84,6 +85,8 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     attempt: int = 0
     resume: Resume | None = None
     environment: dict[str, str] = {}
+    by: str = ""
+    actor: str = ""
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -141,7 +144,7 @@ class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A signal from outside, by name; `Answer` replies to `signal`."""
+    """A signal from outside, by name and by a person, if one is known; `Answer` replies to `signal`."""
 
     id: int
     at: float
@@ -149,6 +152,8 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     name: str
     elements: tuple[OutputElement, ...] = ()
     arguments: dict[str, Plain] = {}
+    by: str = ""
+    actor: str = ""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -157,6 +162,8 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     id: int
     at: float
     reason: str = ""
+    by: str = ""
+    actor: str = ""
 
 
 Event = Started | CallStarting | Returned | Produced | Matched | TimerFired | Signalled | Cancelled

@@ -24,9 +24,10 @@ from narval.memory.patterns.pattern import Bound
 class Memory:
     """All elements of an agent, their marks and contexts.
 
-    `marks` are the elements that each input or condition has used, `reserved` those that a call under way
-    will replace, `outdated` those that have been replaced (N18); `declared` tells by what an element is
-    protected (N4); `unique_values` are those that outputs with `unique` have given (N37).
+    `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
+    those that a call under way will replace, `outdated` those that have been replaced (N18); `declared` tells
+    by what an element is protected (N4); `unique_values` are those that outputs with `unique` have given
+    (N37).
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Memory:
         self.contexts = Contexts()
         self.declared: dict[int, str] = {}
         self.unique_values: set[tuple[str, str, str]] = set()
-        self.marks: dict[MarkScope, set[int]] = {}
+        self.marks: dict[MarkScope, dict[int, int]] = {}
         self.outdated: set[int] = set()
         self.reserved: set[int] = set()
         self._elements = ElementTable()
@@ -115,9 +116,9 @@ class Memory:
         """The eids of elements with one of these root names (None: all), oldest first."""
         return self if names is None else self.index.named(names)
 
-    def used_by(self, eid: int) -> list[MarkScope]:
-        """The inputs and conditions that have used an element."""
-        return [scope for scope, eids in self.marks.items() if eid in eids]
+    def used_by(self, eid: int) -> list[tuple[MarkScope, int]]:
+        """The inputs and conditions that have used an element, each with the run that did (0: none)."""
+        return [(scope, runs[eid]) for scope, runs in self.marks.items() if eid in runs]
 
     # --- changing -------------------------------------------------------------------------------------
 
@@ -216,15 +217,17 @@ def _unhold(memory: Memory, change: changes.Unheld) -> Change:
 
 
 def _mark(memory: Memory, change: changes.Used) -> Change | None:
-    marked = memory.marks.setdefault(change.scope, set())
-    new = change.eids if marked.isdisjoint(change.eids) else _without(change.eids, marked)
-    marked.update(new)
+    marked = memory.marks.setdefault(change.scope, {})
+    new = change.eids if marked.keys().isdisjoint(change.eids) else _without(change.eids, marked)
+    marked.update(dict.fromkeys(new, change.run))
     memory.index.result_sets.use(change.scope, new)
     return _news(change, new)
 
 
 def _unmark(memory: Memory, change: changes.Used) -> None:
-    memory.marks[change.scope].difference_update(change.eids)
+    runs = memory.marks[change.scope]
+    for eid in change.eids:
+        runs.pop(eid, None)
     memory.index.result_sets.unuse(change.scope)
 
 
@@ -281,9 +284,9 @@ def _forget(memory: Memory, change: changes.Forgotten) -> Change:
         memory.contexts.forget_element(eid)
         memory.outdated.discard(eid)
     gone = {*change.eids, *change.runs}
-    for eids in memory.marks.values():
-        if not eids.isdisjoint(gone):
-            eids -= gone
+    for runs in memory.marks.values():
+        for eid in runs.keys() & gone if not runs.keys().isdisjoint(gone) else ():
+            del runs[eid]
     return change
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 import msgspec
+from msgspec.structs import replace
 
+from narval.errors import RequestError
 from narval.memory.elements.element import Origin
 from narval.runtime.system.logins import login
 
@@ -14,6 +17,9 @@ Scope = Literal["read", "write", "people"]
 who may do what."""
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+
+LONGEST_NAME = 64
+"""The most characters of a person's name."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -36,6 +42,36 @@ class Asker(msgspec.Struct, frozen=True):
         """The origin of what this asker gives from outside; of what a program gives nothing is kept."""
         return Origin(by=self.person, actor=self.actor) if self.person else None
 
+    def __str__(self) -> str:
+        return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
+
+    def asking(self, agent: str) -> Asker:
+        """The same asker, who means another agent; "" is the home's own."""
+        return replace(self, agent=agent) if agent != self.agent else self
+
+    def limited(self, given: Mapping[str, Any]) -> Asker:
+        """The same asker with one scope alone, `given` as `{"scope": …}`: once, for all that is asked later.
+
+        Raises RequestError.
+        """
+        if given.keys() != {"scope"} or given["scope"] not in get_args(Scope):
+            wanted = ", ".join(get_args(Scope))
+            raise RequestError(f"limit takes a scope, one of {wanted}, got {dict(given)!r:.80}")
+        if self.scopes != SCOPES:
+            raise RequestError(f"this connection is limited already, to {', '.join(sorted(self.scopes))}")
+        return replace(self, scopes=frozenset({given["scope"]}))
+
+    def acting_as(self, name: str, *, owner: int) -> Asker:
+        """The same asker in the name of a person; for the owner of the home, by number, and root alone (P39).
+
+        Raises RequestError.
+        """
+        if self.uid not in (owner, 0):
+            may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"
+            raise RequestError(f"{may}, not {self}")
+        person = person_name(name)
+        return replace(self, person=person, actor=self.person) if person != self.person else self
+
 
 PROGRAM = Asker()
 """A program that speaks for nobody, and may ask everything."""
@@ -44,3 +80,11 @@ PROGRAM = Asker()
 def user(uid: int, way: str, session: str = "") -> Asker:
     """The asker that a user of the system is."""
     return Asker(login(uid), uid, way, session)
+
+
+def person_name(text: str) -> str:
+    """The name of a person as given. Raises RequestError for one that cannot be shown and told apart."""
+    if text and text.isprintable() and text == text.strip() and len(text) <= LONGEST_NAME:
+        return text
+    wanted = f"1 to {LONGEST_NAME} printable characters without blanks at the ends"
+    raise RequestError(f"expected the name of a person, {wanted}, got {text!r:.80}")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from narval.operations import json_forms
+from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 
+log_of_requests = logging.getLogger("narval.operations")
+
 
 @operation("write")
-async def stop(daemon: Daemon) -> dict[str, Any]:
+async def stop(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
+    _note("stop", asker)
     daemon.host.stop.request()
     return {"stopping": True}
 
 
 @operation("write")
-async def reload(daemon: Daemon) -> dict[str, Any]:
+async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Read recipes, modules, schemas and settings now: true if they had changed, and their faults."""
+    _note("reload", asker)
     changed = await daemon.files.reload()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
@@ -53,3 +59,9 @@ def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
     active, running = len(daemon.agent.runs.active), daemon.host.executor.counts.running
     return f"{active} runs under way, {running} calls running"
+
+
+def _note(what: str, asker: Asker) -> None:
+    """Log who asked for something that no journal keeps."""
+    if asker.person:
+        log_of_requests.info("asked to %s by %s", what, asker)

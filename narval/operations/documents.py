@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from narval.errors import ElementError
 from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.element import Origin
 from narval.runtime.agent.turn import Turn
 
 LONG = 64 * 1024
@@ -30,11 +31,11 @@ async def elements_in_long(documents: list[bytes]) -> list[bytes]:
     return found
 
 
-def add_all(turn: Turn, elements: Sequence[bytes]) -> list[int]:
+def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
     for element in elements:
         raise_if_refused(turn.view.schema_fault(element))
-    return [turn.add(element) for element in elements]
+    return [turn.add(element, origin) for element in elements]
 
 
 def raise_if_refused(refusal: str | None) -> None:

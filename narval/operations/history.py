@@ -11,23 +11,23 @@ from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
-from narval.runtime.store.store import Store
+from narval.runtime.store.store import AgentStore
 
 
 @operation("read")
 async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
     """The events of a run after a number, in order; `wait` seconds for one if there is none yet."""
     found = find_run(daemon, run)
-    shown = lines(daemon.store, found.eid, after)
+    shown = lines(daemon.agent.store, found.eid, after)
     while not shown and wait > 0 and found.active:
         known = found.entries
         wait = await daemon.host.turned(wait)
         if found.entries != known or not found.active:
-            shown = lines(daemon.store, found.eid, after)
+            shown = lines(daemon.agent.store, found.eid, after)
     return shown
 
 
-def lines(store: Store, run: int, after: int = 0) -> list[dict[str, Any]]:
+def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
     """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`."""
     found = []
     for row in store.journal(run):

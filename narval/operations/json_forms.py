@@ -47,6 +47,7 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
         "started": moment(found.started),
         "ended": moment(found.ended),
         "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
+        "by": found.by or None,
         "definition": found.digest,
         "error": _error(agent, found),
     }
@@ -101,16 +102,18 @@ def element(agent: AgentState, found: Element) -> dict[str, Any]:
         "xml": found.with_eid().decode("utf-8"),
         "added": moment(found.added),
         "origin": _origin(found.origin),
-        "used_by": [_use(scope) for scope in agent.memory.used_by(found.eid)],
+        "used_by": [_use(*use) for use in agent.memory.used_by(found.eid)],
         "outdated": found.eid in agent.memory.outdated,
     }
 
 
-def _use(scope: MarkScope) -> dict[str, str]:
+def _use(scope: MarkScope, run: int) -> dict[str, Any]:
     definition, place, slot = scope
     if slot.startswith("#"):
-        return {"definition": definition, "transition": place, "condition": slot[1:]}
-    return {"definition": definition, "step": place, "input": slot}
+        by: dict[str, Any] = {"definition": definition, "transition": place, "condition": slot[1:]}
+    else:
+        by = {"definition": definition, "step": place, "input": slot}
+    return {**by, "run": run or None}
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
@@ -149,9 +152,9 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def _origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step that made an element, or the file it was dropped in; None for one added from outside."""
+    """The step or file that an element came from, and who gave it; None if neither is known."""
     if origin is None:
         return None
-    if not origin.run:
-        return {"run": None, "step": None, "file": origin.step}
-    return {"run": origin.run, "step": origin.step}
+    place: Form = {"run": origin.run, "step": origin.step} if origin.run else {"run": None, "step": None}
+    file = {"file": origin.step} if origin.step and not origin.run else {}
+    return {**place, **file, "by": origin.by or None, **({"actor": origin.actor} if origin.actor else {})}

@@ -13,6 +13,7 @@ from narval.memory.elements.element import Element
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
+from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import add_all, elements_in_long, raise_if_refused
 from narval.operations.lookup import find_run
 from narval.operations.paging import eids_of, gathered
@@ -23,18 +24,18 @@ from narval.runtime.system.time_slice import TimeSlice
 
 
 @operation("write")
-async def add(daemon: Daemon, elements: list[bytes]) -> dict[str, Any]:
+async def add(daemon: Daemon, elements: list[bytes], *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Add elements: of each document the root, or each child of a root `memory`."""
     found = await elements_in_long(elements)
-    schemas, time_slice = daemon.files.schemas, TimeSlice()
+    schemas, time_slice, origin = daemon.files.schemas, TimeSlice(), asker.origin()
     for element in found:
         raise_if_refused(schemas.refusal(element))
         await time_slice.yield_if_due()
 
     def work(turn: Turn) -> list[int]:
         if turn.surroundings.schemas is schemas:
-            return [turn.add(element) for element in found]
-        return add_all(turn, found)
+            return [turn.add(element, origin) for element in found]
+        return add_all(turn, found, origin)
 
     return {"eids": await daemon.host.submit(work)}
 
@@ -78,12 +79,16 @@ async def count(
 def elements(
     daemon: Daemon,
     xpath: str | None = None,
+    *,
     context: int | None = None,
     current: bool = False,
     limit: int | None = None,
     before: int | None = None,
 ) -> list[Element]:
-    """The elements themselves, as the operation `memory` lists them."""
+    """The elements that match a pattern (N9); `current` leaves out those that have been replaced.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    """
     matching = _matching(daemon, xpath, context, current, limit, before)
     return list(islice((element for element in matching if element is not None), limit))
 

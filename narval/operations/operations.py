@@ -45,7 +45,8 @@ OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation
 async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str, Any]) -> Any:
     """The answer to an operation.
 
-    Raises RequestError for an unknown name, a scope the asker has not, and arguments that do not fit.
+    Raises RequestError for an unknown name, a scope the asker has not, another agent than the home's own,
+    and arguments that do not fit.
     Everything that happened before is recorded first, so that no answer shows what a crash could undo.
     """
     found = OPERATIONS.get(name)
@@ -54,6 +55,8 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     if found.scope not in asker.scopes:
         has = " and ".join(sorted(asker.scopes)) or "none"
         raise RequestError(f"{name} needs the scope {found.scope}, and this connection is limited to {has}")
+    if asker.agent not in ("", own := daemon.files.settings.name):
+        raise RequestError(f"there is no agent {asker.agent!r:.80} here; this home has {own}")
     found.check(arguments)
     await daemon.host.recorded()
     told = {ASKER: asker} if found.wants_asker else {}

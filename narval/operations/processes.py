@@ -8,6 +8,7 @@ import msgspec
 
 from narval.definitions.process.attribute_types import kept
 from narval.engines.commands import Answer
+from narval.engines.events import Signalled
 from narval.errors import (
     NotBacktrackableError,
     NotExecutingError,
@@ -16,6 +17,7 @@ from narval.errors import (
     TokenCompleteError,
     TokenError,
 )
+from narval.operations.asker import PROGRAM, Asker
 from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation
 from narval.operations.signals import say
@@ -45,6 +47,8 @@ async def complete(
     arcs: list[str] | None = None,
     asynchronous: bool = False,
     set: dict[str, Any] | None = None,
+    *,
+    asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Complete a token, by its id or as the active one on a node: it leaves on the arcs of these names.
 
@@ -53,15 +57,15 @@ async def complete(
     """
     made = new_set(set) if set is not None else None
     arguments = _of_token(node, token, arcs=arcs, asynchronous=asynchronous, set=made)
-    return await _ask_run(daemon, run, "complete", arguments)
+    return await _ask_run(daemon, asker, run, "complete", arguments)
 
 
 @operation("write")
 async def backtrack(
-    daemon: Daemon, run: int, node: str | None = None, token: int | None = None
+    daemon: Daemon, run: int, node: str | None = None, token: int | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Go back to where a token was active, by its id or as the last complete one on a node."""
-    return await _ask_run(daemon, run, "backtrack", _of_token(node, token))
+    return await _ask_run(daemon, asker, run, "backtrack", _of_token(node, token))
 
 
 @operation("read")
@@ -79,6 +83,8 @@ async def environment(
     values: dict[str, Any] | None = None,
     of_set: str | None = None,
     index: int | None = None,
+    *,
+    asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """The attributes of a process, of a token over them, of a set or one of its members.
 
@@ -87,55 +93,59 @@ async def environment(
     if values is None and of_set is None:
         return {"run": run, "environment": _environment(daemon, run, token)}
     arguments = _of_token(None, token, set=texts(values or {}), of_set=of_set, index=index)
-    return await _ask_run(daemon, run, "environment", arguments)
+    return await _ask_run(daemon, asker, run, "environment", arguments)
 
 
 @operation("write")
-async def execute_queued(daemon: Daemon, run: int) -> dict[str, Any]:
+async def execute_queued(daemon: Daemon, run: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Go on with what asynchronous completions left waiting."""
-    return await _ask_run(daemon, run, "execute", {})
+    return await _ask_run(daemon, asker, run, "execute", {})
 
 
 @operation("write")
-async def execute_token(daemon: Daemon, run: int, token: int) -> dict[str, Any]:
+async def execute_token(daemon: Daemon, run: int, token: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Execute the node of a token that a listener holds back."""
-    return await _ask_run(daemon, run, "execute-token", {"token": token})
+    return await _ask_run(daemon, asker, run, "execute-token", {"token": token})
 
 
 @operation("write")
-async def reevaluate(daemon: Daemon, run: int, token: int) -> dict[str, Any]:
+async def reevaluate(daemon: Daemon, run: int, token: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Ask the guard of a delayed token again, before its time."""
-    return await _ask_run(daemon, run, "reevaluate", {"token": token})
+    return await _ask_run(daemon, asker, run, "reevaluate", {"token": token})
 
 
 @operation("write")
-async def retry_arc_token(daemon: Daemon, run: int, token: int) -> dict[str, Any]:
+async def retry_arc_token(daemon: Daemon, run: int, token: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Try the join that a token on an arc waits at again."""
-    return await _ask_run(daemon, run, "retry-arc-token", {"token": token})
+    return await _ask_run(daemon, asker, run, "retry-arc-token", {"token": token})
 
 
 @operation("write")
-async def finalize(daemon: Daemon, run: int) -> dict[str, Any]:
+async def finalize(daemon: Daemon, run: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """End a process whose end a listener holds up."""
-    return await _ask_run(daemon, run, "finalize", {})
+    return await _ask_run(daemon, asker, run, "finalize", {})
 
 
 @operation("write")
-async def listen(daemon: Daemon, run: int, listener: str, events: list[str] | None = None) -> dict[str, Any]:
+async def listen(
+    daemon: Daemon, run: int, listener: str, events: list[str] | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
     """Tell a listener of these events of a process from now on, or of all."""
     _check_listener(daemon, listener)
-    return await _ask_run(daemon, run, "listen", {"listener": listener, "events": events or []})
+    return await _ask_run(daemon, asker, run, "listen", {"listener": listener, "events": events or []})
 
 
 @operation("write")
 async def unlisten(
-    daemon: Daemon, run: int, listener: str, events: list[str] | None = None
+    daemon: Daemon, run: int, listener: str, events: list[str] | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Tell a listener of these events of a process no more, or of none at all."""
-    return await _ask_run(daemon, run, "unlisten", {"listener": listener, "events": events or []})
+    return await _ask_run(daemon, asker, run, "unlisten", {"listener": listener, "events": events or []})
 
 
-async def _ask_run(daemon: Daemon, eid: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _ask_run(
+    daemon: Daemon, asker: Asker, eid: int, name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """The answer of a process to an operation, once it is recorded. Raises TokenError."""
     run = _process(daemon, eid)
     if not run.active:
@@ -148,7 +158,8 @@ async def _ask_run(daemon: Daemon, eid: int, name: str, arguments: dict[str, Any
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     answers: list[Answer] = []
-    await daemon.host.submit(lambda turn: answers.extend(say(turn, eid, name, (), arguments)))
+    told = Signalled(0, 0.0, "", name, (), arguments, asker.person, asker.actor)
+    await daemon.host.submit(lambda turn: answers.extend(say(turn, eid, told)))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)

@@ -12,8 +12,9 @@ from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, run_kinds, runnable, runnable_kinds
 from narval.errors import RequestError
-from narval.memory.elements.element import Element
+from narval.memory.elements.element import Element, Origin
 from narval.operations import dot, json_forms
+from narval.operations.asker import PROGRAM, Asker
 from narval.operations.daemon import turn as next_turn
 from narval.operations.documents import add_all, elements_in
 from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
@@ -37,23 +38,29 @@ async def start(
     timeout: float | None = None,
     each: bool = False,
     environment: dict[str, Any] | None = None,
+    *,
+    asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Start a run of `group.name`; the elements become its first context, or that of a run for each.
 
     A process may be given attributes: its first `environment`.
     """
-    found = elements_in(elements)
+    found, origin = elements_in(elements), asker.origin()
     if each:
-        runs = await _start(daemon, name, [[element] for element in found], environment)
+        runs = await _start(daemon, name, [[element] for element in found], environment, origin)
         return {"runs": [run.eid for run in runs]}
-    [run] = await _start(daemon, name, [found], environment)
+    [run] = await _start(daemon, name, [found], environment, origin)
     if wait:
         await daemon.host.ended(run, timeout)
     return json_forms.run(daemon.agent, run)
 
 
 async def _start(
-    daemon: Daemon, name: str, contexts: list[list[bytes]], environment: dict[str, Any] | None
+    daemon: Daemon,
+    name: str,
+    contexts: list[list[bytes]],
+    environment: dict[str, Any] | None,
+    origin: Origin | None,
 ) -> list[Run]:
     """A run for each context, in one turn."""
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
@@ -64,8 +71,8 @@ async def _start(
         if definition is None:
             raise no_definition(daemon, name)
         attributes = _attributes(definition, environment) if environment else {}
-        admitted = [tuple(add_all(turn, context)) for context in contexts]
-        started = (turn.start(name, context, environment=attributes) for context in admitted)
+        admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
+        started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)
         return [run for run in started if run is not None]
 
     runs: list[Run] = await daemon.host.submit(work)
@@ -117,7 +124,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
     found, agent = find_run(daemon, run), daemon.agent
     if at is not None:
-        return json_forms.past(agent, found, past(agent, daemon.store, found, at))
+        return json_forms.past(agent, found, past(agent, daemon.agent.store, found, at))
     definition, state = definition_and_state(daemon, found)
     return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
 
@@ -127,7 +134,7 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
     """One run as the element that memory shows, or would have shown after line `at` of its history."""
     found = find_run(daemon, run)
     if at is not None:
-        before = past(daemon.agent, daemon.store, found, at)
+        before = past(daemon.agent, daemon.agent.store, found, at)
         rendered = found.engine.render(before.definition, before.state, before.context)
         return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
     element = daemon.agent.memory.element(found.eid)
@@ -142,16 +149,18 @@ async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, An
 
 
 @operation("write")
-async def cancel(daemon: Daemon, run: int, reason: str = "") -> dict[str, Any]:
+async def cancel(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """End a run: its calls are given up."""
     found = active_run(daemon, run)
-    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason)))
+    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, asker.person, asker.actor)))
     await next_turn(daemon)
     return json_forms.run(daemon.agent, found)
 
 
 @operation("write")
-async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
+async def retry(
+    daemon: Daemon, run: int, step: str | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
     """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
 
     Without a step, from that which failed.
@@ -163,8 +172,8 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
     if not isinstance(engine, Retryable):
         refusal = f"{article(kind)} {kind}, which cannot be retried{instead_of_retry(engine)}"
         raise RequestError(f"run {run} of {found.name} is {refusal}")
-    before = state_of(daemon.agent, daemon.store, found)
-    used = list(given(daemon.store, found))
+    before = state_of(daemon.agent, daemon.agent.store, found)
+    used = list(given(daemon.agent.store, found))
 
     def work(turn: Turn) -> Run:
         definition = turn.agent.library.get(kind, found.name)
@@ -173,7 +182,7 @@ async def retry(daemon: Daemon, run: int, step: str | None = None) -> dict[str, 
         resume = engine.plan_resume(definition, before, step, used, turn.view.element)
         context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         resume = replace(resume, context=context)
-        started = turn.start(found.name, resume.elements, kind=kind, resume=resume)
+        started = turn.start(found.name, resume.elements, kind=kind, resume=resume, origin=asker.origin())
         assert started is not None, found.name
         return started
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.engines.commands import Answer
 from narval.engines.events import OutputElement, Plain, Signalled
 from narval.errors import RequestError
+from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import elements_in
 from narval.operations.lookup import active_run
 from narval.operations.registry import operation
@@ -27,6 +29,8 @@ async def signal(
     name: str,
     elements: list[bytes] | None = None,
     arguments: dict[str, str] | None = None,
+    *,
+    asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Tell a run something under a name, with elements and attributes; its answer, once recorded."""
     found = active_run(daemon, run)
@@ -35,7 +39,8 @@ async def signal(
     attributes = attributes_of(arguments or {})
     outputs = tuple(map(OutputElement, elements_in(elements)))
     answers: list[Answer] = []
-    await daemon.host.submit(lambda turn: answers.extend(say(turn, found.eid, name, outputs, attributes)))
+    told = Signalled(0, 0.0, "", name, outputs, attributes, asker.person, asker.actor)
+    await daemon.host.submit(lambda turn: answers.extend(say(turn, found.eid, told)))
     if not answers:
         raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
     problem, value = answers[0].problem, answers[0].value
@@ -60,12 +65,10 @@ def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
     return dict(arguments)
 
 
-def say(
-    turn: Turn, run: int, name: str, elements: tuple[OutputElement, ...], arguments: dict[str, Plain]
-) -> Iterator[Answer]:
-    """Deliver a signal to a run; its answer, recorded with the turn."""
+def say(turn: Turn, run: int, told: Signalled) -> Iterator[Answer]:
+    """Deliver a signal to a run, under the next id; its answer, recorded with the turn."""
     signal = str(turn.agent.numbers.last + 1)
-    turn.tell(run, Signalled(0, 0.0, signal, name, elements, arguments))
+    turn.tell(run, replace(told, signal=signal))
     for _, command in turn.transaction.outer:
         if isinstance(command, Answer) and command.signal == signal:
             yield command

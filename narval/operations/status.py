@@ -18,6 +18,7 @@ from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Holder
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
@@ -27,17 +28,19 @@ SHOWN = 5
 @operation("read")
 async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, and the latest failures."""
-    agent, alive = daemon.agent, not daemon.record_only
+    agent, alive, home = daemon.agent, not daemon.record_only, daemon.home
+    known = home.known_holder() if home is not None and not alive else None
+    holder = Holder(os.getpid(), daemon.since) if alive else known
     counts, calls = daemon.host.executor.counts, _calls(daemon)
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
-        "home": str(daemon.home.path) if daemon.home is not None else None,
+        "home": str(home.path) if home is not None else None,
         "name": daemon.files.settings.name,
         "version": __version__,
-        "pid": os.getpid() if alive else None,
-        "since": json_forms.moment(daemon.since) if alive else None,
+        "pid": holder.pid if holder is not None else None,
+        "since": json_forms.moment(holder.since) if holder is not None else None,
         "uptime": round(max(0.0, daemon.host.loop.clock.now() - daemon.since), 3) if alive else None,
-        "state": "running" if alive else "stopped",
+        "state": "running" if alive else "held" if holder is not None else "stopped",
         "runs": {phase: sum(counts[phase] for counts in kinds.values()) for phase in PHASES},
         "kinds": kinds,
         "elements": len(agent.memory),

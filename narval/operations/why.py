@@ -187,5 +187,7 @@ def _obstacle(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, s
         return "not outdated", "replaced by a newer version"
     if eid in memory.reserved:
         return "not reserved", "a call under way is replacing it"
-    where = " ".join(scope) if scope is not None else "it"
-    return "one not used before", f"used by {where}"
+    if scope is None:
+        return "one not used before", "used by it"
+    run = memory.marks[scope].get(eid)
+    return "one not used before", f"used by {' '.join(scope)}" + (f" in run {run}" if run else "")

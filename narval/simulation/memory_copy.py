@@ -1,18 +1,9 @@
-"""The memory of a home, copied without touching a byte of the home; and a store that begins with it.
-
-A store at rest is copied as a file, with the log that may be beside it, for SQLite makes files beside one
-that it merely opens. One that a daemon is writing is read as any reader of it would, in whole commits.
-"""
+"""The memory of a home, read without touching a byte of the home; and a store that begins with it."""
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 import msgspec
 
@@ -20,21 +11,19 @@ from narval.errors import RequestError, StoreError
 from narval.memory.elements.element import Element
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
-from narval.runtime.store.batch import Batch, KeptElement
-from narval.runtime.store.memory import VolatileStore
-from narval.runtime.store.open import open_store
+from narval.runtime.store.batch import AgentRow, Batch, KeptElement, MarkRow
+from narval.runtime.store.memory import VolatileAgent, VolatileStore
+from narval.runtime.store.open import look_into
 
 ATTEMPTS = 5
-"""The number of times a copy is made anew because the store was written meanwhile."""
-
-PATIENCE = 5.0
+"""The number of times a memory is read anew because the store was written meanwhile."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
     """A memory without its runs: elements, marks, and the values of unique outputs."""
 
     elements: Sequence[KeptElement] = ()
-    marks: Sequence[tuple[str, str, str, int]] = ()
+    marks: Sequence[MarkRow] = ()
     keys: Sequence[tuple[str, str, str]] = ()
     next_eid: int = 1
 
@@ -42,21 +31,23 @@ class Remembered(msgspec.Struct, frozen=True):
 def remembered(home: Home, settings: Settings) -> Remembered:
     """The memory of a home as it is now; empty if it never ran. Raises StoreError, RequestError."""
     path = _file(home, settings)
-    if not path.exists():
-        return Remembered()
-    with tempfile.TemporaryDirectory(prefix="narval-simulate-") as folder:
-        copy = Path(folder, "store.db")
-        try:
-            _copy(home, path, copy)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"the store cannot be copied: {path} ({error})") from error
-        with open_store(copy) as store:
-            return Remembered(
-                list(store.elements()),
-                list(store.marks()),
-                list(store.keys()),
-                int(store.meta.get("next_eid", "1")),
-            )
+    for _ in range(ATTEMPTS):
+        with look_into(path, home.is_held) as store:
+            known = store.of()
+            try:
+                found = Remembered(
+                    list(known.elements()),
+                    list(known.marks()),
+                    list(known.keys()),
+                    int(known.meta.get("next_eid", "1")),
+                )
+            except (StoreError, ValueError):
+                if store.is_still():
+                    raise
+            else:
+                if store.is_still():
+                    return found
+    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
 
 
 def _file(home: Home, settings: Settings) -> Path:
@@ -73,45 +64,8 @@ def _file(home: Home, settings: Settings) -> Path:
     return Path(url.database)
 
 
-def _copy(home: Home, path: Path, copy: Path) -> None:
-    for _ in range(ATTEMPTS):
-        before, is_held = _look(path), home.holder() is not None
-        if is_held:
-            _backup(path, copy)
-            return
-        with suppress(FileNotFoundError):  # a daemon that starts or stops now folds its log away
-            shutil.copyfile(path, copy)
-            if _log(path).exists():
-                shutil.copyfile(_log(path), _log(copy))
-        if _look(path) == before and home.holder() is None:
-            return
-        _log(copy).unlink(missing_ok=True)
-    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
-
-
-def _backup(path: Path, copy: Path) -> None:
-    """Copy through SQLite, which sees whole commits while another program writes."""
-    address = f"file:{quote(str(path.absolute()))}?mode=ro"
-    with (
-        closing(sqlite3.connect(address, uri=True, timeout=PATIENCE)) as there,
-        closing(sqlite3.connect(copy)) as here,
-    ):
-        there.backup(here)
-
-
-def _log(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
-
-
-def _look(path: Path) -> list[tuple[int, int] | None]:
-    found: list[tuple[int, int] | None] = []
-    for file in (path, _log(path)):
-        try:
-            known = file.stat()
-            found.append((known.st_size, known.st_mtime_ns))
-        except FileNotFoundError:
-            found.append(None)
-    return found
+SIMULATED = AgentRow("0" * 32, "simulated")
+"""The same agent in each simulation, so that one like another has the same calls."""
 
 
 class SimulatedStore(VolatileStore):
@@ -120,7 +74,9 @@ class SimulatedStore(VolatileStore):
     def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:
         super().__init__()
         self._known, self._listen = known, listen
-        self._meta["next_eid"] = str(known.next_eid)
+
+    def _new(self, agent: int) -> _SimulatedAgent:
+        return _SimulatedAgent(agent, self._known)
 
     def commit(self, *batches: Batch) -> None:
         """Keep the batches, and give them to the listener."""
@@ -128,12 +84,21 @@ class SimulatedStore(VolatileStore):
         for batch in batches:
             self._listen(batch)
 
+
+class _SimulatedAgent(VolatileAgent):
+    """An agent that begins with a remembered memory."""
+
+    def __init__(self, agent: int, known: Remembered) -> None:
+        super().__init__(agent, SIMULATED)
+        self._known = known
+        self._meta["next_eid"] = str(known.next_eid)
+
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
         return iter(self._known.elements)
 
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """Definition, place, slot, eid."""
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
         return iter(self._known.marks)
 
     def keys(self) -> Iterator[tuple[str, str, str]]:

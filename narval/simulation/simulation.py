@@ -33,7 +33,7 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
-from narval.runtime.store.batch import Batch
+from narval.runtime.store.batch import Batch, MarkRow
 from narval.runtime.system.clock import SimulatedClock
 from narval.simulation import expectations
 from narval.simulation.agenda import Agenda
@@ -93,7 +93,9 @@ def _beginning(
 
 def _obeyed(known: Remembered) -> Remembered:
     """Mark every `start-plan` as obeyed: a simulation starts what it is asked to and no more."""
-    obeyed = [(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS]
+    obeyed = [
+        MarkRow(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS
+    ]
     return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from narval.runtime.home.home import Home
+from narval.runtime.system.logins import login
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, until
@@ -60,7 +61,9 @@ def test_a_file_that_is_moved_in_becomes_elements(narval: Narval, ask: Any) -> N
     until(lambda: ask("memory", xpath="guest"), "it is in memory")
     drop(narval, "b.xml", "<memory><note>one</note><note>two</note></memory>")
     notes = until(lambda: ask("memory", xpath="note"), "they are in memory")
-    assert [note["origin"] for note in notes] == [{"run": None, "step": None, "file": "inbox/b.xml"}] * 2
+    owner = login((narval.home / "inbox").stat().st_uid)
+    origin = {"run": None, "step": None, "file": "inbox/b.xml", "by": owner}
+    assert [note["origin"] for note in notes] == [origin] * 2
     until(lambda: is_empty(narval), "it is empty again")
     assert b"inbox/b.xml" in narval("memory", "note").stdout
 

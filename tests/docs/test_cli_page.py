@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from narval.runtime.system.logins import login
 from narval.surfaces.cli import COMMANDS
 from tests.places import ROOT
 
@@ -130,6 +131,7 @@ def test_every_example_of_the_page_does_what_it_shows(reader: Reader) -> None:
             file.write_text(text)
     for command, lines in commands():
         written = reader.does(command).replace(str(reader.folder), "/home/ann")
+        written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
         found, expected = steady(written), pattern_of(lines)
         if not re.fullmatch(expected, "\n".join(map(str.strip, found.splitlines())), re.DOTALL):
             pytest.fail(f"$ {command}\n{written}\ninstead of\n" + "\n".join(lines), pytrace=False)

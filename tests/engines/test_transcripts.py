@@ -178,7 +178,7 @@ def show(said: Dialogue, rest: str) -> Iterator[str]:
 def memory(said: Dialogue, rest: str) -> Iterator[str]:
     for eid in said.memory:
         known = ["outdated"] * (eid in said.memory.outdated) + ["reserved"] * (eid in said.memory.reserved)
-        known += [f"used by {' '.join(scope)}" for scope in said.memory.used_by(eid)]
+        known += [f"used by {' '.join(scope)} in {run}" for scope, run in said.memory.used_by(eid)]
         what = f"the plan {eid}" if said.memory.is_run(eid) else said.xml(eid)
         yield ", ".join([f"{eid} {what}", *known])
 

@@ -25,7 +25,7 @@ from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
-from narval.operations.asker import PROGRAM
+from narval.operations.asker import Asker
 from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
@@ -303,17 +303,18 @@ def _answer(chance: Random) -> None:
 
 def _frame(chance: Random) -> None:
     good = tuple(
-        msgpack.packb([wire.REQUEST, number, name, {}])
+        msgpack.packb([wire.REQUEST, number, name, {}, *asking])
         for number, name in enumerate(("status", "add", "why"))
+        for asking in ([], [{"agent": "narval", "as": "ann"}])
     )
     body = spoilt(chance, good) if chance.random() < 0.7 else msgpack.packb(_fields(chance))
     try:
-        number, method, params = wire.request(body)
+        asked = wire.request(body)
     except wire.WireError:
         return
-    assert isinstance(number, int)
-    assert isinstance(method, str)
-    assert isinstance(params, dict)
+    assert isinstance(asked.number, int)
+    assert isinstance(asked.params, dict)
+    assert all(isinstance(name, str) for name in (asked.method, asked.agent, asked.acting_as))
 
 
 def _fields(chance: Random) -> list[Any]:
@@ -375,7 +376,8 @@ class _Asked:
             arguments[text(chance)] = value(chance)
         for slow in ("wait", "timeout"):
             arguments.pop(slow, None)
-        self.runner.run(self._ask(name, arguments))
+        asker = Asker(text(chance), 0, "socket", agent=chance.choice(("", "", "narval", text(chance))))
+        self.runner.run(self._ask(asker, name, arguments))
 
     def _argument(self, chance: Random, key: str) -> Any:
         """Mostly what might do for a parameter of that name, else anything."""
@@ -394,9 +396,9 @@ class _Asked:
             return likely[key]()
         return value(chance)
 
-    async def _ask(self, name: str, arguments: dict[str, Any]) -> None:
+    async def _ask(self, asker: Asker, name: str, arguments: dict[str, Any]) -> None:
         try:
-            result = await invoke(self.daemon, PROGRAM, name, arguments)
+            result = await invoke(self.daemon, asker, name, arguments)
             for part in wire.answer(1, result):
                 assert part
         except NarvalError as error:

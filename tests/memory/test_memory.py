@@ -88,11 +88,11 @@ def test_N2_runs_are_not_indexed_by_their_attributes_which_change() -> None:
 
 def test_N18_an_element_is_not_available_again_to_the_input_that_used_it() -> None:
     made = memory("<mail/>", "<mail/>")
-    made.apply(changes.Used(SCOPE, (1,)))
+    made.apply(changes.Used(SCOPE, (1,), 9))
     assert list(made.matching(bound("mail"), SCOPE)) == [2]
     assert list(made.matching(bound("mail"), OTHER)) == [1, 2]
     assert list(made.matching(bound("mail"))) == [1, 2]
-    assert (made.used_by(1), made.used_by(2)) == ([SCOPE], [])
+    assert (made.used_by(1), made.used_by(2)) == ([(SCOPE, 9)], [])
 
 
 def test_N18_a_reserved_or_outdated_element_is_available_to_no_one() -> None:
@@ -133,7 +133,7 @@ def test_N5_a_forgotten_element_leaves_contexts_marks_and_indexes() -> None:
     made.apply(changes.Forgotten((2,), runs=()))
     assert made.element(2) is None
     assert list(made.contexts.of(7)) == [5]
-    assert made.marks == {SCOPE: set()}
+    assert made.marks == {SCOPE: {}}
     assert made.outdated == set()
     assert 2 not in list(made.matching(bound("mail[@n='1']")))
 
@@ -189,7 +189,7 @@ def seen(made: Memory) -> list[Any]:
         list(made),
         made.next_eid,
         {run: list(made.contexts.of(run)) for run in made.contexts.runs()},
-        {scope: set(eids) for scope, eids in made.marks.items() if eids},
+        {scope: dict(uses) for scope, uses in made.marks.items() if uses},
         set(made.reserved),
         set(made.outdated),
         set(made.unique_values),

@@ -90,7 +90,7 @@ def test_a_run_has_the_promised_form(agent: Agent) -> None:
     run = agent.ask("start", name="t.inner")
     agent.until_idle()
     assert set(run) == {
-        "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "definition", "error",
+        "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "by", "definition", "error",
     }  # fmt: skip
     assert (run["kind"], run["name"], run["phase"], run["ended"], run["error"]) == (
         "plan", "t.inner", "active", None, None,
@@ -144,7 +144,7 @@ def test_show_tells_steps_transitions_and_context(agent: Agent) -> None:
 
 
 def test_an_element_has_the_promised_form(agent: Agent) -> None:
-    agent.start("t.wait")
+    run = agent.start("t.wait")
     eid = agent.add("<mail kind='a' n='6'/>")
     agent.until_idle()
     (element,) = agent.ask("memory", xpath="mail")
@@ -157,7 +157,7 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
     )
     assert f'eid="{eid}"' in element["xml"]
     assert is_a_moment(element["added"])
-    assert element["used_by"] == [{"definition": "t.wait", "transition": "t", "condition": "1"}]
+    assert element["used_by"] == [{"definition": "t.wait", "transition": "t", "condition": "1", "run": run}]
     agent.ask("start", name="t.fails", wait=True)
     (error,) = agent.ask("memory", xpath="error")
     assert error["origin"]["step"] == "s"

@@ -125,7 +125,7 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
         "declared": dict(memory.declared),
         "outdated": set(memory.outdated),
         "reserved": set(memory.reserved),
-        "marks": {scope: set(eids) for scope, eids in memory.marks.items() if eids},
+        "marks": {scope: dict(uses) for scope, uses in memory.marks.items() if uses},
         "keys": set(memory.unique_values),
         "contexts": {run: held for run in memory.contexts.runs() if (held := set(memory.contexts.of(run)))},
         "next_eid": memory.next_eid,

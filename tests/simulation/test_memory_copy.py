@@ -133,7 +133,7 @@ def test_N18_marks_and_numbers_go_on(lived_in: Home) -> None:
     known = remembered(lived_in, Settings())
     with narval.open(lived_in.path) as agent:
         memory = agent.daemon.agent.memory
-        marks = {(*scope, eid) for scope, eids in memory.marks.items() for eid in eids}
+        marks = {(*scope, *use) for scope, uses in memory.marks.items() for use in uses.items()}
         assert marks == set(known.marks)
         assert {kept.element.eid for kept in known.elements} == {
             eid for eid in memory if not memory.is_run(eid)

@@ -12,7 +12,7 @@ import pytest
 from narval.definitions.schedule import schedule_of
 from narval.engines import dates
 from narval.runtime.store.batch import Batch, JournalRow
-from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.memory import VolatileAgent
 from tests.simulator.boundaries import every_boundary
 from tests.simulator.simulation import BrokenError, Simulation, run
 from tests.simulator.wide import InMemory, Wide, of
@@ -107,11 +107,11 @@ def test_a_simulation_sees_a_date_of_another_zone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_simulation_sees_what_a_store_in_memory_loses(monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = VolatileStore.journal
+    journal = VolatileAgent.journal
 
-    def forgetful(store: VolatileStore, run: int, after: int = 0) -> Iterator[JournalRow]:
+    def forgetful(store: VolatileAgent, run: int, after: int = 0) -> Iterator[JournalRow]:
         return iter(list(journal(store, run, after))[:-1])
 
-    monkeypatch.setattr(VolatileStore, "journal", forgetful)
+    monkeypatch.setattr(VolatileAgent, "journal", forgetful)
     with pytest.raises(BrokenError, match="is not what its journal says"):
         run(0, InMemory)

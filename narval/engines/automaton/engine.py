@@ -26,7 +26,6 @@ from narval.engines.commands import Command
 from narval.engines.dates import has_come
 from narval.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
 from narval.engines.view import View
-from narval.memory.elements.element import Element
 
 kind = "automaton"
 definition_kind = "automaton"
@@ -111,7 +110,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     for raw in event.elements:
-        decision.add(Element(0, raw.xml), call=event.signal)
+        decision.add_told(raw.xml, event)
     for name in decision.state.held:
         state = decision.definition.states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from narval.definitions.process.code import mask_of
+from narval.engines.decision import element_of
 from narval.engines.events import Plain, Signalled
 from narval.engines.process import completion, conditions, node_effects
 from narval.engines.process.changes import ListenerSet
@@ -14,7 +15,6 @@ from narval.engines.process.decision import OperationRefused, ProcessDecision
 from narval.engines.process.tokens import backtracking, environment, flow
 from narval.engines.process.tokens.token import NodeToken
 from narval.errors import ElementError
-from narval.memory.elements.element import Element
 
 Arguments = dict[str, Plain]
 Value = dict[str, Plain]
@@ -53,13 +53,13 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
             "not-listening", f"no node waits for {event.name}, and it is no operation ({known})"
         )
     try:
-        xml = decision.signal_element(event)
+        xml = element_of(event, decision.state.eid)
     except ElementError as error:
         raise OperationRefused(error.kind, str(error)) from None
     refusal = decision.view.schema_fault(xml)
     if refusal is not None:
         raise OperationRefused("invalid", refusal)
-    eid = decision.add(Element(0, xml), call=event.signal)
+    eid = decision.add_told(xml, event)
     value: Value = {"eid": eid, "taken_by": None}
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]

@@ -7,11 +7,11 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 
 from __future__ import annotations
 
+from narval.engines.decision import element_of
 from narval.engines.events import Signalled
 from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
 from narval.errors import ElementError
-from narval.memory.elements.element import Element
 
 LISTENING = frozenset({"ready", "running"})
 """In these states something may still be waited for."""
@@ -24,7 +24,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     try:
-        xml = decision.signal_element(event)
+        xml = element_of(event, decision.state.eid)
     except ElementError as error:
         decision.refuse(event, error.kind, str(error))
         return
@@ -32,7 +32,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
     if refusal is not None:
         decision.refuse(event, "invalid", refusal)
         return
-    eid = decision.add(Element(0, xml), call=event.signal)
+    eid = decision.add_told(xml, event)
     decision.answer(event, eid=eid, taken_by=_offer(decision, eid))
 
 

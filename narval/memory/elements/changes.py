@@ -39,10 +39,14 @@ class Unheld(msgspec.Struct, frozen=True):
 
 
 class Used(msgspec.Struct, frozen=True, gc=False):
-    """These elements were given to that input or condition, and will not be given to it again (N18)."""
+    """These elements were given to that input or condition, and will not be given to it again (N18).
+
+    `run` is the run that they were given to; 0 where no run was: of a control element.
+    """
 
     scope: MarkScope
     eids: tuple[int, ...]
+    run: int = 0
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False):

@@ -20,13 +20,15 @@ from narval.runtime.agent.run import Run, RunTable
 from narval.runtime.agent.timers import Clockwork
 from narval.runtime.agent.waiting import EventQueue, Watches
 from narval.runtime.store.damage import Damage
+from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.store import AgentStore
 
 SEQUENCE_BLOCK = 4096
 """The numbers that are set aside at once; after a crash numbering goes on behind them."""
 
 
 class Numbers:
-    """The numbers of journal lines, queued events and jobs: one sequence for the whole home."""
+    """The numbers of journal lines, queued events and jobs: one sequence for the whole agent."""
 
     def __init__(self) -> None:
         self.last = self._set_aside = 0
@@ -51,9 +53,10 @@ class Numbers:
 class AgentState:
     """One memory, its runs, what they wait for, and the events that are queued for them.
 
-    `render` gives the XML of a run; `history_entries` is the number of entries a long run keeps of its
-    history. `zone` is that of its calendar, `since` the moment from which it is at work without a break;
-    `forget_after` are the seconds after which idle elements are forgotten.
+    `store` is its part of the store (None: one in memory). `render` gives the XML of a run;
+    `history_entries` is the number of entries a long run keeps of its history. `zone` is that of its
+    calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
+    after which idle elements are forgotten.
     """
 
     def __init__(
@@ -61,11 +64,13 @@ class AgentState:
         library: Library | None = None,
         render: Callable[[AgentState, Run], bytes] | None = None,
         *,
+        store: AgentStore | None = None,
         zone: str = "UTC",
         since: float = 0.0,
         forget_after: float | None = None,
         history_entries: int = 10_000,
     ) -> None:
+        self.store = store if store is not None else VolatileStore().of()
         self.memory = Memory()
         self.lookup = Lookup(library if library is not None else Library())
         self.runs = RunTable(self.memory, partial(render, self) if render is not None else _unseen)

@@ -58,7 +58,8 @@ class Controls:
             why = f"start-plan of {name} holds an element that its schema refuses: {refusal}"
             self.add(make_error("invalid", why, start=element.eid), element.origin)
             return
-        start_run(transaction, name, tuple(self.add(child, element.origin) for child in first))
+        added = tuple(self.add(child, element.origin) for child in first)
+        start_run(transaction, name, added, origin=element.origin)
 
     def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
         """Let an element enter memory, and do what it says if it is a control element; its eid."""

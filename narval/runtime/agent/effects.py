@@ -11,6 +11,7 @@ from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
 from narval.engines.events import Matched
 from narval.memory.elements import changes
+from narval.memory.elements.element import Origin
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
@@ -124,7 +125,7 @@ class TurnEffects:
 
     def start_run(self, run: Run, command: commands.Start) -> None:
         """Begin another run, now or at a moment (N28)."""
-        job = StartRun(command.name, command.elements, command.attempt)
+        job = StartRun(command.name, command.elements, command.attempt, run.by)
         if command.at is None:
             start_again(self._transaction, job)
         else:
@@ -160,5 +161,5 @@ _NOTHING = (None, None)
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with those of its elements that are still there."""
     there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
-    if start_run(transaction, job.name, there, attempt=job.attempt) is None:
+    if start_run(transaction, job.name, there, attempt=job.attempt, origin=Origin(by=job.by)) is None:
         log.warning("%s was to start again, but no such definition is loaded", job.name)

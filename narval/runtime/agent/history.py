@@ -19,7 +19,7 @@ from narval.runtime.agent.replay import definition_of
 from narval.runtime.agent.run import Run
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
-from narval.runtime.store.store import Store
+from narval.runtime.store.store import AgentStore
 
 
 class RunAt(NamedTuple):
@@ -37,7 +37,7 @@ class RunAt(NamedTuple):
     ended: float | None
 
 
-def given(store: Store, run: Run) -> Iterator[Reusable]:
+def given(store: AgentStore, run: Run) -> Iterator[Reusable]:
     """The elements that the calls of a run were given, by step and input."""
     for row in store.journal(run.eid):
         for fields in codec.describe_entry(row.data, None, row.seq):
@@ -57,7 +57,7 @@ class _Line(NamedTuple):
     fields: dict[str, Any]
 
 
-def past(agent: AgentState, store: Store, run: Run, seq: int) -> RunAt:
+def past(agent: AgentState, store: AgentStore, run: Run, seq: int) -> RunAt:
     """The run after line `seq`. Raises RequestError where its history does not reach."""
     definition = definition_of(agent, store, run)
     rows = list(store.journal(run.eid))
@@ -84,7 +84,7 @@ def past(agent: AgentState, store: Store, run: Run, seq: int) -> RunAt:
 
 
 def _basis(
-    agent: AgentState, store: Store, run: Run, definition: Any, lines: list[_Line], seq: int
+    agent: AgentState, store: AgentStore, run: Run, definition: Any, lines: list[_Line], seq: int
 ) -> tuple[Any, int]:
     """The state from which the lines go on, and the line up to which it is right."""
     first, last = lines[0].seq, lines[-1].seq

@@ -14,11 +14,12 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a top-level run, after its back-off (N28)."""
+    """Begin a top-level run, after its back-off (N28), by who began the first of them."""
 
     name: str
     elements: tuple[int, ...] = ()
     attempt: int = 0
+    by: str = ""
 
 
 Job = ForgetRun | StartRun

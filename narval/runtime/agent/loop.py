@@ -113,7 +113,7 @@ class ClockWatch:
     """Notices that the clock was set, or that the machine slept."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._looked = float("-inf")
         self._jumps: list[Jump] = []
 
@@ -121,7 +121,7 @@ class ClockWatch:
         """True if there are jumps that were not reckoned with yet."""
         if not 0.0 <= now - self._looked < UNNOTICED:
             self._looked = now
-            jump = self._clock.jump()
+            jump = self.clock.jump()
             if jump is not None:
                 self._jumps.append(jump)
         return bool(self._jumps)
@@ -155,15 +155,20 @@ class Loop:
         limit: int = 1000,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.clock = agent, clock
+        self.agent, self.store = agent, store
         self.limit, self.record_only = limit, record_only
         self.turns = 0
-        self._turn = Turn(agent, store, surroundings, record_only=record_only)
+        self._turn = Turn(agent, surroundings, record_only=record_only)
         self._waves = store.is_volatile and not record_only
-        """What is asked for is performed at once: nothing is recorded that a crash would leave."""
+        """True if calls are made within the turn: nothing is recorded that a crash would leave."""
         self._perform = perform
         self.intake = Intake()
         self._clock_watch = ClockWatch(clock)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which turns are made."""
+        return self._clock_watch.clock
 
     def set_limit(self, limit: int) -> None:
         """Let a turn tell so many events from now on."""
@@ -188,7 +193,7 @@ class Loop:
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
-        agent, now = self.agent, self.clock.now()
+        agent, now = self.agent, self._clock_watch.clock.now()
         jumped = not self.record_only and self._clock_watch.has_jumped(now)
         turn = self._turn
         turn.begin(now)
@@ -217,7 +222,7 @@ class Loop:
     def commit(self, turn: Turn) -> None:
         """Record the turn, whole or not at all. Raises StoreError: then nothing of it may be performed."""
         if turn.transaction.batch:
-            turn.store.commit(turn.transaction.batch)
+            self.store.commit(turn.transaction.batch)
 
     def perform(self, turn: Turn) -> None:
         """Hand out what the turn asked for, and answer those who waited for it."""

@@ -11,30 +11,30 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.library import Library
-from narval.engines.events import Caller
-from narval.engines.registry import engine_of_run
 from narval.errors import UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, decode_job
 from narval.runtime.agent.replay import definition_of, rebuild, state_of
-from narval.runtime.agent.run import Run
+from narval.runtime.agent.run import Run, run_of
 from narval.runtime.store import codec
-from narval.runtime.store.batch import KeptElement, RunRow
+from narval.runtime.store.batch import KeptElement
 from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
-from narval.runtime.store.store import Store
+from narval.runtime.store.store import AgentStore
 
 
-def restore(library: Library, store: Store, **settings: Any) -> AgentState:
+def restore(library: Library, store: AgentStore, **settings: Any) -> AgentState:
     """An agent with the memory that its store has; `settings` are those of `AgentState`."""
-    agent = AgentState(library, partial(_render, store), **settings)
-    memory = agent.memory
-    memory.fill(_noted(agent, store.elements()), store.keys(), int(store.meta.get("next_eid", "1")))
+    agent = AgentState(library, partial(_render, store), store=store, **settings)
+    memory, meta = agent.memory, store.meta
+    memory.fill(_noted(agent, store.elements()), store.keys(), int(meta.get("next_eid", "1")))
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
         memory.contexts.join(run, [eid for _, eid in held])
-    for definition, place, slot, eid in store.marks():
-        memory.marks.setdefault((definition, place, slot), set()).add(eid)
-    agent.numbers.resume(int(store.meta.get("sequence", "0")))
+    known_runs: dict[int, int] = {}  # a number that a thousand marks name is there once
+    for definition, place, slot, eid, run in store.marks():
+        marks = memory.marks.setdefault((definition, place, slot), {})
+        marks[eid] = known_runs.setdefault(run, run)
+    agent.numbers.resume(int(meta.get("sequence", "0")))
     return agent
 
 
@@ -48,7 +48,7 @@ def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Ele
         yield element, declared, outdated
 
 
-def restore_runs(agent: AgentState, store: Store) -> float:
+def restore_runs(agent: AgentState, store: AgentStore) -> float:
     """Bring the runs back: those under way whole, those that are over by their row alone.
 
     Returns the latest moment that was recorded of a run.
@@ -56,7 +56,7 @@ def restore_runs(agent: AgentState, store: Store) -> float:
     latest = 0.0
     idle = agent.clockwork.idle
     for row in store.runs():
-        agent.runs.add(_run_of(row))
+        agent.runs.add(run_of(row))
         latest = max(latest, row.started, row.ended or 0.0)
         if idle is not None and row.ended is not None:
             idle.used(agent.memory.contexts.of(row.eid), row.ended)
@@ -73,7 +73,7 @@ def restore_runs(agent: AgentState, store: Store) -> float:
     return latest
 
 
-def _restore_queue(agent: AgentState, store: Store) -> None:
+def _restore_queue(agent: AgentState, store: AgentStore) -> None:
     for number, run_eid, data in store.queue():
         try:
             agent.queue.append((number, run_eid, codec.decode_queued(data)))
@@ -83,7 +83,7 @@ def _restore_queue(agent: AgentState, store: Store) -> None:
                 agent.runs[run_eid].lose(str(error))
 
 
-def _restore_jobs(agent: AgentState, store: Store) -> None:
+def _restore_jobs(agent: AgentState, store: AgentStore) -> None:
     for identifier, at, data in store.moments():
         try:
             job = decode_job(data)
@@ -95,7 +95,7 @@ def _restore_jobs(agent: AgentState, store: Store) -> None:
             agent.runs[job.run].schedule_forget()
 
 
-def _render(store: Store, agent: AgentState, run: Run) -> bytes:
+def _render(store: AgentStore, agent: AgentState, run: Run) -> bytes:
     """The XML of a run (N2)."""
     try:
         state, definition = state_of(agent, store, run), definition_of(agent, store, run)
@@ -116,12 +116,3 @@ def _nest(agent: AgentState, run: Run) -> None:
     call = parent.calls.get(run.caller.call) if parent is not None and run.caller is not None else None
     if call is not None:
         run.nest(call.nearby)
-
-
-def _run_of(row: RunRow) -> Run:
-    caller = None
-    if row.parent_run is not None:
-        caller = Caller(row.parent_run, row.parent_step, row.parent_call)
-    engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
-    known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
-    return Run(*known, *now, by=row.by)

@@ -15,10 +15,10 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance
-from narval.runtime.store.store import Store
+from narval.runtime.store.store import AgentStore
 
 
-def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance]) -> float:
+def rebuild(agent: AgentState, store: AgentStore, run: Run, pending: Iterable[Advance]) -> float:
     """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet; the
     moment of the last entry in the journal.
 
@@ -35,7 +35,7 @@ def rebuild(agent: AgentState, store: Store, run: Run, pending: Iterable[Advance
     return replay.latest
 
 
-def state_of(agent: AgentState, store: Store, run: Run) -> Any:
+def state_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
     """The state of a run; of one that is over, from the journal."""
     if run.state is not None:
         return run.state
@@ -45,7 +45,7 @@ def state_of(agent: AgentState, store: Store, run: Run) -> Any:
     return replay.state
 
 
-def as_far_as_readable(agent: AgentState, store: Store, run: Run) -> tuple[Any, Any]:
+def as_far_as_readable(agent: AgentState, store: AgentStore, run: Run) -> tuple[Any, Any]:
     """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
     try:
         replay = _Replay(agent, store, run)
@@ -54,7 +54,7 @@ def as_far_as_readable(agent: AgentState, store: Store, run: Run) -> tuple[Any, 
     return replay.definition, replay.state
 
 
-def definition_of(agent: AgentState, store: Store, run: Run) -> Any:
+def definition_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
     """The version of the definition that a run began with."""
     if run.definition is not None:
         return run.definition
@@ -80,7 +80,7 @@ class _Replay:
     `fault` says why it ends before the journal does: then the state is that of the entry before.
     """
 
-    def __init__(self, agent: AgentState, store: Store, run: Run) -> None:
+    def __init__(self, agent: AgentState, store: AgentStore, run: Run) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
         self.definition = definition_of(agent, store, run)
         self.state = run.engine.begin(run.eid, self.definition)
@@ -97,7 +97,7 @@ class _Replay:
         except Exception as error:
             self.fault = UnreadableError(f"run {run.eid} of {run.name} cannot be rebuilt: {error!r}")
 
-    def _read(self, store: Store, run: Run) -> None:
+    def _read(self, store: AgentStore, run: Run) -> None:
         snapshot = store.snapshot(run.eid)
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)

@@ -13,8 +13,10 @@ from narval.definitions.library import Library
 from narval.engines.effects import InForce
 from narval.engines.engine import Engine
 from narval.engines.events import Caller, Event
+from narval.engines.registry import engine_of_run
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
+from narval.runtime.store.batch import RunRow
 
 SNAPSHOT_AFTER = 1024
 """A run's state is saved whole after so many entries, or more when it is large."""
@@ -154,10 +156,27 @@ class Run(InForce, eq=False):
 
 
 def origin_of(run: Run) -> Origin | None:
-    """The origin of the element of a run: the step that called it."""
+    """The origin of the element of a run: the step that called it, or who began it from outside."""
     if run.caller is None:
-        return None
+        return Origin(by=run.by) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
+
+
+def row_of(run: Run) -> RunRow:
+    """A run as a row of the store."""
+    caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
+    known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
+    return RunRow._make((*known, *caller, run.attempt, run.error, run.by))
+
+
+def run_of(row: RunRow) -> Run:
+    """A run as far as its row in the store tells."""
+    caller = None
+    if row.parent_run is not None:
+        caller = Caller(row.parent_run, row.parent_step, row.parent_call)
+    engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
+    return Run(*known, *now, by=row.by)
 
 
 class RunTable(dict[int, Run]):

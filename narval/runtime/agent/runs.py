@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from narval.engines.commands import Finish
 from narval.engines.events import Caller, Failure, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
+from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import read_error
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
@@ -22,9 +23,11 @@ def start_run(
     attempt: int = 0,
     resume: Resume | None = None,
     environment: Mapping[str, str] | None = None,
+    origin: Origin | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is no such definition. Only some kinds have an `environment` from the start.
+    when there is no such definition. Only some kinds have an `environment` from the start. `origin` tells by
+    whom it is begun (P30).
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -35,11 +38,12 @@ def start_run(
     if definition is None:
         return None
     engine = engine_of(definition.kind)
-    run = Run(agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
+    by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
+    run = Run(agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt, by=by)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}))
+    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}), by, actor)
     agent.queue.append((0, run.eid, started))
     return run
 

@@ -18,8 +18,8 @@ from narval.memory.elements.element import Element, Origin
 from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import Job, encode_job
-from narval.runtime.agent.run import Run, RunTable
-from narval.runtime.store.batch import Batch, MomentRow, Offer, RunRow
+from narval.runtime.agent.run import Run, RunTable, row_of
+from narval.runtime.store.batch import Batch, MomentRow, Offer
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -68,7 +68,7 @@ class Transaction:
     def begin(self, at: float) -> None:
         """Begin the next turn, at a moment."""
         self.at = at
-        self.batch = Batch()
+        self.batch = Batch(self.agent.store.agent)
         self.outer: deque[tuple[Run, Outer]] = deque()
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
@@ -165,10 +165,3 @@ def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:
         idle.added(fact.element.eid, at)
     elif isinstance(fact, changes.Held | changes.Used | changes.Reserved):
         idle.used(fact.eids, at)
-
-
-def row_of(run: Run) -> RunRow:
-    """A run as a row of the store."""
-    caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
-    known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*known, *caller, run.attempt, run.error, run.by))

@@ -26,7 +26,7 @@ from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.view import Surroundings, TurnView
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance, Offer, SnapshotRow
-from narval.runtime.store.store import Store
+from narval.runtime.store.store import AgentStore
 
 log = logging.getLogger("narval.turn")
 
@@ -42,12 +42,11 @@ class Turn:
     def __init__(
         self,
         agent: AgentState,
-        store: Store,
         surroundings: Surroundings,
         *,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.surroundings = agent, store, surroundings
+        self.agent, self.surroundings = agent, surroundings
         self.transaction = Transaction(agent)
         self._effects = TurnEffects(self.transaction)
         self.view = TurnView(agent, surroundings, self._effects.apply)
@@ -56,6 +55,11 @@ class Turn:
         self.start = partial(start_run, self.transaction)
         self.begin = self.transaction.begin
         """Begin the next turn, at a moment."""
+
+    @property
+    def store(self) -> AgentStore:
+        """The store of the agent."""
+        return self.agent.store
 
     @property
     def at(self) -> float:

@@ -41,9 +41,9 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent.
 
-    `home` is the folder of the home, `prefix` makes call ids unique across homes, `timeout` is the time limit
-    of calls that have none of their own, in seconds. `preparers` prepare, by kind, the calls that are made in
-    a way of their own.
+    `home` is the folder of the home, `prefix` the id of the agent (G1), with which outside ids of calls
+    begin. `timeout` is the time limit of calls that have none of their own, in seconds. `preparers` prepare,
+    by kind, the calls that are made in a way of their own.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Dispatcher:
                 self._post(Delivery(run.eid, back))
 
     def outside_id(self, call: str) -> str:
-        """The id of a call as actions see it: the same when tried again, unique across homes."""
+        """The id of a call as actions see it: the same when tried again, no other agent's."""
         return f"{self._prefix}.{call}"
 
     def busy(self) -> bool:

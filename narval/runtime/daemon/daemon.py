@@ -72,16 +72,27 @@ class Daemon:
         daemon. Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
         """
         with ExitStack() as closing:
+            settings = Settings()
             if home is not None:
                 closing.enter_context(home.lock())
-            daemon = _on_home(home, clock or SystemClock(), closing, record_only=record_only)
+                settings = Settings.load(home.path)
+            where = settings.store or home.store if home is not None else None
+            store = closing.enter_context(open_store(where, settings.durability))
+            clock = clock or SystemClock()
+            daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
             daemon._closing = closing.pop_all()
-        try:
-            await daemon._resume()
-        except BaseException:
-            await daemon.close()
-            raise
-        return daemon
+        return await daemon._resumed()
+
+    @classmethod
+    async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
+        """Open a home for queries over a store that is only looked at: nothing is locked, nothing altered.
+
+        What its files declare and the store does not know yet is there, for as long as one looks.
+        """
+        with ExitStack() as closing:
+            daemon = _on_home(home, settings, store, SystemClock(), closing, record_only=True)
+            daemon._closing = closing.pop_all()
+        return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None) -> None:
         """Begin to follow the definitions in a memory of their own; `close` ends it.
@@ -96,7 +107,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        self._watcher = FileWatcher(self.home.path, self.store.meta, self.host, self.files)
+        self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files)
         self.host.expect(self._watcher.is_busy)
 
     @property
@@ -126,13 +137,22 @@ class Daemon:
             self.host.stop.cancel()
             await self.host.executor.close(0.0)
 
+    async def _resumed(self) -> Daemon:
+        """This daemon, once it has resumed; it is closed where that fails."""
+        try:
+            await self._resume()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
-        host, agent, store = self.host, self.agent, self.store
+        host, agent = self.host, self.agent
         clock = host.loop.clock
         self._collect_output()
-        latest = restore_runs(agent, store)
-        has_moved = store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
+        latest = restore_runs(agent, agent.store)
+        has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
         if not self.record_only and (has_moved or clock.now() < latest):
             agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
         self.files.use(self.files.loaded)
@@ -140,7 +160,7 @@ class Daemon:
         if self.record_only:
             await host.submit(lambda turn: self.files.sync_declared(turn, declared))
             return
-        store.make_room()
+        self.store.make_room()
         await host.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared))
@@ -155,12 +175,19 @@ class Daemon:
     def _begin(self, declared: list[bytes] | None, turn: Turn) -> None:
         """Report what the store could not give back, and start what is to be started at each start."""
         again = frozenset(turn.agent.memory.marks.get(ACTED, ()))
-        if self.store.meta.get("zone") != self.agent.clockwork.zone:
+        if self.agent.store.meta.get("zone") != self.agent.clockwork.zone:
             turn.transaction.batch.meta.append(("zone", self.agent.clockwork.zone))
+        self._record_name(turn)
         for run in [run for run in self.agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
         self.files.sync_declared(turn, declared, again)
+
+    def _record_name(self, turn: Turn) -> None:
+        """Let the store have the agent's name as the settings say it now."""
+        known, name = self.agent.store.identity(), self.files.settings.name
+        if known.name != name:
+            turn.transaction.batch.agents.append(known._replace(name=name))
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
@@ -171,14 +198,17 @@ class Daemon:
             log.info("did not load: %s", fault)
 
 
-def _on_home(home: Home | None, clock: Clock, closing: ExitStack, *, record_only: bool) -> Daemon:
-    """Make the daemon of a home, or of one in memory, with its store, settings and definitions read."""
-    if home is None:
-        settings, store, loader = Settings(), open_store(None), Loader(None)
-    else:
-        settings = Settings.load(home.path)
-        store = closing.enter_context(open_store(settings.store or home.store, settings.durability))
-        loader = Loader(home.path, store.stored_files)
+def _on_home(
+    home: Home | None,
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    closing: ExitStack,
+    *,
+    record_only: bool,
+) -> Daemon:
+    """Make the daemon of a home, or of one in memory, with its definitions read."""
+    loader = Loader(home.path, store.of().stored_files) if home is not None else Loader(None)
     daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
     loader.forget_fallback()
     return daemon
@@ -206,16 +236,17 @@ def assemble(
     loaded = loader.load() if loaded is None else loaded
     agent = restore(
         loaded.library,
-        store,
+        store.of(),
         zone=settings.timezone or machine_zone(),
         since=clock.now(),
         forget_after=settings.forget_after,
         history_entries=settings.history_entries,
     )
+    agent_id = agent.store.identity().id
     schemas = Schemas(files.schemas if files is not None else None)
     is_up_to_date = None
     if executor is None:
-        programs = programs_of(files, record_only=record_only, is_known=agent.runs.__contains__)
+        programs = programs_of(files, agent_id, record_only=record_only, is_known=agent.runs.__contains__)
         executor = Executor(settings.limits, clock=clock, programs=programs)
         is_up_to_date = programs.is_up_to_date
     executor.notify(lambda call: bell.ring())
@@ -227,7 +258,7 @@ def assemble(
         targets,
         lambda item: host.post(item),
         home=folder,
-        prefix=home.id if home is not None else "memory",
+        prefix=agent_id,
         timeout=settings.call_timeout,
         preparers={"node": NodeCalls(agent, targets).prepare},
     )

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from narval.errors import ElementError, SurroundingsError
 from narval.memory.elements.canonical import MAX_BYTES, elements_of
 from narval.runtime.home.found_files import BACKUPS, names_in
+from narval.runtime.system.logins import login
 
 log = logging.getLogger("narval.inbox")
 
@@ -127,12 +128,15 @@ class DropFolder:
                 log.warning("%s", message)
 
 
-def read(claim: Claim) -> list[bytes]:
-    """The elements of a file; none when it has been removed meanwhile. Raises ElementError."""
+def read(claim: Claim) -> tuple[list[bytes], str]:
+    """The elements of a file, and the login of its owner; none when it has been removed meanwhile.
+
+    Raises ElementError.
+    """
     try:
         found = claim.path.lstat()
     except FileNotFoundError:
-        return []
+        return [], ""
     if not stat.S_ISREG(found.st_mode):
         raise ElementError("invalid", f"expected a file, found {_kind_of(found.st_mode)}")
     if found.st_size > MAX_BYTES:
@@ -140,7 +144,7 @@ def read(claim: Claim) -> list[bytes]:
         raise ElementError("too-large", message)
     try:
         with open(claim.path, "rb", opener=_open_itself) as file:
-            return elements_of(file.read(MAX_BYTES + 1))
+            return elements_of(file.read(MAX_BYTES + 1)), login(os.fstat(file.fileno()).st_uid)
     except OSError as error:
         raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
 

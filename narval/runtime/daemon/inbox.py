@@ -86,12 +86,12 @@ class Inbox:
     async def _add(self, claim: Claim) -> None:
         """Add what a file holds, all of it or nothing, and remove it."""
         try:
-            elements = await asyncio.to_thread(read, claim)
+            elements, owner = await asyncio.to_thread(read, claim)
             await self._check(elements)
         except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
-        origin = Origin(0, claim.shown)
+        origin = Origin(step=claim.shown, by=owner)
 
         def work(turn: Turn) -> list[int]:
             turn.transaction.batch.meta.append((RECORDED, str(claim.number)))

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shlex
-import shutil
 import stat
 import tempfile
 import time
@@ -101,18 +99,6 @@ class Home:
         except OSError as error:
             raise OperatorError(f"expected a folder one may write in {self.var}: {error}") from error
 
-    @property
-    def id(self) -> str:
-        """The name of this home among all others; random, made when first asked for."""
-        noted = self.var / "id"
-        with suppress(FileNotFoundError):
-            known = noted.read_text(encoding="ascii").strip()
-            if known:
-                return known
-        self.prepare()
-        _note(noted, secrets.token_hex(16))
-        return noted.read_text(encoding="ascii")
-
     # --- one holder -----------------------------------------------------------------------------------
 
     @contextmanager
@@ -129,10 +115,7 @@ class Home:
         try:
             # A program that only looks holds it for a moment: see `holder`.
             if not _lock(handle, fcntl.LOCK_EX, attempts=5):
-                raise HomeHeldError(
-                    f"{self.path} is held by {_read_holder(handle)}; "
-                    "ask it (narval status), or end it (narval stop)"
-                )
+                raise self.held_by(_read_holder(handle))
             _write(handle, msgspec.json.encode(Holder(os.getpid(), time.time())))
             try:
                 yield
@@ -141,21 +124,11 @@ class Home:
         finally:
             os.close(handle)
 
-    def may_be_copied(self) -> bool:
-        """True if the store is a file one may read, and no program is at work on it."""
-        # imported here: a client that asks a daemon starts without it
-        from narval.runtime.home.settings import Settings
-
-        return os.access(self.store, os.R_OK) and self.holder() is None and not Settings.load(self.path).store
-
-    def copied(self, folder: Path) -> Home:
-        """A home of the same files but for its store and log, of which `folder` gets copies to be read."""
-        other = Home(self.path)
-        other.var, other.store, other.log = folder, folder / self.store.name, folder / self.log.name
-        for file in (self.store, self.store.with_name(self.store.name + "-wal"), self.log):
-            if file.is_file():
-                shutil.copyfile(file, folder / file.name)
-        return other
+    def held_by(self, holder: Holder) -> HomeHeldError:
+        """The error for those who find the home held."""
+        return HomeHeldError(
+            f"{self.path} is held by {holder}; ask it (narval status), or end it (narval stop)"
+        )
 
     def holder(self) -> Holder | None:
         """The program that holds the home now, or None."""
@@ -168,6 +141,25 @@ class Home:
         finally:
             os.close(handle)
 
+    def known_holder(self) -> Holder | None:
+        """The program that noted itself as the holder, and holds the home; None also where it has not yet.
+
+        Nothing is locked to find out but where a killed holder's number is another program's by now.
+        """
+        try:
+            handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            noted = _read_holder(handle)
+        finally:
+            os.close(handle)
+        return self.holder() if noted.pid and _is_alive(noted.pid) else None
+
+    def is_held(self) -> bool:
+        """True if a program is known to hold the home."""
+        return self.known_holder() is not None
+
     # --- the control socket ---------------------------------------------------------------------------
 
     def socket(self, environ: Mapping[str, str] = os.environ) -> Path:
@@ -176,18 +168,24 @@ class Home:
         The short one is in a folder of its own, the owner's alone, under XDG_RUNTIME_DIR or the system's
         folder for temporary files; `var/socket` says where, so that every program of this home finds it.
         """
+        known = self.known_socket()
+        if known is not None:
+            return known
+        self.prepare()
+        folder = _private_folder(environ)
+        _note(self.var / "socket", str(folder))
+        return folder / "control.sock"
+
+    def known_socket(self) -> Path | None:
+        """The path of the control socket; None where it is a short one that no daemon has made yet."""
         usual = self.var / "control.sock"
         if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
             return usual
-        noted = self.var / "socket"
         with suppress(OSError):
-            folder = Path(os.fsdecode(noted.read_bytes()))
+            folder = Path(os.fsdecode((self.var / "socket").read_bytes()))
             if _is_private(folder):
                 return folder / "control.sock"
-        self.prepare()
-        folder = _private_folder(environ)
-        _note(noted, str(folder))
-        return folder / "control.sock"
+        return None
 
 
 def _lock(handle: int, how: int, attempts: int = 1) -> bool:
@@ -209,6 +207,16 @@ def _read_holder(handle: int) -> Holder:
         return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
     except (msgspec.DecodeError, UnicodeDecodeError):  # it has not written its number yet
         return Holder()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 def _write(handle: int, data: bytes) -> None:

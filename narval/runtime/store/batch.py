@@ -14,12 +14,25 @@ from narval.memory.elements import changes
 from narval.memory.elements.changes import Added, Change
 from narval.memory.elements.element import Element
 
+STORE = 0
+"""The number under which a store keeps small facts about itself."""
+
+HOME_AGENT = 1
+"""The number of the home's own agent in its store."""
+
+
+class AgentRow(NamedTuple):
+    """An agent: a random id of 128 bits, as 32 hex digits, made once (G1), and a name."""
+
+    id: str
+    name: str
+
 
 class Advance(msgspec.Struct, frozen=True, gc=False):
     """One advance of a run for the journal: the event, the changes and the commands that followed.
 
-    `seq` numbers the lines of the whole home: an advance takes one for its event, and one for each change and
-    command. A store that writes it down encodes it; a store in memory need not. The collector of garbage
+    `seq` numbers the lines of the whole agent: an advance takes one for its event, and one for each change
+    and command. A store that writes it down encodes it; a store in memory need not. The collector of garbage
     never looks at one, for what is in it refers to nothing.
     """
 
@@ -101,6 +114,19 @@ class MomentRow(NamedTuple):
     data: bytes
 
 
+class MarkRow(NamedTuple):
+    """An element that an input or condition has used (N18): which of which definition, in which run.
+
+    The run is 0 where no run did: of a control element that was executed.
+    """
+
+    definition: str
+    place: str
+    slot: str
+    eid: int
+    run: int = 0
+
+
 class DefinitionRow(NamedTuple):
     """A version of a definition; a new current one takes the place of the one before."""
 
@@ -118,18 +144,20 @@ def _rows() -> Any:
 
 
 class Batch(msgspec.Struct, eq=False):
-    """The record of one turn. Each slot is a list of rows; they are written slot by slot in this
+    """The record of one turn of `agent`. Each slot is a list of rows; they are written slot by slot in this
     order, first all that comes and then what goes, whatever the order of filling.
     """
 
+    agent: int = HOME_AGENT
+    agents: list[AgentRow] = _rows()
+    """The agent itself."""
     definitions: list[DefinitionRow] = _rows()
     elements: list[Added] = _rows()
     outdated: list[int] = _rows()
     undeclared: list[int] = _rows()
     held: list[tuple[int, int]] = _rows()
     """Run, eid."""
-    marks: list[tuple[str, str, str, int]] = _rows()
-    """Definition, place, slot, eid."""
+    marks: list[MarkRow] = _rows()
     keys: list[tuple[str, str, str]] = _rows()
     """Name, expression, value."""
     runs: list[RunRow] = _rows()
@@ -160,7 +188,8 @@ class Batch(msgspec.Struct, eq=False):
             put(self, change)
 
 
-SLOTS = Batch.__struct_fields__
+SLOTS = Batch.__struct_fields__[1:]
+"""The names of the slots."""
 
 
 slots_of: Callable[[Batch], tuple[list[Any], ...]] = attrgetter(*SLOTS)
@@ -178,6 +207,10 @@ def _put_held(batch: Batch, change: changes.Held) -> None:
         batch.held.append((change.run, eid))
 
 
+def _put_used(batch: Batch, change: changes.Used) -> None:
+    batch.marks.extend(MarkRow(*change.scope, eid, change.run) for eid in change.eids)
+
+
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
     batch.forgotten_elements.extend(change.eids)
     batch.forgotten_runs.extend(change.runs)
@@ -187,7 +220,7 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Added: _put_added,
     changes.Held: _put_held,
     changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
-    changes.Used: lambda batch, change: batch.marks.extend((*change.scope, eid) for eid in change.eids),
+    changes.Used: _put_used,
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),

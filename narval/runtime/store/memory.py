@@ -9,21 +9,25 @@ from operator import attrgetter
 from typing import Any
 
 from narval.runtime.store.batch import (
+    HOME_AGENT,
     Advance,
+    AgentRow,
     Batch,
     DefinitionRow,
     JournalRow,
     KeptElement,
+    MarkRow,
     MomentRow,
     QueuedRow,
     RunRow,
     SnapshotRow,
 )
 from narval.runtime.store.codec import encode_entry
-from narval.runtime.store.store import Store
+from narval.runtime.store.statements import new_agent
+from narval.runtime.store.store import AgentStore, Store
 
 
-class AlwaysNew(Store):
+class AlwaysNew(AgentStore):
     """A store that is empty at each start."""
 
     def elements(self) -> Iterator[KeptElement]:
@@ -34,7 +38,7 @@ class AlwaysNew(Store):
         """None."""
         return iter(())
 
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
+    def marks(self) -> Iterator[MarkRow]:
         """None."""
         return iter(())
 
@@ -51,16 +55,13 @@ class AlwaysNew(Store):
         return []
 
 
-class VolatileStore(AlwaysNew):
-    """A store in memory, for a home that has no disk: quick, and gone when it is closed.
-
-    It keeps what is asked for during a life (runs, journal, snapshots, definitions) and not what is only read
-    at a start, when it is always empty.
+class VolatileAgent(AlwaysNew):
+    """The rows of one agent in memory: all that is asked for during a life (runs, journal, snapshots,
+    definitions), and not what is only read at a start, when it is always empty.
     """
 
-    is_volatile = True
-
-    def __init__(self) -> None:
+    def __init__(self, agent: int, row: AgentRow) -> None:
+        self.agent, self._row = agent, row
         self._runs: dict[int, tuple[Any, ...]] = {}
         """Rows as bare tuples, which the collector of garbage lets go of."""
         self._journals: defaultdict[int, list[Advance]] = defaultdict(list)
@@ -68,28 +69,29 @@ class VolatileStore(AlwaysNew):
         self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
         self._meta: dict[str, str] = {}
 
-    def commit(self, *batches: Batch) -> None:
+    def keep(self, batch: Batch) -> None:
         """Keep what is asked for later."""
         journals = self._journals
-        for batch in batches:
-            for advance in batch.journal:
-                journals[advance.run].append(advance)
-            if batch.runs:
-                self._runs.update((row.eid, tuple(row)) for row in batch.runs)
-            if batch.snapshots:
-                self._snapshots.update((row.run, row) for row in batch.snapshots)
-            if batch.meta:
-                self._meta.update(batch.meta)
-            for definition in batch.definitions:
-                self._define(definition)
-            for run, seq, keep in batch.trimmed:
-                kept_entries = self._journals.get(run, [])
-                behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
-                del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
-            for run in batch.forgotten_runs:
-                self._runs.pop(run, None)
-                self._journals.pop(run, None)
-                self._snapshots.pop(run, None)
+        for advance in batch.journal:
+            journals[advance.run].append(advance)
+        if batch.runs:
+            self._runs.update((row.eid, tuple(row)) for row in batch.runs)
+        if batch.snapshots:
+            self._snapshots.update((row.run, row) for row in batch.snapshots)
+        if batch.meta:
+            self._meta.update(batch.meta)
+        for row in batch.agents:
+            self._row = row
+        for definition in batch.definitions:
+            self._define(definition)
+        for run, seq, keep in batch.trimmed:
+            kept_entries = self._journals.get(run, [])
+            behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
+            del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
+        for run in batch.forgotten_runs:
+            self._runs.pop(run, None)
+            self._journals.pop(run, None)
+            self._snapshots.pop(run, None)
 
     def _define(self, new: DefinitionRow) -> None:
         if new.current:
@@ -98,15 +100,13 @@ class VolatileStore(AlwaysNew):
                     self._definitions[key] = old._replace(current=False)
         self._definitions[new.digest, new.kind, new.name] = new
 
-    def make_room(self) -> None:
-        """Nothing to have ready."""
-
-    def close(self) -> None:
-        """Nothing to end."""
+    def identity(self) -> AgentRow:
+        """The agent's id and name."""
+        return self._row
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Small facts about the home."""
+        """Small facts about the agent."""
         return self._meta
 
     def runs(self) -> list[RunRow]:
@@ -131,3 +131,36 @@ class VolatileStore(AlwaysNew):
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
         return next((row for row in self._definitions.values() if row.digest == digest), None)
+
+
+class VolatileStore(Store):
+    """A store in memory, for a home that has no disk: quick, and gone when it is closed.
+
+    It has the agents that are asked for, each with a new id: outside ids of its calls are those of no other.
+    """
+
+    is_volatile = True
+
+    def __init__(self) -> None:
+        self._agents: dict[int, VolatileAgent] = {}
+
+    def of(self, agent: int = HOME_AGENT) -> VolatileAgent:
+        """The store as one agent sees it."""
+        known = self._agents.get(agent)
+        if known is None:
+            known = self._agents[agent] = self._new(agent)
+        return known
+
+    def _new(self, agent: int) -> VolatileAgent:
+        return VolatileAgent(agent, new_agent())
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep what is asked for later."""
+        for batch in batches:
+            self.of(batch.agent).keep(batch)
+
+    def make_room(self) -> None:
+        """Nothing to have ready."""
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from narval.runtime.store.memory import VolatileStore
@@ -18,3 +20,13 @@ def open_store(where: Path | str | None, durability: Durability = "crash", *, pa
     from narval.runtime.store.sql import open_database
 
     return open_database(where, durability, patience)
+
+
+def look_into(where: Path | str, is_held: Callable[[], bool]) -> AbstractContextManager[Store]:
+    """The store at a path or URL as it is at one moment, of which not a byte is altered (`look.py`).
+
+    `is_held` says if a daemon is at work on it. Raises StoreError.
+    """
+    from narval.runtime.store.look import look
+
+    return look(where, is_held)

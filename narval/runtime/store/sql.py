@@ -7,7 +7,7 @@ COMMIT. Readers have connections of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import compress
 from pathlib import Path
@@ -18,10 +18,14 @@ from narval.errors import SettingsError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.store import statements
 from narval.runtime.store.batch import (
+    HOME_AGENT,
+    STORE,
+    AgentRow,
     Batch,
     DefinitionRow,
     JournalRow,
     KeptElement,
+    MarkRow,
     MomentRow,
     QueuedRow,
     RunRow,
@@ -31,7 +35,7 @@ from narval.runtime.store.batch import (
 from narval.runtime.store.codec import decode_origin
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
-from narval.runtime.store.store import Durability, Store
+from narval.runtime.store.store import AgentStore, Durability, Store
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -80,7 +84,7 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
     """The store there, made, checked and brought up to date as it needs. Raises StoreError."""
     if durability not in get_args(Durability):
         raise SettingsError(f"expected durability to be crash or power, got: {durability}")
-    driver = _driver(where, durability, patience)
+    driver = driver_of(where, durability, patience)
     try:
         driver.ensure()
         writer = driver.connect()
@@ -97,15 +101,53 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
         raise
 
 
-class DatabaseReader(Store):
-    """The tables of `tables.py`, read on connections of the driver's."""
+class Tables:
+    """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver, self._name, self._sql = driver, driver.name, driver.statements
+    def __init__(
+        self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
+    ) -> None:
+        self._driver, self.name, self._sql = driver, driver.name, driver.statements
+        self._reading = reading or driver.reading
+
+    def read(self, name: str, *given: Any) -> list[Any]:
+        """The rows that a query finds. Raises StoreError."""
+        with self._rows(name, given) as rows:
+            return list(rows)
+
+    def stream(self, name: str, *given: Any) -> Iterator[Any]:
+        """Rows as they are wanted. Raises StoreError."""
+        with self._rows(name, given) as rows:
+            yield from rows
+
+    @contextmanager
+    def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
+        try:
+            with self._reading() as connection, closing(connection.cursor()) as cursor:
+                cursor.execute(self._sql[name], given)
+                yield cursor
+        except self._driver.errors as error:
+            raise trouble(self.name, error) from error
+
+
+class DatabaseAgent(AgentStore):
+    """The rows of one agent in the tables."""
+
+    def __init__(self, tables: Tables, agent: int) -> None:
+        self.agent, self._tables = agent, tables
+
+    def identity(self) -> AgentRow:
+        """The agent's id and name."""
+        rows = self._tables.read("agent", self.agent)
+        if not rows:
+            raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
+        return AgentRow._make(rows[0])
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
-        for eid, name, xml, added, origin, declared, outdated, _ in self._stream("elements"):
+        for eid, name, xml, added, origin, declared, outdated, _ in self._tables.stream(
+            "elements", self.agent
+        ):
             known, fault = None, ""
             try:
                 known = decode_origin(origin)
@@ -115,81 +157,68 @@ class DatabaseReader(Store):
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of elements and runs that are there."""
-        return self._stream("contexts")
+        return self._tables.stream("contexts", self.agent, self.agent)
 
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """Definition, place, slot, eid."""
-        return ((definition, place, slot, eid) for eid, definition, place, slot in self._stream("marks"))
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
+        return map(MarkRow._make, self._tables.stream("marks", self.agent))
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
-        return self._stream("keys")
+        return self._tables.stream("keys", self.agent)
 
     def queue(self) -> list[QueuedRow]:
         """The events still waiting."""
-        return list(map(QueuedRow._make, self._read("events")))
+        return list(map(QueuedRow._make, self._tables.read("events", self.agent)))
 
     def moments(self) -> list[MomentRow]:
         """The jobs, soonest first."""
-        return list(map(MomentRow._make, self._read("moments")))
+        return list(map(MomentRow._make, self._tables.read("moments", self.agent)))
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Small facts about the home."""
-        return dict(self._read("meta"))
+        """Small facts about the agent."""
+        return dict(self._tables.read("meta", self.agent))
 
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
-        return list(map(RunRow._make, self._read("runs")))
+        return list(map(RunRow._make, self._tables.read("runs", self.agent)))
 
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""
-        return map(JournalRow._make, self._read("entries of run", run, after))
+        return map(JournalRow._make, self._tables.read("entries of run", self.agent, run, after))
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""
-        rows = self._read("snapshot", run)
+        rows = self._tables.read("snapshot", self.agent, run)
         return SnapshotRow._make(rows[0]) if rows else None
 
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._read("definitions", current)))
+        return list(map(_definition, self._tables.read("definitions", self.agent, current)))
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
-        rows = self._read("definition", digest)
+        rows = self._tables.read("definition", self.agent, digest)
         return _definition(rows[0]) if rows else None
 
-    def _read(self, name: str, *given: Any) -> list[Any]:
-        with self._rows(name, given) as rows:
-            return list(rows)
 
-    def _stream(self, name: str) -> Iterator[Any]:
-        """Rows as they are wanted."""
-        with self._rows(name, ()) as rows:
-            yield from rows
-
-    @contextmanager
-    def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
-        try:
-            with self._driver.reading() as connection, closing(connection.cursor()) as cursor:
-                cursor.execute(self._sql[name], given)
-                yield cursor
-        except self._driver.errors as error:
-            raise trouble(self._name, error) from error
-
-
-class Database(DatabaseReader):
+class Database(Store):
     """The tables of `tables.py`, and `writer`, the one connection that writes them."""
 
     def __init__(self, driver: Driver, writer: Any) -> None:
-        super().__init__(driver)
+        self._driver, self._name, self._sql = driver, driver.name, driver.statements
+        self._tables = Tables(driver)
         self.writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
         self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
+
+    def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
+        """The store as one agent sees it."""
+        return DatabaseAgent(self._tables, agent)
 
     def commit(self, *batches: Batch) -> None:
         """Record the batches, all or nothing."""
@@ -224,10 +253,9 @@ class Database(DatabaseReader):
         """The statements that record the batches, each with its rows."""
         work: list[tuple[str, Rows]] = []
         for batch in batches:
-            slots = slots_of(batch)
-            for filled, writes in compress(zip(slots, self._writes, strict=True), slots):
+            for writes in compress(self._writes, slots_of(batch)):
                 for sql, rows in writes:
-                    made = filled if rows is None else rows(batch)
+                    made = rows(batch)
                     if made:
                         work.append((sql, made))
         return work
@@ -244,7 +272,7 @@ class Database(DatabaseReader):
         if not self._refusal:
             self._refusal = f"the store is closed: {self._name}"
             with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
-                self._execute(self._sql["put meta"], ("clean", "1"))
+                self._execute(self._sql["put meta"], (STORE, "clean", "1"))
         self.writer.close()
         self._driver.close()
 
@@ -257,7 +285,7 @@ def _definition(row: tuple[Any, ...]) -> DefinitionRow:
 # --- opening --------------------------------------------------------------------------------------------
 
 
-def _driver(where: Path | str, durability: Durability, patience: float) -> Driver:
+def driver_of(where: Path | str, durability: Durability, patience: float) -> Driver:
     """The driver for the file of a SQLite store, or for the URL of any other."""
     if isinstance(where, Path) or "://" not in where:
         return File(Path(where).absolute(), durability, patience)
@@ -269,11 +297,8 @@ def _driver(where: Path | str, durability: Durability, patience: float) -> Drive
 
 def _begin(driver: Driver, writer: Any) -> None:
     """Check, bring up to date, and mark as in use."""
-    if not driver.tables(writer) >= {"alembic_version", "meta"}:
-        raise StoreError(f"expected a store of narval in {driver.name}, got a database of something else")
+    version, known = version_of(driver, writer)
     with closing(writer.cursor()) as cursor:
-        version, known = _found(cursor, driver.statements)
-        _refuse_newer(version, known, driver.name)
         if known.get("clean") != "1":
             driver.look_through(writer)
         if version != statements.HEAD:
@@ -284,27 +309,31 @@ def _begin(driver: Driver, writer: Any) -> None:
         _mark_in_use(cursor, driver.statements)
 
 
-def _found(cursor: Any, sql: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The version of the tables that are there, and the small facts."""
-    cursor.execute(sql["version"])
-    versions = cursor.fetchall()
-    cursor.execute(sql["meta"])
-    return versions[0][0] if versions else "", dict(cursor.fetchall())
+def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
+    """The version of the tables that are there, and the small facts.
 
-
-def _refuse_newer(version: str, known: Mapping[str, str], name: str) -> None:
+    Raises StoreError for a newer version, and where there are no tables of narval's.
+    """
+    if not driver.tables(connection) >= {"alembic_version", "agents"}:
+        raise StoreError(f"expected a store of narval in {driver.name}, got a database of something else")
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(driver.statements["version"])
+        versions = cursor.fetchall()
+        cursor.execute(driver.statements["meta"], (STORE,))
+        version, known = versions[0][0] if versions else "", dict(cursor.fetchall())
     # Versions are numbered 0001, 0002, …: what is not before ours is after it.
     if version > statements.HEAD:
         writer = known.get("narval", "?")
         raise StoreError(
-            f"{name} was written by narval {writer} (schema {version}), which is newer than this one, "
+            f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
             f"{__version__} (schema {statements.HEAD}); start it with that version or a later one"
         )
+    return version, known
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str]) -> None:
     """From now until `close` a stop is not clean; versions of definitions that no run needs are dropped."""
     cursor.execute("BEGIN")
     cursor.execute(sql["drop definitions"])
-    cursor.executemany(sql["put meta"], [("clean", "0"), ("narval", __version__)])
+    cursor.executemany(sql["put meta"], [(STORE, "clean", "0"), (STORE, "narval", __version__)])
     cursor.execute("COMMIT")

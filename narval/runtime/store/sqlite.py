@@ -33,15 +33,20 @@ LOG_BYTES = LOG_PAGES * (PAGE + 24) + 32
 """The length of a log of so many pages: each has a head of 24 bytes, and the whole one of 32."""
 
 _SYNCHRONOUS: dict[Durability, str] = {"crash": "NORMAL", "power": "FULL"}
-_PRAGMAS = {
-    "page_size": str(PAGE),  # a commit writes whole pages: 25 µs a step where 4096 takes 33
+READING = {
     "cache_size": "-4096",  # KiB a connection: the daemon keeps memory itself, and reads a row once
     "temp_store": "MEMORY",
-    "wal_autocheckpoint": str(LOG_PAGES),  # then they are folded into the file
-    "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
     "mmap_size": "0",
     "cell_size_check": "ON",  # a damaged page is seen when it is read
     "trusted_schema": "OFF",
+}
+"""The pragmas of every connection."""
+
+_PRAGMAS = {
+    "page_size": str(PAGE),  # a commit writes whole pages: 25 µs a step where 4096 takes 33
+    **READING,
+    "wal_autocheckpoint": str(LOG_PAGES),  # then they are folded into the file
+    "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
     "fullfsync": "ON",  # where an fsync is not one (macOS); nothing elsewhere
 }
 _BEGINNING = b"SQLite format 3\0"
@@ -137,15 +142,10 @@ class File:
     def ensure(self) -> None:
         """Make the file when there is none; refuse one that lost its content, which SQLite takes for new."""
         if not self.path.exists():
-            _refuse_remains(self.path)
+            refuse_remains(self.path)
             self._make()
-            return
-        with self.path.open("rb") as file:
-            if file.read(len(_BEGINNING)) != _BEGINNING:
-                raise StoreError(
-                    f"the store is damaged, or no store: {self.path} does not begin as one; "
-                    "put back a backup (docs/store.md)"
-                )
+        else:
+            refuse_other(self.path)
 
     def _make(self) -> None:
         """Under another name until it is whole: a store that exists is complete, whatever happens."""
@@ -215,13 +215,24 @@ class File:
                 connection.execute("VACUUM")
 
 
-def _refuse_remains(path: Path) -> None:
+def refuse_remains(path: Path) -> None:
+    """Raise StoreError for a log whose file is gone."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StoreError(
             f"the store is damaged: {path} is gone, but {log.name} is there; "
             "put both back together, or move the log away to begin anew"
         )
+
+
+def refuse_other(path: Path) -> None:
+    """Raise StoreError for a file that is none of SQLite's."""
+    with path.open("rb") as file:
+        if file.read(len(_BEGINNING)) != _BEGINNING:
+            raise StoreError(
+                f"the store is damaged, or no store: {path} does not begin as one; "
+                "put back a backup (docs/store.md)"
+            )
 
 
 def _sync(path: Path) -> None:

@@ -1,19 +1,31 @@
 -- Written by `python -m narval.runtime.store.tables`, from the tables and statements of that module.
 
 -- name: schema
+CREATE TABLE agents (
+	agent INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	PRIMARY KEY (agent)
+)
+ WITHOUT ROWID;
+
+CREATE UNIQUE INDEX agents_by_name ON agents (name);
+
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
 CREATE TABLE contexts (
+	agent INTEGER NOT NULL,
 	run INTEGER NOT NULL,
 	eid INTEGER NOT NULL,
-	PRIMARY KEY (run, eid)
+	PRIMARY KEY (agent, run, eid)
 )
  WITHOUT ROWID;
 
 CREATE TABLE definitions (
+	agent INTEGER NOT NULL,
 	digest TEXT NOT NULL,
 	kind TEXT NOT NULL,
 	name TEXT NOT NULL,
@@ -21,10 +33,13 @@ CREATE TABLE definitions (
 	source BLOB NOT NULL,
 	loaded DOUBLE NOT NULL,
 	current BOOLEAN NOT NULL,
-	PRIMARY KEY (digest, kind, name)
-);
+	PRIMARY KEY (agent, digest, kind, name)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE elements (
+	line INTEGER NOT NULL,
+	agent INTEGER NOT NULL,
 	eid INTEGER NOT NULL,
 	name TEXT NOT NULL,
 	xml BLOB NOT NULL,
@@ -33,58 +48,71 @@ CREATE TABLE elements (
 	declared TEXT NOT NULL,
 	outdated BOOLEAN NOT NULL,
 	held_by INTEGER,
-	PRIMARY KEY (eid)
+	PRIMARY KEY (line)
 );
 
+CREATE UNIQUE INDEX elements_by_eid ON elements (agent, eid);
+
 CREATE TABLE journal (
+	line INTEGER NOT NULL,
+	agent INTEGER NOT NULL,
 	run INTEGER NOT NULL,
 	seq INTEGER NOT NULL,
 	at DOUBLE NOT NULL,
 	data BLOB NOT NULL,
-	PRIMARY KEY (seq)
+	PRIMARY KEY (line)
 );
 
-CREATE INDEX journal_of_run ON journal (run);
+CREATE INDEX journal_by_run ON journal (agent, run);
 
 CREATE TABLE keys (
+	agent INTEGER NOT NULL,
 	name TEXT NOT NULL,
 	expression TEXT NOT NULL,
 	value TEXT NOT NULL,
-	PRIMARY KEY (name, expression, value)
+	PRIMARY KEY (agent, name, expression, value)
 )
  WITHOUT ROWID;
 
 CREATE TABLE marks (
-	eid INTEGER NOT NULL,
+	agent INTEGER NOT NULL,
 	definition TEXT NOT NULL,
 	place TEXT NOT NULL,
 	slot TEXT NOT NULL,
-	PRIMARY KEY (eid, definition, place, slot)
+	eid INTEGER NOT NULL,
+	run INTEGER NOT NULL,
+	PRIMARY KEY (agent, eid, definition, place, slot)
 )
  WITHOUT ROWID;
 
 CREATE TABLE meta (
+	agent INTEGER NOT NULL,
 	"key" TEXT NOT NULL,
 	value TEXT NOT NULL,
-	PRIMARY KEY ("key")
+	PRIMARY KEY (agent, "key")
 )
  WITHOUT ROWID;
 
 CREATE TABLE moments (
+	agent INTEGER NOT NULL,
 	id TEXT NOT NULL,
 	at DOUBLE NOT NULL,
 	data BLOB NOT NULL,
-	PRIMARY KEY (id)
-);
+	PRIMARY KEY (agent, id)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE queue (
+	agent INTEGER NOT NULL,
 	id INTEGER NOT NULL,
 	run INTEGER NOT NULL,
 	data BLOB NOT NULL,
-	PRIMARY KEY (id)
-);
+	PRIMARY KEY (agent, id)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE runs (
+	agent INTEGER NOT NULL,
 	eid INTEGER NOT NULL,
 	kind TEXT NOT NULL,
 	name TEXT NOT NULL,
@@ -99,155 +127,177 @@ CREATE TABLE runs (
 	attempt INTEGER NOT NULL,
 	error INTEGER,
 	"by" TEXT NOT NULL,
-	PRIMARY KEY (eid)
-);
+	PRIMARY KEY (agent, eid)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE snapshots (
+	agent INTEGER NOT NULL,
 	run INTEGER NOT NULL,
 	seq INTEGER NOT NULL,
 	data BLOB NOT NULL,
-	PRIMARY KEY (run)
-);
+	PRIMARY KEY (agent, run)
+)
+ WITHOUT ROWID;
+
+-- name: put agent
+INSERT INTO agents (agent, id, name) VALUES (?, ?, ?) ON CONFLICT (agent) DO UPDATE SET id = excluded.id, name = excluded.name;
 
 -- name: supersede definition
-UPDATE definitions SET current=false WHERE definitions.kind = ? AND definitions.name = ? AND definitions.digest != ?;
+UPDATE definitions SET current=false WHERE definitions.agent = ? AND definitions.kind = ? AND definitions.name = ? AND definitions.digest != ?;
 
 -- name: put definition
-INSERT INTO definitions (digest, kind, name, path, source, loaded, current) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (digest, kind, name) DO UPDATE SET path = excluded.path, source = excluded.source, loaded = excluded.loaded, current = excluded.current;
+INSERT INTO definitions (agent, digest, kind, name, path, source, loaded, current) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, digest, kind, name) DO UPDATE SET path = excluded.path, source = excluded.source, loaded = excluded.loaded, current = excluded.current;
 
 -- name: add element
-INSERT INTO elements (eid, name, xml, added, origin, declared, outdated, held_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO elements (agent, eid, name, xml, added, origin, declared, outdated, held_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: outdate element
-UPDATE elements SET outdated=1 WHERE elements.eid = ?;
+UPDATE elements SET outdated=1 WHERE elements.agent = ? AND elements.eid = ?;
 
 -- name: undeclare element
-UPDATE elements SET declared='' WHERE elements.eid = ?;
+UPDATE elements SET declared='' WHERE elements.agent = ? AND elements.eid = ?;
 
 -- name: hold
-INSERT INTO contexts (run, eid) VALUES (?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO contexts (agent, run, eid) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: mark
-INSERT INTO marks (eid, definition, place, slot) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO marks (agent, definition, place, slot, eid, run) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: add key
-INSERT INTO keys (name, expression, value) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO keys (agent, name, expression, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put run
-INSERT INTO runs (eid, kind, name, digest, state, phase, started, ended, parent_run, parent_step, parent_call, attempt, error, "by") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (eid) DO UPDATE SET kind = excluded.kind, name = excluded.name, digest = excluded.digest, state = excluded.state, phase = excluded.phase, started = excluded.started, ended = excluded.ended, parent_run = excluded.parent_run, parent_step = excluded.parent_step, parent_call = excluded.parent_call, attempt = excluded.attempt, error = excluded.error, "by" = excluded."by";
+INSERT INTO runs (agent, eid, kind, name, digest, state, phase, started, ended, parent_run, parent_step, parent_call, attempt, error, "by") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, eid) DO UPDATE SET kind = excluded.kind, name = excluded.name, digest = excluded.digest, state = excluded.state, phase = excluded.phase, started = excluded.started, ended = excluded.ended, parent_run = excluded.parent_run, parent_step = excluded.parent_step, parent_call = excluded.parent_call, attempt = excluded.attempt, error = excluded.error, "by" = excluded."by";
 
 -- name: add entry
-INSERT INTO journal (run, seq, at, data) VALUES (?, ?, ?, ?);
+INSERT INTO journal (agent, run, seq, at, data) VALUES (?, ?, ?, ?, ?);
 
 -- name: put snapshot
-INSERT INTO snapshots (run, seq, data) VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, data = excluded.data;
+INSERT INTO snapshots (agent, run, seq, data) VALUES (?, ?, ?, ?) ON CONFLICT (agent, run) DO UPDATE SET seq = excluded.seq, data = excluded.data;
 
 -- name: put event
-INSERT INTO queue (id, run, data) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET run = excluded.run, data = excluded.data;
+INSERT INTO queue (agent, id, run, data) VALUES (?, ?, ?, ?) ON CONFLICT (agent, id) DO UPDATE SET run = excluded.run, data = excluded.data;
 
 -- name: put moment
-INSERT INTO moments (id, at, data) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET at = excluded.at, data = excluded.data;
+INSERT INTO moments (agent, id, at, data) VALUES (?, ?, ?, ?) ON CONFLICT (agent, id) DO UPDATE SET at = excluded.at, data = excluded.data;
 
 -- name: put meta
-INSERT INTO meta ("key", value) VALUES (?, ?) ON CONFLICT ("key") DO UPDATE SET value = excluded.value;
+INSERT INTO meta (agent, "key", value) VALUES (?, ?, ?) ON CONFLICT (agent, "key") DO UPDATE SET value = excluded.value;
 
 -- name: trim journal
-DELETE FROM journal WHERE journal.seq IN (SELECT journal.seq
+DELETE FROM journal WHERE journal.line IN (SELECT journal.line
 FROM journal
-WHERE journal.run = ? AND journal.seq <= ? AND journal.seq <= (SELECT journal.seq
+WHERE journal.agent = ? AND journal.run = ? AND journal.seq <= ? AND journal.line <= (SELECT journal.line
 FROM journal
-WHERE journal.run = ? ORDER BY journal.seq DESC
- LIMIT 1 OFFSET ?) ORDER BY journal.seq
+WHERE journal.agent = ? AND journal.run = ? ORDER BY journal.line DESC
+ LIMIT 1 OFFSET ?) ORDER BY journal.line
  LIMIT 5000 OFFSET 0);
 
 -- name: drop event
-DELETE FROM queue WHERE queue.id = ?;
+DELETE FROM queue WHERE queue.agent = ? AND queue.id = ?;
 
 -- name: drop moment
-DELETE FROM moments WHERE moments.id = ?;
+DELETE FROM moments WHERE moments.agent = ? AND moments.id = ?;
 
 -- name: unhold by its maker
-UPDATE elements SET held_by=NULL WHERE elements.held_by = ? AND elements.eid = ?;
+UPDATE elements SET held_by=NULL WHERE elements.agent = ? AND elements.held_by = ? AND elements.eid = ?;
 
 -- name: unhold
-DELETE FROM contexts WHERE contexts.run = ? AND contexts.eid = ?;
+DELETE FROM contexts WHERE contexts.agent = ? AND contexts.run = ? AND contexts.eid = ?;
 
 -- name: drop element
-DELETE FROM elements WHERE elements.eid = ?;
+DELETE FROM elements WHERE elements.agent = ? AND elements.eid = ?;
 
 -- name: drop marks
-DELETE FROM marks WHERE marks.eid = ?;
+DELETE FROM marks WHERE marks.agent = ? AND marks.eid = ?;
 
 -- name: drop run
-DELETE FROM runs WHERE runs.eid = ?;
+DELETE FROM runs WHERE runs.agent = ? AND runs.eid = ?;
 
 -- name: drop context
-DELETE FROM contexts WHERE contexts.run = ?;
+DELETE FROM contexts WHERE contexts.agent = ? AND contexts.run = ?;
 
 -- name: drop entries
-DELETE FROM journal WHERE journal.run = ?;
+DELETE FROM journal WHERE journal.agent = ? AND journal.run = ?;
 
 -- name: drop snapshot
-DELETE FROM snapshots WHERE snapshots.run = ?;
+DELETE FROM snapshots WHERE snapshots.agent = ? AND snapshots.run = ?;
+
+-- name: agent
+SELECT agents.id, agents.name
+FROM agents
+WHERE agents.agent = ?;
 
 -- name: elements
 SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
-FROM elements ORDER BY elements.eid;
+FROM elements
+WHERE elements.agent = ? ORDER BY elements.eid;
 
 -- name: contexts
 SELECT elements.held_by AS run, elements.eid
 FROM elements
-WHERE elements.held_by IN (SELECT runs.eid
-FROM runs) UNION ALL SELECT contexts.run, contexts.eid
+WHERE elements.agent = ? AND (EXISTS (SELECT runs.eid
+FROM runs
+WHERE runs.agent = elements.agent AND runs.eid = elements.held_by)) UNION ALL SELECT contexts.run, contexts.eid
 FROM contexts
-WHERE contexts.run IN (SELECT runs.eid
-FROM runs) AND contexts.eid IN (SELECT elements.eid
-FROM elements UNION SELECT runs.eid
-FROM runs) ORDER BY run, eid;
+WHERE contexts.agent = ? AND (EXISTS (SELECT runs.eid
+FROM runs
+WHERE runs.agent = contexts.agent AND runs.eid = contexts.run)) AND ((EXISTS (SELECT elements.eid
+FROM elements
+WHERE elements.agent = contexts.agent AND elements.eid = contexts.eid)) OR (EXISTS (SELECT runs.eid
+FROM runs
+WHERE runs.agent = contexts.agent AND runs.eid = contexts.eid))) ORDER BY run, eid;
 
 -- name: marks
-SELECT marks.eid, marks.definition, marks.place, marks.slot
-FROM marks ORDER BY marks.eid, marks.definition, marks.place, marks.slot;
+SELECT marks.definition, marks.place, marks.slot, marks.eid, marks.run
+FROM marks
+WHERE marks.agent = ? ORDER BY marks.eid, marks.definition, marks.place, marks.slot;
 
 -- name: keys
 SELECT keys.name, keys.expression, keys.value
-FROM keys ORDER BY keys.name, keys.expression, keys.value;
+FROM keys
+WHERE keys.agent = ? ORDER BY keys.name, keys.expression, keys.value;
 
 -- name: events
 SELECT queue.id, queue.run, queue.data
-FROM queue ORDER BY queue.id;
+FROM queue
+WHERE queue.agent = ? ORDER BY queue.id;
 
 -- name: moments
 SELECT moments.id, moments.at, moments.data
-FROM moments ORDER BY moments.at, moments.id;
+FROM moments
+WHERE moments.agent = ? ORDER BY moments.at, moments.id;
 
 -- name: meta
 SELECT meta."key", meta.value
-FROM meta ORDER BY meta."key";
+FROM meta
+WHERE meta.agent = ? ORDER BY meta."key";
 
 -- name: runs
 SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error, runs."by"
-FROM runs ORDER BY runs.eid;
+FROM runs
+WHERE runs.agent = ? ORDER BY runs.eid;
 
 -- name: entries of run
 SELECT journal.run, journal.seq, journal.at, journal.data
 FROM journal
-WHERE journal.run = ? AND journal.seq > ? ORDER BY journal.seq;
+WHERE journal.agent = ? AND journal.run = ? AND journal.seq > ? ORDER BY journal.line;
 
 -- name: snapshot
 SELECT snapshots.run, snapshots.seq, snapshots.data
 FROM snapshots
-WHERE snapshots.run = ?;
+WHERE snapshots.agent = ? AND snapshots.run = ?;
 
 -- name: definitions
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, definitions.source, definitions.loaded, definitions.current
 FROM definitions
-WHERE definitions.current = coalesce(?, definitions.current) ORDER BY definitions.loaded, definitions.kind, definitions.name;
+WHERE definitions.agent = ? AND definitions.current = coalesce(?, definitions.current) ORDER BY definitions.loaded, definitions.kind, definitions.name;
 
 -- name: definition
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, definitions.source, definitions.loaded, definitions.current
 FROM definitions
-WHERE definitions.digest = ?;
+WHERE definitions.agent = ? AND definitions.digest = ?;
 
 -- name: version
 SELECT alembic_version.version_num
@@ -257,5 +307,5 @@ FROM alembic_version;
 INSERT INTO alembic_version (version_num) VALUES (?);
 
 -- name: drop definitions
-DELETE FROM definitions WHERE definitions.current IS 0 AND (definitions.digest NOT IN (SELECT runs.digest
+DELETE FROM definitions WHERE definitions.current IS 0 AND ((definitions.agent, definitions.digest) NOT IN (SELECT runs.agent, runs.digest
 FROM runs));

@@ -7,17 +7,21 @@ brought up to date.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from narval import __version__
-from narval.runtime.store.batch import SLOTS, Batch
+from narval.runtime.store.batch import HOME_AGENT, SLOTS, STORE, Advance, AgentRow, Batch
 from narval.runtime.store.codec import encode_entry, encode_origin
 
 HEAD = "0001"
 """The version of the tables: the last one under `migrations/versions`."""
+
+DEFAULT_NAME = "narval"
+"""The name of the home's own agent where the settings give none."""
 
 SQLITE = Path(__file__).with_name("sqlite.sql")
 HEADING = "-- name: "
@@ -34,36 +38,42 @@ def of_sqlite() -> Mapping[str, str]:
 
 
 def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
-    """The tables of an empty database, stamped with their version so that nothing is to be migrated."""
+    """The tables of an empty database, stamped with their version so that nothing is to be migrated, and the
+    home's own agent.
+    """
     for statement in known["schema"].split(";\n"):
         cursor.execute(statement)
     cursor.execute(known["stamp"], (HEAD,))
-    cursor.executemany(known["put meta"], [("narval", __version__), ("clean", "1")])
+    cursor.executemany(known["put meta"], [(STORE, "narval", __version__), (STORE, "clean", "1")])
+    cursor.execute(known["put agent"], (HOME_AGENT, *new_agent()))
+
+
+def new_agent() -> AgentRow:
+    """An agent that was never there before."""
+    return AgentRow(secrets.token_hex(16), DEFAULT_NAME)
 
 
 # --- the rows of a batch --------------------------------------------------------------------------------
 
 
 def _superseding(batch: Batch) -> Rows:
-    return [(row.kind, row.name, row.digest) for row in batch.definitions if row.current]
+    return [(batch.agent, row.kind, row.name, row.digest) for row in batch.definitions if row.current]
 
 
 _FIELDS = attrgetter("eid", "name", "xml", "added")
 
 
 def _element_rows(batch: Batch) -> Rows:
-    holders = _holders(batch)
+    agent, holders = batch.agent, _holders(batch)
     return [
-        (*_FIELDS(element), encode_origin(element.origin), declared, False, holders.get(element.eid))
+        (agent, *_FIELDS(element), encode_origin(element.origin), declared, False, holders.get(element.eid))
         for element, declared in ((added.element, added.declared) for added in batch.elements)
     ]
 
 
 def _held_rows(batch: Batch) -> Rows:
-    if not batch.elements:
-        return batch.held
-    holders = _holders(batch)
-    return [(run, eid) for run, eid in batch.held if holders.get(eid) != run]
+    agent, holders = batch.agent, _holders(batch) if batch.elements else {}
+    return [(agent, run, eid) for run, eid in batch.held if holders.get(eid) != run]
 
 
 def _holders(batch: Batch) -> dict[int, int]:
@@ -72,45 +82,51 @@ def _holders(batch: Batch) -> dict[int, int]:
     return {eid: run for run, eid in reversed(batch.held) if eid in new}
 
 
-def _mark_rows(batch: Batch) -> Rows:
-    return [(eid, definition, place, slot) for definition, place, slot, eid in batch.marks]
+_ADVANCE = attrgetter(*Advance.__struct_fields__)
 
 
 def _entry_rows(batch: Batch) -> Rows:
+    agent = batch.agent
     return [
-        (entry.run, entry.seq, entry.event.at, encode_entry(entry.event, entry.changes, entry.commands))
-        for entry in batch.journal
+        (agent, run, seq, event.at, encode_entry(event, changes, commands))
+        for run, seq, event, changes, commands in map(_ADVANCE, batch.journal)
     ]
 
 
 def _trimmed_rows(batch: Batch) -> Rows:
-    return [(run, seq, run, keep) for run, seq, keep in batch.trimmed]
+    agent = batch.agent
+    return [(agent, run, seq, agent, run, keep) for run, seq, keep in batch.trimmed]
+
+
+def _rows_of(slot: str) -> RowsOf:
+    return lambda batch: [(batch.agent, *row) for row in getattr(batch, slot)]
 
 
 def _single(slot: str) -> RowsOf:
-    return lambda batch: [(value,) for value in getattr(batch, slot)]
+    return lambda batch: [(batch.agent, value) for value in getattr(batch, slot)]
 
 
-WRITES: tuple[tuple[str, str, RowsOf | None], ...] = (
+WRITES: tuple[tuple[str, str, RowsOf], ...] = (
+    ("agents", "put agent", _rows_of("agents")),
     ("definitions", "supersede definition", _superseding),
-    ("definitions", "put definition", None),
+    ("definitions", "put definition", _rows_of("definitions")),
     ("elements", "add element", _element_rows),
     ("outdated", "outdate element", _single("outdated")),
     ("undeclared", "undeclare element", _single("undeclared")),
     ("held", "hold", _held_rows),
-    ("marks", "mark", _mark_rows),
-    ("keys", "add key", None),
-    ("runs", "put run", None),
+    ("marks", "mark", _rows_of("marks")),
+    ("keys", "add key", _rows_of("keys")),
+    ("runs", "put run", _rows_of("runs")),
     ("journal", "add entry", _entry_rows),
-    ("snapshots", "put snapshot", None),
-    ("queued", "put event", None),
-    ("moments", "put moment", None),
-    ("meta", "put meta", None),
+    ("snapshots", "put snapshot", _rows_of("snapshots")),
+    ("queued", "put event", _rows_of("queued")),
+    ("moments", "put moment", _rows_of("moments")),
+    ("meta", "put meta", _rows_of("meta")),
     ("trimmed", "trim journal", _trimmed_rows),
     ("dequeued", "drop event", _single("dequeued")),
     ("moments_done", "drop moment", _single("moments_done")),
-    ("unheld", "unhold by its maker", None),
-    ("unheld", "unhold", None),
+    ("unheld", "unhold by its maker", _rows_of("unheld")),
+    ("unheld", "unhold", _rows_of("unheld")),
     ("forgotten_elements", "drop element", _single("forgotten_elements")),
     ("forgotten_elements", "drop marks", _single("forgotten_elements")),
     *(
@@ -118,10 +134,10 @@ WRITES: tuple[tuple[str, str, RowsOf | None], ...] = (
         for kept in ("run", "marks", "context", "entries", "snapshot")
     ),
 )
-"""Slot of a batch, statement, and its rows (None: those of the slot). All that a batch can make the writer
+"""Slot of a batch, statement, and its rows, the agent in front of each. All that a batch can make the writer
 do, in the order it is done: first what comes, then what goes."""
 
 
-def by_slot(known: Mapping[str, str]) -> list[list[tuple[str, RowsOf | None]]]:
+def by_slot(known: Mapping[str, str]) -> list[list[tuple[str, RowsOf]]]:
     """The texts of the statements of each slot, in the order of the slots."""
     return [[(known[name], rows) for of, name, rows in WRITES if of == slot] for slot in SLOTS]

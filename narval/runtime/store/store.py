@@ -1,8 +1,9 @@
 """The contract of a store: one writer, one commit a turn, nothing lost (docs/store.md, N35).
 
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
-Reading is for the start (memory, and runs under way) and for history; the rows of a slot come back from the
-reader of that name. Two stores keep these promises: `sql.py` on a disk or a server, and `memory.py`, which is
+A store keeps several agents apart by their numbers: `Store.of` gives what is read of one. Reading is for the
+start (memory, and runs under way) and for history; the rows of a slot come back from the reader of that name.
+Two stores keep these promises: `sql.py` on a disk or a server, and `memory.py`, which is
 gone when it is closed.
 """
 
@@ -13,10 +14,13 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from narval.runtime.store.batch import (
+    HOME_AGENT,
+    AgentRow,
     Batch,
     DefinitionRow,
     JournalRow,
     KeptElement,
+    MarkRow,
     MomentRow,
     QueuedRow,
     RunRow,
@@ -30,14 +34,17 @@ Durability = Literal["crash", "power"]
 class StartReader(Protocol):
     """Reading for the start: what is in memory, what waits."""
 
+    def identity(self) -> AgentRow:
+        """The agent's id and name. Raises StoreError where the store has no such agent."""
+
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of elements and runs that are there, by run and then by age."""
 
-    def marks(self) -> Iterator[tuple[str, str, str, int]]:
-        """Definition, place, slot, eid, oldest element first."""
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements, oldest element first."""
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
@@ -50,7 +57,7 @@ class StartReader(Protocol):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Small facts about the home, by key, as they are now."""
+        """Small facts about the agent, by key, as they are now."""
 
 
 class HistoryReader(Protocol):
@@ -76,20 +83,37 @@ class HistoryReader(Protocol):
         return [row.source for row in self.definitions(current=True) if row.path == path]
 
 
-class Store(StartReader, HistoryReader, Protocol):
-    """One home's store. One thread at a time commits; others may read meanwhile and see what is committed."""
+class AgentStore(StartReader, HistoryReader, Protocol):
+    """The part of a store that is one agent's, to be read; `agent` is its number."""
+
+    agent: int
+
+
+class Store(Protocol):
+    """One home's store: its agents, each under a number from 1, and one writer for all.
+
+    One thread at a time commits; others may read meanwhile and see what is committed.
+    """
 
     is_volatile: bool = False
     """True if all of it is gone when the program ends, however it ends."""
 
+    def of(self, agent: int = HOME_AGENT) -> AgentStore:
+        """The store as one agent sees it."""
+
     def commit(self, *batches: Batch) -> None:
-        """Record the batches in order, all or nothing: only then may their commands be performed.
+        """Record the batches, of one agent or several, in order, all or nothing: only then may their commands
+        be performed.
 
         Raises StoreError, and then for every later batch too: memory is ahead of a store that failed.
         """
 
     def make_room(self) -> None:
         """A daemon begins to work: have ready what makes its commits quicker."""
+
+    def is_still(self) -> bool:
+        """True unless what was read may be torn, because of a program that wrote meanwhile (`look.py`)."""
+        return True
 
     def close(self) -> None:
         """End it well. Closing twice is as good as once."""

@@ -42,17 +42,29 @@ from sqlalchemy import (
     Update,
     bindparam,
     delete,
+    exists,
     func,
     literal_column,
+    or_,
     select,
     true,
+    tuple_,
     union_all,
     update,
 )
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
-from narval.runtime.store.batch import DefinitionRow, JournalRow, MomentRow, QueuedRow, RunRow, SnapshotRow
+from narval.runtime.store.batch import (
+    AgentRow,
+    DefinitionRow,
+    JournalRow,
+    MarkRow,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+    SnapshotRow,
+)
 from narval.runtime.store.statements import HEADING, SQLITE
 
 if TYPE_CHECKING:
@@ -61,20 +73,25 @@ if TYPE_CHECKING:
 TRIMMED_AT_ONCE = 5_000
 """So many entries of a run are dropped in one turn at most."""
 
+_IN_ORDER = ("elements", "journal")
+"""The tables whose rows stand in the order of writing, whatever agent they are of."""
+
 metadata = MetaData()
 
 
 def _table(name: str, fields: Mapping[str, Any], key: str, *also: Index) -> Table:
-    """A table with a column for each field, of the type that is said; those named in `key` are the key.
+    """A table with a column for the agent and one for each field, of the type that is said; the agent and
+    the fields named in `key` are the key.
 
-    A table whose rows are all key, or nearly so, is clustered.
+    Rows stand under their key, but in the tables that are kept in order: there under the number of a line.
     """
-    columns = []
-    for field, kind in fields.items():
+    in_order = name in _IN_ORDER
+    columns = [Column("line", _TYPES[int], autoincrement=True)] if in_order else []
+    for field, kind in {"agent": int, **fields}.items():
         plain = next(of for of in _TYPES if kind in (of, of | None))
-        is_key, null = field in key.split(), kind is not plain
-        columns.append(Column(field, _TYPES[plain], primary_key=is_key, autoincrement=False, nullable=null))
-    return Table(name, metadata, *columns, *also, sqlite_with_rowid=name not in _CLUSTERED)
+        columns.append(Column(field, _TYPES[plain], autoincrement=False, nullable=kind is not plain))
+    rows = PrimaryKeyConstraint(*("line",) if in_order else ("agent", *key.split()))
+    return Table(name, metadata, *columns, rows, *also, sqlite_with_rowid=in_order)
 
 
 _TYPES: dict[type, Any] = {
@@ -84,7 +101,6 @@ _TYPES: dict[type, Any] = {
     float: Double,
     bool: Boolean,
 }
-_CLUSTERED = ("meta", "contexts", "marks", "keys")
 _Element = {
     "eid": int,
     "name": str,
@@ -102,16 +118,15 @@ stamp = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
+agents = _table("agents", get_type_hints(AgentRow), "", Index("agents_by_name", "name", unique=True))
 meta = _table("meta", dict.fromkeys(("key", "value"), str), "key")
-elements = _table("elements", _Element, "eid")
+elements = _table("elements", _Element, "", Index("elements_by_eid", "agent", "eid", unique=True))
 contexts = _table("contexts", dict.fromkeys(("run", "eid"), int), "run eid")
-# eid first: what is forgotten takes its marks along by a search, not a scan.
-marks = _table(
-    "marks", {"eid": int, "definition": str, "place": str, "slot": str}, "eid definition place slot"
-)
+# eid before the rest: what is forgotten takes its marks along by a search, not a scan.
+marks = _table("marks", get_type_hints(MarkRow), "eid definition place slot")
 keys = _table("keys", dict.fromkeys(("name", "expression", "value"), str), "name expression value")
 runs = _table("runs", get_type_hints(RunRow), "eid")
-journal = _table("journal", get_type_hints(JournalRow), "seq", Index("journal_of_run", "run"))
+journal = _table("journal", get_type_hints(JournalRow), "", Index("journal_by_run", "agent", "run"))
 snapshots = _table("snapshots", get_type_hints(SnapshotRow), "run")
 queue = _table("queue", get_type_hints(QueuedRow), "id")
 moments = _table("moments", get_type_hints(MomentRow), "id")
@@ -143,25 +158,31 @@ def _schema(dialect: Dialect) -> Iterator[str]:
 
 def _writing(dialect: Dialect) -> dict[str, Statement]:
     """The statements of the writer; `statements.WRITES` has their order."""
-    insert = _inserts(dialect)
+    insert_into = _inserts(dialect)
 
-    def put(table: Table) -> Insert:
+    def insert(table: Table) -> Upsert:
+        """A row in all but the number of its line, which the database gives."""
+        given = [column.name for column in table.columns if column.name != "line"]
+        return insert_into(table).values({name: bindparam(name) for name in given}).inline()
+
+    def put(table: Table) -> Upsert:
         """Replace the row that is there under the key."""
         statement = insert(table)
         replaced = {column.name: statement.excluded[column.name] for column in _values(table)}
         return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=replaced)
 
-    def once(table: Table) -> Insert:
+    def once(table: Table) -> Upsert:
         """Leave the row that is there."""
         return insert(table).on_conflict_do_nothing()
 
     return {
+        "put agent": put(agents),
         "supersede definition": _supersede(),
         "put definition": put(definitions),
         "add element": insert(elements),
-        "outdate element": update(elements).where(_is(elements.c.eid)).values(outdated=true()),
+        "outdate element": update(elements).where(*_are(elements, "eid")).values(outdated=true()),
         "undeclare element": update(elements)
-        .where(_is(elements.c.eid))
+        .where(*_are(elements, "eid"))
         .values(declared=literal_column("''")),
         "hold": once(contexts),
         "mark": once(marks),
@@ -173,44 +194,43 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
         "put moment": put(moments),
         "put meta": put(meta),
         "trim journal": _trim(),
-        "drop event": _gone(queue.c.id),
-        "drop moment": _gone(moments.c.id),
+        "drop event": _gone(queue, "id"),
+        "drop moment": _gone(moments, "id"),
         "unhold by its maker": _unhold(),
-        "unhold": _gone(contexts.c.run, contexts.c.eid),
-        "drop element": _gone(elements.c.eid),
-        "drop marks": _gone(marks.c.eid),
-        "drop run": _gone(runs.c.eid),
-        "drop context": _gone(contexts.c.run),
-        "drop entries": _gone(journal.c.run),
-        "drop snapshot": _gone(snapshots.c.run),
+        "unhold": _gone(contexts, "run", "eid"),
+        "drop element": _gone(elements, "eid"),
+        "drop marks": _gone(marks, "eid"),
+        "drop run": _gone(runs, "eid"),
+        "drop context": _gone(contexts, "run"),
+        "drop entries": _gone(journal, "run"),
+        "drop snapshot": _gone(snapshots, "run"),
     }
 
 
 def _reading() -> dict[str, Statement]:
-    """The queries of the readers; None as a parameter that narrows leaves all in."""
-    lines, versions = journal.c, definitions.c
+    """The queries of the readers, of one agent each; None as a parameter that narrows leaves all in."""
+    versions = definitions.c
     return {
-        "elements": _all(elements),
+        "agent": _all(agents),
+        "elements": _all(elements, "eid"),
         "contexts": _held(),
-        "marks": _all(marks),
-        "keys": _all(keys),
-        "events": _all(queue),
-        "moments": select(moments).order_by(moments.c.at, moments.c.id),
-        "meta": _all(meta),
-        "runs": _all(runs),
-        "entries of run": _all(journal).where(_is(lines.run), lines.seq > bindparam("after")),
-        "snapshot": select(snapshots).where(_is(snapshots.c.run)),
-        "definitions": select(definitions)
-        .where(_narrowed(versions.current))
-        .order_by(versions.loaded, versions.kind, versions.name),
-        "definition": select(definitions).where(_is(versions.digest)),
+        "marks": _all(marks, "eid", "definition", "place", "slot"),
+        "keys": _all(keys, "name", "expression", "value"),
+        "events": _all(queue, "id"),
+        "moments": _all(moments, "at", "id"),
+        "meta": _all(meta, "key"),
+        "runs": _all(runs, "eid"),
+        "entries of run": _all(journal, "line").where(_is(journal.c.run), journal.c.seq > bindparam("after")),
+        "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
+        "definitions": _all(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
+        "definition": _all(definitions).where(_is(versions.digest)),
     }
 
 
 def _beginning() -> dict[str, Statement]:
     """The statements of a start."""
     versions = definitions.c
-    needed = versions.digest.in_(select(runs.c.digest))
+    needed = tuple_(versions.agent, versions.digest).in_(select(runs.c.agent, runs.c.digest))
     return {
         "version": select(stamp.c.version_num),
         "stamp": stamp.insert(),
@@ -240,37 +260,41 @@ def _is(column: Column[Any]) -> Any:
     return column == bindparam(f"the_{column.name}")
 
 
-def _gone(column: Column[Any], *others: Column[Any]) -> Delete:
-    return delete(column.table).where(_is(column), *map(_is, others))
+def _are(table: Table, *keys: str) -> list[Any]:
+    """The conditions that a row is of the agent given, and has the keys given."""
+    return [_is(table.c[name]) for name in ("agent", *keys)]
+
+
+def _gone(table: Table, *keys: str) -> Delete:
+    return delete(table).where(*_are(table, *keys))
 
 
 def _trim() -> Delete:
-    """The oldest entries of a run go, so many at once; an older store has more than a turn should drop."""
+    """The oldest entries of a run go, so many at once: where a run kept more so far, it has more than a turn
+    should drop.
+    """
     columns = journal.c
     last = (
-        select(columns.seq)
-        .where(columns.run == bindparam("the_same_run"))
-        .order_by(columns.seq.desc())
+        select(columns.line)
+        .where(*_are(journal, "run"))
+        .order_by(columns.line.desc())
         .limit(literal_column("1"))
         .offset(bindparam("how_many"))
         .scalar_subquery()
     )
     oldest = (
-        select(columns.seq)
-        .where(_is(columns.run), columns.seq <= bindparam("the_line"), columns.seq <= last)
-        .order_by(columns.seq)
+        select(columns.line)
+        .where(*_are(journal, "run"), columns.seq <= bindparam("up_to"), columns.line <= last)
+        .order_by(columns.line)
         .limit(literal_column(str(TRIMMED_AT_ONCE)))
         .offset(literal_column("0"))  # SQLAlchemy would add a parameter for it
     )
-    return delete(journal).where(columns.seq.in_(oldest))
+    return delete(journal).where(columns.line.in_(oldest))
 
 
 def _unhold() -> Update:
     """The run that made an element holds it no more."""
-    columns = elements.c
-    return (
-        update(elements).where(_is(columns.held_by), _is(columns.eid)).values(held_by=literal_column("NULL"))
-    )
+    return update(elements).where(*_are(elements, "held_by", "eid")).values(held_by=literal_column("NULL"))
 
 
 def _supersede() -> Update:
@@ -278,14 +302,15 @@ def _supersede() -> Update:
     columns = definitions.c
     return (
         update(definitions)
-        .where(_is(columns.kind), _is(columns.name), columns.digest != bindparam("the_digest"))
+        .where(*_are(definitions, "kind", "name"), columns.digest != bindparam("the_digest"))
         .values(current=literal_column("false"))
     )
 
 
-def _all(table: Table) -> Select[Any]:
-    """Every row, in the order of the primary key."""
-    return select(table).order_by(*table.primary_key.columns)
+def _all(table: Table, *order: str) -> Select[Any]:
+    """Every row of the agent given, without its place, by some columns."""
+    shown = [column for column in table.columns if column.name not in ("line", "agent")]
+    return select(*shown).where(_is(table.c.agent)).order_by(*(table.c[name] for name in order))
 
 
 def _narrowed(column: Column[Any]) -> Any:
@@ -294,12 +319,21 @@ def _narrowed(column: Column[Any]) -> Any:
 
 
 def _held() -> CompoundSelect[Any]:
-    """Run and eid, of elements and runs that are there."""
+    """Run and eid, of elements and runs that are there: a look for each, whatever the number of runs."""
     makers, others = elements.c, contexts.c
-    known, kept = select(runs.c.eid), select(makers.eid)
+
+    def there(table: Table, holder: Column[Any], eid: Column[Any]) -> Any:
+        return exists(select(table.c.eid).where(table.c.agent == holder, table.c.eid == eid))
+
     return union_all(
-        select(makers.held_by.label("run"), makers.eid).where(makers.held_by.in_(known)),
-        select(others.run, others.eid).where(others.run.in_(known), others.eid.in_(kept.union(known))),
+        select(makers.held_by.label("run"), makers.eid).where(
+            _is(makers.agent), there(runs, makers.agent, makers.held_by)
+        ),
+        select(others.run, others.eid).where(
+            _is(others.agent),
+            there(runs, others.agent, others.run),
+            or_(there(elements, others.agent, others.eid), there(runs, others.agent, others.eid)),
+        ),
     ).order_by("run", "eid")
 
 

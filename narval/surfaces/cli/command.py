@@ -1,4 +1,4 @@
-"""The frame of all commands: --home and --json, an example in each help, messages of errors, exit status.
+"""The frame of all commands: common options, an example in each help, messages of errors, exit status.
 
 Exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it is
 held by a daemon that does not answer. click sees to 2 for arguments; `EXIT` says it for errors.
@@ -68,12 +68,22 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 
 
 class Command(click.Command):
-    """A command whose help ends with an example, with --home and --json before or after its name."""
+    """A command whose help ends with an example, with --home and --json before or after its name.
 
-    def __init__(self, *arguments: Any, example: str, **settings: Any) -> None:
+    One that `alters` something has --as too; any other refuses it.
+    """
+
+    def __init__(self, *arguments: Any, example: str, alters: bool = False, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.example = example
-        self.params += common_options()
+        self.example, self.alters = example, alters
+        self.params += common_options(acting=alters)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command. Raises UsageError for --as where nothing is altered, so that no name is lost."""
+        if not self.alters and context.ensure_object(Session).acting_as:
+            what = f"{self.name} alters nothing, so that no name would be recorded"
+            raise click.UsageError(f"{what}: leave --as out", context)
+        return super().invoke(context)
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """The example."""
@@ -130,26 +140,35 @@ def _write_no_more() -> None:
         os.close(nowhere)
 
 
-def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
-    """Make a function a command, with the session as its first argument and its docstring as help."""
-    declare = click.command(name, cls=Command, example=example)
+def command(name: str, *, example: str, alters: bool = False) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command, with the session as its first argument and its docstring as help.
+
+    It `alters` something if what it does is recorded: then it may be done in another's name.
+    """
+    declare = click.command(name, cls=Command, example=example, alters=alters)
     return lambda function: declare(pass_session(function))
 
 
-def common_options() -> list[click.Parameter]:
-    """--home and --json, which may stand before the command's name or after it."""
-    return [
+def common_options(*, acting: bool = True) -> list[click.Parameter]:
+    """--home and --json, which may stand before the command's name or after it; --as if one is `acting`."""
+    options: list[click.Parameter] = [
         click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),
         click.Option(["as_json", "--json"], is_flag=True, help=_JSON, **_COMMON),
     ]
+    if acting:
+        options.append(click.Option(["acting_as", "--as"], metavar="NAME", help=_AS, **_COMMON))
+    return options
 
 
-def _note(context: click.Context, option: click.Parameter, given: Path | bool | None) -> None:
+def _note(context: click.Context, option: click.Parameter, given: Path | str | bool | None) -> None:
+    if given == "":
+        raise click.BadParameter("expected the name of a person, got an empty one", context, option)
     if given and option.name:
         context.ensure_object(Session).note(option.name, given)
 
 
 _HOME = "The home to use, rather than NARVAL_HOME or ~/.narval."
+_AS = "Do it in the name of NAME: recorded with your own. For the home's owner and root."
 _JSON = "Write JSON: one object or one array."
 _COMMON: dict[str, Any] = {"expose_value": False, "callback": _note}
 

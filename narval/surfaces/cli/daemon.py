@@ -222,7 +222,7 @@ def status(session: Session) -> None:
     session.give(session.ask("status"), answers.status)
 
 
-@command("reload", example="narval reload")
+@command("reload", example="narval reload", alters=True)
 @click.pass_context
 def reload(context: click.Context, session: Session) -> None:
     """Have the daemon read its files now.
@@ -242,7 +242,7 @@ def reload(context: click.Context, session: Session) -> None:
     context.exit(NOT_WELL if found["faults"] else 0)
 
 
-@command("stop", example="narval stop")
+@command("stop", example="narval stop", alters=True)
 @click.option(
     "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
 )
@@ -252,7 +252,7 @@ def stop(session: Session, timeout: float) -> None:
     Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start.
     """
     home = session.home
-    daemon = reach(home, lambda: _free(home))
+    daemon = reach(home, lambda: _free(home), session.acting_as)
     if daemon is not None:
         with daemon:
             daemon.ask("stop")
@@ -267,8 +267,9 @@ def stop(session: Session, timeout: float) -> None:
 
 def _free(home: Home) -> None:
     """Raise HomeHeldError if a program holds the home."""
-    with home.lock():
-        return
+    holder = home.holder()
+    if holder is not None:
+        raise home.held_by(holder)
 
 
 @command("log", example="narval log --lines 20\nnarval log --follow")
@@ -276,7 +277,7 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with connect(session.home) as connection, session.lines(answers.log_line) as write:
+    with connect(session.home, "look") as connection, session.lines(answers.log_line) as write:
         after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
             after = write(connection.ask("log", after=after, wait=SLICE))

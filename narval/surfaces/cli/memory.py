@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import click
 
 from narval.operations.text import took, xml_text
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
-from narval.surfaces.cli.paging import ALL, page, paged
+from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import ELEMENTS, table
-from narval.surfaces.cli.session import Connection, Session, connect
+from narval.surfaces.cli.session import Connection, Purpose, Session, connect
 
 SLICE = 20.0
 """Seconds that a daemon is asked to wait for the end of a run at a time."""
@@ -24,8 +26,8 @@ narval start mail.triage
 echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 
-@command("start", example=_START)
-@click.argument("name")
+@command("start", example=_START, alters=True)
+@click.argument("name", shell_complete=completion.definitions)
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
 @click.option(
     "--wait", is_flag=True, help="Wait until it ended; the exit status is 1 if it did not end well."
@@ -60,7 +62,8 @@ def start(
     given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if each:
         given["each"] = True
-    with connect(session.home, working=wait) as connection:
+    purpose: Purpose = "work" if wait else "record"
+    with connect(session.home, purpose, session.acting_as) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -90,7 +93,12 @@ def _outcome(run: dict[str, Any]) -> str:
     return f"{run['state']}{after}{why}"
 
 
-@command("add", example="narval add mail.xml\necho '<question>Who are you?</question>' | narval add -")
+_ADD = """\
+narval add mail.xml
+echo '<question>Who are you?</question>' | narval add -"""
+
+
+@command("add", example=_ADD, alters=True)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
 def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     """Add elements to memory, and print their eids.
@@ -103,7 +111,8 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        with connect(session.home) as connection, naming(files, documents):
+        acting = connect(session.home, "record", session.acting_as)
+        with acting as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch)["eids"]
                 eids += added
@@ -121,20 +130,18 @@ def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
 @click.argument("xpath", required=False)
 @click.option("--xml", "as_xml", is_flag=True, help="Write the elements as one XML document.")
 @click.option("--count", is_flag=True, help="Write how many there are.")
-@click.option("--context", "run", type=int, metavar="RUN", help="Only what the context of this run holds.")
+@click.option(
+    "--context",
+    type=int,
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Only what the context of this run holds.",
+)
 @click.option("--current", is_flag=True, help="Leave out what has been replaced by a newer version.")
 @paged
 @click.pass_context
 def memory(
-    context: click.Context,
-    session: Session,
-    xpath: str | None,
-    as_xml: bool,
-    count: bool,
-    run: int | None,
-    current: bool,
-    limit: int | str | None,
-    before: int | None,
+    context: click.Context, session: Session, /, page: Page, as_xml: bool, count: bool, **query: Any
 ) -> None:
     """List the elements that match XPATH; without it, all.
 
@@ -144,19 +151,19 @@ def memory(
     """
     if as_xml + count + session.as_json > 1 and as_xml:
         raise click.UsageError("--xml stands alone: it excludes --json and --count")
-    query = {"xpath": xpath, "context": run, "current": current}
     if count:
-        if not (limit is None is before):
+        if page.limit_given or page.before is not None:
             raise click.UsageError("--count counts all: it excludes --limit and --before")
         counted = session.ask("count", **query)
         session.give(counted, lambda answer: click.echo(answer["count"]))
-        context.exit(NOT_WELL if xpath is not None and not counted["count"] else 0)
-    asked = page(limit or ALL if as_xml else limit, before)
-    found = asked.ask(session, "memory", **query)
+        context.exit(NOT_WELL if query["xpath"] is not None and not counted["count"] else 0)
+    if as_xml and not page.limit_given:
+        page = replace(page, limit=None)
+    found = page.ask(session, "memory", **query)
     if as_xml:  # a document that `narval add` accepts again
-        found = found[: asked.limit][::-1]
+        found = found[: page.limit][::-1]
         for line in ("<memory>", *(xml_text(element["xml"]) for element in found), "</memory>"):
             click.echo(line.encode("utf-8"))
     else:
-        asked.give(session, found, lambda rows: table(ELEMENTS, rows))
-    context.exit(NOT_WELL if xpath is not None and not found else 0)
+        page.give(session, found, lambda rows: table(ELEMENTS, rows))
+    context.exit(NOT_WELL if query["xpath"] is not None and not found else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import click
@@ -42,6 +43,7 @@ class Page:
 
     limit: int | None
     before: int | None
+    limit_given: bool
 
     def ask(self, session: Session, operation: str, **query: Any) -> list[dict[str, Any]]:
         """The rows of the page, newest first, and one more where there is one. Raises NarvalError."""
@@ -58,16 +60,16 @@ class Page:
 
 
 def paged(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --limit and --before: its parameters `limit` (a number, `all` or None) and `before`."""
-    limit = click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
-    before = click.option("--before", type=int, metavar="EID", help="Only those with lower eids.")
-    return limit(before(function))
+    """Give a command --limit and --before, which make its parameter `page`."""
 
+    @wraps(function)
+    def command(*given: Any, limit: int | str | None, before: int | None, **named: Any) -> Any:
+        most = None if limit == ALL else PAGE if limit is None else int(limit)
+        return function(*given, page=Page(most, before, limit is not None), **named)
 
-def page(limit: int | str | None, before: int | None) -> Page:
-    """The page that these options ask for."""
-    given = PAGE if limit is None else limit
-    return Page(given if isinstance(given, int) else None, before)
+    asked = click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
+    below = click.option("--before", type=int, metavar="EID", help="Only those with lower eids.")
+    return asked(below(command))
 
 
 def _command(session: Session, before: int) -> str:

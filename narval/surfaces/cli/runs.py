@@ -7,9 +7,10 @@ from typing import Any, BinaryIO
 import click
 
 from narval.operations.text import xml_text
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import documents_of, naming
-from narval.surfaces.cli.paging import page, paged
+from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
 from narval.surfaces.cli.session import Session, connect
@@ -37,7 +38,8 @@ class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argume
         return tuple(run_kinds())
 
 
-run_argument = click.argument("run", type=int)
+run_argument = click.argument("run", type=int, shell_complete=completion.runs)
+active_run_argument = click.argument("run", type=int, shell_complete=completion.active_runs)
 
 at_option = click.option(
     "--at", type=int, metavar="SEQ", help="As it was after line SEQ of its history (`narval history`)."
@@ -45,24 +47,23 @@ at_option = click.option(
 
 
 @command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --limit all --json")
-@click.option("--state", metavar="S", help="Only those in this state or phase: running, failed, done, …")
+@click.option(
+    "--state",
+    metavar="S",
+    shell_complete=lambda _context, _parameter, begun: [word for word in STATES if word.startswith(begun)],
+    help="Only those in this state or phase: running, failed, done, …",
+)
 @click.option("--kind", type=RunKind(), help="Only those of this kind.")
-@click.option("--name", metavar="N", help="Only those of this definition.")
+@click.option(
+    "--name", metavar="N", shell_complete=completion.definitions, help="Only those of this definition."
+)
 @paged
-def runs(
-    session: Session,
-    state: str | None,
-    kind: str | None,
-    name: str | None,
-    limit: int | str | None,
-    before: int | None,
-) -> None:
+def runs(session: Session, page: Page, state: str | None, **query: str | None) -> None:
     """List the runs there are, newest first."""
-    asked = page(limit, before)
-    found = asked.ask(session, "runs", state=state, kind=kind, name=name)
+    found = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
     if state not in (None, *STATES) and not (found or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
-    asked.give(session, found, lambda rows: table(RUNS, rows))
+    page.give(session, found, lambda rows: table(RUNS, rows))
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg")
@@ -108,7 +109,7 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
             raise click.UsageError("--at and --follow exclude each other")
         session.give(session.ask("show", run=run, at=at), answers.run)
         return
-    with connect(session.home) as connection, session.lines(answers.history_line) as write:
+    with connect(session.home, "look") as connection, session.lines(answers.history_line) as write:
 
         def is_active() -> bool:
             return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
@@ -123,7 +124,7 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
 
 @command("why", example="narval why 12\nnarval why 12 send")
 @run_argument
-@click.argument("identifier", metavar="[ID]", required=False)
+@click.argument("identifier", metavar="[ID]", required=False, shell_complete=completion.parts)
 def why(session: Session, run: int, identifier: str | None) -> None:
     """Tell what a run waits for, or why a part of it did not go on.
 
@@ -134,8 +135,8 @@ def why(session: Session, run: int, identifier: str | None) -> None:
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
 
 
-@command("cancel", example="narval cancel 12 --reason 'started twice'")
-@run_argument
+@command("cancel", example="narval cancel 12 --reason 'started twice'", alters=True)
+@active_run_argument
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
 def cancel(session: Session, run: int, reason: str) -> None:
     """End a run: its calls are given up."""
@@ -148,8 +149,8 @@ narval signal 12 approve --set by=ann
 narval signal 12 reply answer.xml"""
 
 
-@command("signal", example=_SIGNAL)
-@run_argument
+@command("signal", example=_SIGNAL, alters=True)
+@active_run_argument
 @click.argument("name")
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
 @click.option(
@@ -185,10 +186,14 @@ def _effect(answer: dict[str, Any]) -> None:
         click.echo(f"{effect}: nothing in run {answer['run']} waits for it yet")
 
 
-@command("retry", example="narval retry 12\nnarval retry 12 --from send")
+@command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)
 @run_argument
 @click.option(
-    "--from", "step", metavar="STEP", help="Begin again from this step, not from the one that failed."
+    "--from",
+    "step",
+    metavar="STEP",
+    shell_complete=completion.steps,
+    help="Begin again from this step, not from the one that failed.",
 )
 def retry(session: Session, run: int, step: str | None) -> None:
     """Begin a run again from one of its steps.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
@@ -20,7 +20,9 @@ from narval.surfaces.control import client
 
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
-    from narval.surfaces.cli.without_daemon import RecordOnlyHome, WorkingHome
+    from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
+
+    WithoutDaemon = LookedAtHome | RecordOnlyHome | WorkingHome
 
 T = TypeVar("T")
 
@@ -42,6 +44,7 @@ class Session:
 
     directory: Path | None = None
     as_json: bool = False
+    acting_as: str = ""
 
     def note(self, name: str, value: Any) -> None:
         """Note an option by its name."""
@@ -56,7 +59,8 @@ class Session:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        with connect(self.home) as connection:
+        home, acting_as = self.home, self.acting_as
+        with closing(reach(home, lambda: _opened_for(home, method, acting_as), acting_as)) as connection:
             return connection.ask(method, **params)
 
     @contextmanager
@@ -92,35 +96,50 @@ class Session:
             people(value)
 
 
+Purpose = Literal["look", "record", "work"]
+"""The intent of a command on a home without a daemon: only queries; or what the next daemon acts upon; or
+what this command performs itself.
+"""
+
+
 @contextmanager
-def connect(home: Home, *, working: bool = False) -> Iterator[Connection]:
-    """A connection to a home; without a daemon, `working` performs what is asked, else it is recorded.
+def connect(home: Home, purpose: Purpose, acting_as: str = "") -> Iterator[Connection]:
+    """A connection to a home, in the name of a person if `acting_as` has one.
 
-    Raises HomeHeldError, or DaemonGoneError when the holder of the home does not answer.
+    Raises DaemonGoneError when its daemon does not answer, and HomeHeldError unless it is for a look.
     """
-    connection = reach(home, lambda: _opened(home, working=working))
-    try:
+    with closing(reach(home, lambda: _opened(home, purpose, acting_as), acting_as)) as connection:
         yield connection
-    finally:
-        connection.close()
 
 
-def _opened(home: Home, *, working: bool) -> RecordOnlyHome | WorkingHome:
+def _opened_for(home: Home, method: str, acting_as: str) -> WithoutDaemon:
+    """The home, opened for one operation."""
     with suspended():
-        from narval.surfaces.cli.without_daemon import RecordOnlyHome, WorkingHome
+        from narval.operations.operations import OPERATIONS
 
-        return WorkingHome(home) if working else RecordOnlyHome(home)
+        reads = OPERATIONS[method].scope == "read"
+        return _opened(home, "look" if reads else "record", acting_as)
 
 
-def reach(home: Home, otherwise: Callable[[], T]) -> client.Client | T:
+def _opened(home: Home, purpose: Purpose, acting_as: str) -> WithoutDaemon:
+    with suspended():
+        from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
+
+        if purpose == "look":
+            return LookedAtHome(home)
+        return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as)
+
+
+def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "") -> client.Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
-    so that is tried again until patience with its holder ends.
+    so what needs it free is tried again until patience with its holder ends.
     """
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
-        daemon = client.Client.reach(home.socket())
+        socket = home.known_socket()
+        daemon = client.Client.reach(socket, acting_as=acting_as) if socket is not None else None
         if daemon is not None:
             return daemon
         try:

@@ -12,6 +12,7 @@ import msgspec
 
 from narval.errors import RequestError
 from narval.operations.text import clean
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
@@ -42,7 +43,9 @@ def _read(context: click.Context, option: click.Parameter, given: str | None) ->
     "narval simulate scenarios/triage.xml\n"
     "narval simulate --json        # all the scenarios of the home",
 )
-@click.argument("names", metavar="[NAME|SCENARIO]...", nargs=-1)
+@click.argument(
+    "names", metavar="[NAME|SCENARIO]...", nargs=-1, shell_complete=completion.definitions_and_scenarios
+)
 @click.option("--at", callback=_read, metavar="DATE", help="When it starts, rather than now.")
 @click.option("--until", callback=_read, metavar="WHEN", help="How long time goes on: 2h, 30d, or a date.")
 @click.option(

@@ -6,17 +6,51 @@ from typing import Any
 
 import click
 
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
-from narval.surfaces.cli.runs import at_option, run_argument
+from narval.surfaces.cli.runs import at_option
 from narval.surfaces.cli.session import Session
 
-token_option = click.option("--token", type=int, metavar="ID", help="The token of this id (`narval tokens`).")
+
+def _nodes(context: click.Context, _: str, state: str) -> completion.Choices:
+    """The nodes of the process named before where a token is in a state, the newest token first."""
+    for token in _newest_tokens(context):
+        if token["state"] == state:
+            yield token["node"], f"token {token['id']}"
 
 
-@command("complete", example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31")
-@run_argument
-@click.argument("node", required=False)
+def _tokens_by_id(context: click.Context, _: str) -> completion.Choices:
+    for token in _newest_tokens(context):
+        yield str(token["id"]), f"{token['node']} {token['state']}"
+
+
+def _newest_tokens(context: click.Context) -> list[dict[str, Any]]:
+    found = completion.asked(context, "tokens", run=completion.named_run(context))["tokens"]
+    return list(reversed(found))
+
+
+_processes = completion.source(completion.of_runs, kind="process")
+_active_processes = completion.source(completion.of_runs, kind="process", state="active")
+
+process_argument = click.argument("run", type=int, shell_complete=_processes)
+active_process_argument = click.argument("run", type=int, shell_complete=_active_processes)
+token_option = click.option(
+    "--token",
+    type=int,
+    metavar="ID",
+    shell_complete=completion.source(_tokens_by_id),
+    help="The token of this id (`narval tokens`).",
+)
+
+
+@command(
+    "complete",
+    example="narval complete 12 bill\nnarval complete 12 review --arc reject --token 31",
+    alters=True,
+)
+@active_process_argument
+@click.argument("node", required=False, shell_complete=completion.source(_nodes, state="active"))
 @click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
 @token_option
 @click.option("--asynchronous", is_flag=True, help="Leave what follows for later (--queued).")
@@ -72,9 +106,9 @@ def _completed(answer: dict[str, Any]) -> None:
         click.echo(f"no arc {arc} leaves there: the token ended", err=True)
 
 
-@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17")
-@run_argument
-@click.argument("place", metavar="NODE|TOKEN")
+@command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17", alters=True)
+@active_process_argument
+@click.argument("place", metavar="NODE|TOKEN", shell_complete=completion.source(_nodes, state="complete"))
 def backtrack(session: Session, run: int, place: str) -> None:
     """Send a process back to where a token was active.
 
@@ -93,7 +127,7 @@ def backtrack(session: Session, run: int, place: str) -> None:
 
 
 @command("tokens", example="narval tokens 12\nnarval tokens 12 --json")
-@run_argument
+@process_argument
 @at_option
 def tokens(session: Session, run: int, at: int | None) -> None:
     """List the tokens of a process, on nodes and arcs.
@@ -113,8 +147,9 @@ def _tokens(answer: dict[str, Any]) -> None:
 @command(
     "environment",
     example="narval environment 12\nnarval environment 12 paid=true\nnarval environment 12 due --token 31",
+    alters=True,
 )
-@run_argument
+@process_argument
 @click.argument("attribute", metavar="[NAME[=VALUE]]", required=False)
 @token_option
 @click.option("--of-set", metavar="NAME", help="Those of the set of tokens of this name,")

@@ -8,17 +8,69 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from narval.errors import DaemonGoneError, HomeHeldError, OperatorError
-from narval.operations.asker import user
-from narval.operations.operations import OPERATIONS, invoke
+from msgspec.structs import replace
+
+from narval.errors import DaemonGoneError, HomeHeldError, StoreError
+from narval.operations.asker import Asker, user
+from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
+from narval.runtime.home.settings import Settings
+from narval.runtime.store.open import look_into
+from narval.runtime.store.store import Store
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
+
+ATTEMPTS = 5
+"""The number of times a look begins anew because a daemon has written what it read."""
+
+
+class LookedAtHome:
+    """A home as it is, opened for queries: no lock is taken, nothing is altered, nobody is waited for."""
+
+    record_only = True
+
+    def __init__(self, home: Home) -> None:
+        self._home, self._runner, self._ends = home, asyncio.Runner(), ExitStack()
+        self._asker = replace(user(os.geteuid(), "terminal"), scopes=frozenset({"read"}))
+        self._store: Store | None = None
+        self._daemon: Daemon | None = None
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation of the scope `read`. Raises NarvalError."""
+        for _ in range(ATTEMPTS):
+            try:
+                answer = self._runner.run(self._answer(method, params))
+            except Exception:
+                if self._store is None or self._store.is_still():
+                    raise
+            else:
+                if self._store is None or self._store.is_still():
+                    return answer
+            self._end()  # a daemon that was started meanwhile has written what was read
+        raise StoreError(f"the store is being written all the time: {self._home.store}; try again")
+
+    async def _answer(self, method: str, params: dict[str, Any]) -> Any:
+        if self._daemon is None:
+            home, settings = self._home, Settings.load(self._home.path)
+            self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
+            self._daemon = await Daemon.look(home, settings, self._store)
+        return await invoke(self._daemon, self._asker, method, params)
+
+    def _end(self) -> None:
+        daemon, self._daemon, self._store = self._daemon, None, None
+        with self._ends:
+            if daemon is not None:
+                self._runner.run(daemon.close())
+
+    def close(self) -> None:
+        """Let go of the home."""
+        try:
+            self._end()
+        finally:
+            self._runner.close()
 
 
 class RecordOnlyHome:
@@ -26,32 +78,16 @@ class RecordOnlyHome:
 
     record_only = True
 
-    def __init__(self, home: Home) -> None:
-        self._runner, self._ends = asyncio.Runner(), ExitStack()
-        self._asker = user(os.geteuid(), "terminal")
-        self._refusal: OperatorError | None = None
+    def __init__(self, home: Home, acting_as: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
         try:
-            self._daemon = self._runner.run(self._opened(home))
+            self._daemon = self._runner.run(Daemon.open(home, record_only=True))
         except BaseException:
-            self._ends.close()
             self._runner.close()
             raise
 
-    async def _opened(self, home: Home) -> Daemon:
-        """The home, or a copy of its store where one may only read it."""
-        try:
-            return await Daemon.open(home, record_only=True)
-        except OperatorError as error:
-            if not home.may_be_copied():
-                raise
-            self._refusal = error
-            folder = self._ends.enter_context(TemporaryDirectory(prefix="narval-"))
-            return await Daemon.open(home.copied(Path(folder)), record_only=True)
-
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        if self._refusal is not None and method in OPERATIONS and OPERATIONS[method].scope != "read":
-            raise self._refusal
         return self._runner.run(invoke(self._daemon, self._asker, method, params))
 
     def close(self) -> None:
@@ -59,7 +95,6 @@ class RecordOnlyHome:
         try:
             self._runner.run(self._daemon.close())
         finally:
-            self._ends.close()
             self._runner.close()
 
 
@@ -68,8 +103,8 @@ class WorkingHome:
 
     record_only = False
 
-    def __init__(self, home: Home) -> None:
-        self._runner, self._asker = asyncio.Runner(), user(os.geteuid(), "terminal")
+    def __init__(self, home: Home, acting_as: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
         self._serving = serving(home)
         try:
             self._daemon = self._runner.run(self._serving.__aenter__())
@@ -102,6 +137,12 @@ class WorkingHome:
         self._daemon.host.stop.request()
         await asyncio.wait([self._work])
         await self._serving.__aexit__(None, None, None)
+
+
+def _asker(home: Home, acting_as: str) -> Asker:
+    """The user of this command, or the person in whose name it acts. Raises RequestError."""
+    asker = user(os.geteuid(), "terminal")
+    return asker.acting_as(acting_as, owner=home.path.stat().st_uid) if acting_as else asker
 
 
 @asynccontextmanager

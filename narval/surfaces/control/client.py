@@ -31,12 +31,17 @@ class _BusyError(Exception):
 
 
 class Client:
-    """A connection to the daemon that serves the socket at `path`. Raises DaemonGoneError."""
+    """A connection to the daemon that serves the socket at `path`, in a person's name if `acting_as` has one.
+
+    Raises DaemonGoneError.
+    """
 
     record_only = False
 
-    def __init__(self, path: Path, *, patience: float | None = None, answer: float = ANSWER) -> None:
-        self._path, self._answer = path, answer
+    def __init__(
+        self, path: Path, *, patience: float | None = None, answer: float = ANSWER, acting_as: str = ""
+    ) -> None:
+        self._path, self._answer, self._asking = path, answer, [{"as": acting_as}] if acting_as else []
         self._number = 0
         patience = PATIENCE if patience is None else patience
         until = time.monotonic() + patience
@@ -67,10 +72,12 @@ class Client:
         return about
 
     @classmethod
-    def reach(cls, path: Path) -> Client | None:
+    def reach(
+        cls, path: Path, *, patience: float | None = None, answer: float = ANSWER, acting_as: str = ""
+    ) -> Client | None:
         """A connection, or None where no daemon listens. Raises DaemonGoneError for silence."""
         try:
-            return cls(path)
+            return cls(path, patience=patience, answer=answer, acting_as=acting_as)
         except DaemonGoneError as error:
             if isinstance(error.__cause__, _NO_LISTENER):
                 return None
@@ -80,7 +87,7 @@ class Client:
         """The answer of the daemon to an operation. Raises the error it raised, or DaemonGoneError."""
         self._number += 1
         limit = self._answer + sum(_seconds(params.get(name)) for name in ("wait", "timeout"))
-        self._send(wire.frame(wire.REQUEST, self._number, method, params), limit)
+        self._send(wire.frame(wire.REQUEST, self._number, method, params, *self._asking), limit)
         items: list[Any] = []
         while True:
             kind, number, error, result = self._receive(limit)

@@ -17,7 +17,6 @@ import stat
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 128
 
+LIMIT = "limit"
+"""The one request that is about the connection: it lays down the scopes it does not need (M7)."""
 
 Invoke = Callable[[Asker, str, dict[str, Any]], Awaitable[Any]]
 """Performs an operation for somebody, by its name and arguments. Raises NarvalError."""
@@ -105,7 +106,7 @@ class ControlServer:
         uid = self._uid_of(writer.get_extra_info("socket"))
         self._opened += 1
         asker = user(uid, "socket", str(self._opened))
-        peer = _Peer(reader, writer, partial(self._invoke, asker), self._limits)
+        peer = _Peer(reader, writer, self._invoke, asker, self._limits)
         refusal = self._refusal(uid)
         if refusal is not None:
             await peer.refuse(refusal)
@@ -176,11 +177,12 @@ class _Peer:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        invoke: Callable[[str, dict[str, Any]], Awaitable[Any]],
+        invoke: Invoke,
+        asker: Asker,
         limits: ControlLimits,
     ) -> None:
         self._reader, self._output = reader, _FrameWriter(writer, limits)
-        self._invoke, self._limits = invoke, limits
+        self._invoke, self._asker, self._limits = invoke, asker, limits
         self._free = asyncio.Semaphore(limits.requests)
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
@@ -233,8 +235,7 @@ class _Peer:
         try:
             while True:
                 await self._free.acquire()
-                number, method, params = wire.request(await self._frame())
-                task = asyncio.create_task(self._answer(number, method, params))
+                task = asyncio.create_task(self._answer(wire.request(await self._frame())))
                 self._tasks.add(task)
                 task.add_done_callback(self._answered)
         except (EOFError, OSError):  # the client has gone, or is taken for gone
@@ -265,9 +266,10 @@ class _Peer:
 
     # --- answering ------------------------------------------------------------------------------------------
 
-    async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
+    async def _answer(self, request: wire.WireRequest) -> None:
+        number, method = request.number, request.method
         try:
-            result = await self._invoke(method, params)
+            result = await self._perform(request)
         except NarvalError as error:
             await self._output.write([_failure(number, error)])
         except asyncio.CancelledError:  # by `_settle` alone, which alone holds this task
@@ -279,6 +281,16 @@ class _Peer:
             await self._output.write([_failure(number, raised)])
         else:
             await self._output.write(_success(number, result))
+
+    async def _perform(self, request: wire.WireRequest) -> Any:
+        """The result of a request. Raises NarvalError."""
+        if request.method == LIMIT:
+            self._asker = self._asker.limited(request.params)
+            return {"scopes": sorted(self._asker.scopes)}
+        asker = self._asker.asking(request.agent)
+        if request.acting_as:
+            asker = asker.acting_as(request.acting_as, owner=os.geteuid())
+        return await self._invoke(asker, request.method, request.params)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -1,11 +1,15 @@
 """The protocol of the control socket: frames, errors, and the address of a socket whose path is long.
 
-A frame is four bytes of length (big-endian) and that many bytes of msgpack, an array of four:
+A frame is four bytes of length (big-endian) and that many bytes of msgpack, an array:
 
-    [GREETING, None, error, about]    the daemon speaks first: its version, or the error for a refusal
-    [REQUEST, id, method, params]     the client asks; several requests may be under way at once
-    [PART, id, None, items]           some items of an answer that is a list
-    [REPLY, id, error, result]        the answer, or its last items; `id` tells of which request
+    [GREETING, None, error, about]          the daemon speaks first: its version, or the error for a refusal
+    [REQUEST, id, method, params]           the client asks; several requests may be under way at once
+    [REQUEST, id, method, params, asking]   the same, of an agent or in somebody's name
+    [PART, id, None, items]                 some items of an answer that is a list
+    [REPLY, id, error, result]              the answer, or its last items; `id` tells of which request
+
+`asking` is a map with `agent`, the agent that is meant (without it the home's own, G21), and `as`, the person
+in whose name is asked (P39). A client of protocol 1 knows no such field.
 
 `error` is None or a map that names the class of a `NarvalError`, so that it is the same error at the other
 end. Nothing here but plain data: no pickle, no extension types. This module is light, as every command that
@@ -18,7 +22,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -27,13 +31,14 @@ from narval.errors import DefinitionError, Fault, NarvalError, RequestError, Tok
 
 REQUEST, REPLY, PART, GREETING = range(4)
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Part of the greeting; it changes when a client of today could not talk to a daemon of tomorrow."""
 
 HEADER = 4
 MOST = 32 * 1024 * 1024
 """The longest frame, either way: two elements of the largest size, and an answer's part is far smaller."""
 
+_ASKING = ("agent", "as")
 _PART = 256 * 1024
 _LONGEST_PATH = 100
 
@@ -53,6 +58,16 @@ class WireError(Exception):
     """Something arrived that is no frame; the message has what was expected and what came."""
 
 
+class WireRequest(NamedTuple):
+    """A request as it came: its id, the operation and its arguments, the agent, and in whose name."""
+
+    number: int
+    method: str
+    params: dict[str, Any]
+    agent: str = ""
+    acting_as: str = ""
+
+
 # --- frames -------------------------------------------------------------------------------------------------
 
 
@@ -70,20 +85,21 @@ def length(header: bytes) -> int:
     return size
 
 
-def fields(body: bytes) -> list[Any]:
-    """The four fields of a frame. Raises WireError for anything else."""
+def fields(body: bytes, *, most: int = 4) -> list[Any]:
+    """The fields of a frame: four, or as many as `most`. Raises WireError for anything else."""
     try:
         content = msgpack.unpackb(body, raw=False, strict_map_key=True, use_list=True)
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise WireError(f"expected msgpack, got something else: {error or type(error).__name__}") from None
-    if not isinstance(content, list) or len(content) != 4:
-        raise WireError(f"expected an array of 4 fields, got {_outline(content)}")
+    if not isinstance(content, list) or not 4 <= len(content) <= most:
+        wanted = "4" if most == 4 else f"4 to {most}"
+        raise WireError(f"expected an array of {wanted} fields, got {_outline(content)}")
     return content
 
 
-def request(body: bytes) -> tuple[int, str, dict[str, Any]]:
-    """The id, method and params of a request. Raises WireError for anything else."""
-    kind, number, method, params = fields(body)
+def request(body: bytes) -> WireRequest:
+    """A request. Raises WireError for anything else."""
+    kind, number, method, params, *others = fields(body, most=5)
     if kind != REQUEST or isinstance(kind, bool):
         raise WireError(f"expected a request (type {REQUEST}), got type {_outline(kind)}")
     if not isinstance(number, int) or isinstance(number, bool):
@@ -92,7 +108,18 @@ def request(body: bytes) -> tuple[int, str, dict[str, Any]]:
         raise WireError(f"expected the name of an operation as method, got {_outline(method)}")
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
         raise WireError(f"expected a map with names as params, got {_outline(params)}")
-    return number, method, params
+    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "")))
+
+
+def _asking(given: Any = None) -> dict[str, str]:
+    """The agent and the name in a request, if they are there. Raises WireError for anything else."""
+    asking = {} if given is None else given
+    if not isinstance(asking, dict) or not asking.keys() <= set(_ASKING):
+        raise WireError(f"expected a map with {' and '.join(_ASKING)}, got {_outline(given)}")
+    for name, value in asking.items():
+        if not (isinstance(value, str) and value):
+            raise WireError(f"expected a name as {name}, got {_outline(value)}")
+    return asking
 
 
 def answer(number: int, result: Any) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,33 +15,35 @@ from narval.memory.elements.element import Element
 from narval.operations import memory as on_memory
 from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
-from narval.operations.asker import Asker
+from narval.operations.asker import PROGRAM, Asker, person_name
 from narval.operations.history import history
 from narval.operations.operations import invoke
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.system.clock import Clock
-from narval.surfaces.python.forward import forward
+from narval.surfaces.python.forward import ask, at_once, forward
 from narval.surfaces.python.processes import OfProcesses
 from narval.surfaces.python.runner import Runner
 
 Given = str | bytes | Element | etree._Element
 
 
-def open(home: str | Path | None = None, *, clock: Clock | None = None) -> Agent:
+def open(home: str | Path | None = None, *, clock: Clock | None = None, by: str | None = None) -> Agent:
     """Open a home, or with none make one in memory: nothing is kept on disk.
 
-    Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
+    `by` names the person for whom the program works: what it adds, starts and signals is recorded as theirs.
+    Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for a name that is none.
     """
-    return Agent(Home.find(home, {}) if home is not None else None, clock)
+    asker = Asker("" if by is None else person_name(by), os.geteuid(), "python")
+    return Agent(Home.find(home, {}) if home is not None else None, clock, asker)
 
 
 class Agent(OfProcesses):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
-    def __init__(self, home: Home | None, clock: Clock | None) -> None:
-        self.runner, self.asker = Runner(), Asker(way="python")
+    def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:
+        self.runner, self.asker = Runner(), asker
         try:
             self.daemon: Daemon = self.runner.run(Daemon.open(home, clock=clock))
         except BaseException:
@@ -79,24 +82,9 @@ class Agent(OfProcesses):
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
-        answer = self.runner.run(on_memory.add(self.daemon, [_bytes(element) for element in elements]))
-        return list(answer["eids"])
+        return list(ask(self, on_memory.add, [_bytes(element) for element in elements])["eids"])
 
-    def memory(
-        self,
-        xpath: str | None = None,
-        *,
-        context: int | None = None,
-        current: bool = False,
-        limit: int | None = None,
-        before: int | None = None,
-    ) -> list[Element]:
-        """The elements that match a pattern (N9); `current` leaves out those that have been replaced.
-
-        All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
-        eids.
-        """
-        return on_memory.elements(self.daemon, xpath, context, current, limit, before)
+    memory = at_once(on_memory.elements)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""
@@ -117,12 +105,12 @@ class Agent(OfProcesses):
         A process may be given attributes: its first `environment`.
         """
         given = [_bytes(element) for element in elements]
-        return int(self.runner.run(on_runs.start(self.daemon, name, given, environment=environment))["eid"])
+        return int(ask(self, on_runs.start, name, given, environment=environment)["eid"])
 
     def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
         """Start a run of `group.name` for each element, in one turn; their eids."""
         given = [_bytes(element) for element in elements]
-        return list(self.runner.run(on_runs.start(self.daemon, name, given, each=True))["runs"])
+        return list(ask(self, on_runs.start, name, given, each=True)["runs"])
 
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
@@ -148,12 +136,12 @@ class Agent(OfProcesses):
 
     def retry(self, run: int, step: str | None = None) -> int:
         """Begin a run again from a step, or from that which failed; the eid of the new run."""
-        return int(self.runner.run(on_runs.retry(self.daemon, run, step))["eid"])
+        return int(ask(self, on_runs.retry, run, step)["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Tell a run something under a name, with elements and attributes; its answer."""
         given = [_bytes(element) for element in elements]
-        return self.runner.run(on_signals.signal(self.daemon, run, name, given, arguments))
+        return ask(self, on_signals.signal, run, name, given, arguments)
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""

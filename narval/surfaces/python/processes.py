@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from narval.operations import processes
+from narval.operations.asker import Asker
 from narval.runtime.daemon.daemon import Daemon
-from narval.surfaces.python.forward import forward
+from narval.surfaces.python.forward import ask, forward
 from narval.surfaces.python.runner import Runner
 
 
@@ -15,6 +16,7 @@ class OfProcesses:
 
     daemon: Daemon
     runner: Runner
+    asker: Asker
 
     complete = forward(processes.complete)
     backtrack = forward(processes.backtrack)
@@ -31,13 +33,12 @@ class OfProcesses:
         index: int | None = None,
     ) -> dict[str, str]:
         """The attributes of a process, or of a token over them; `values` are set first, None removes one."""
-        asked = processes.environment(self.daemon, run, token, values, of_set, index)
-        return dict(self.runner.run(asked)["environment"])
+        return dict(ask(self, processes.environment, run, token, values, of_set, index)["environment"])
 
     def listen(self, run: int, listener: str, *events: str) -> dict[str, Any]:
         """Tell a listener of these events of a process from now on, or of all."""
-        return self.runner.run(processes.listen(self.daemon, run, listener, list(events)))
+        return ask(self, processes.listen, run, listener, list(events))
 
     def unlisten(self, run: int, listener: str, *events: str) -> dict[str, Any]:
         """Tell a listener of these events of a process no more, or of none at all."""
-        return self.runner.run(processes.unlisten(self.daemon, run, listener, list(events)))
+        return ask(self, processes.unlisten, run, listener, list(events))

@@ -14,7 +14,7 @@ import msgspec
 from narval.definitions.reading.vocabulary import one_of
 from narval.errors import RequestError
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import KeptElement
+from narval.runtime.store.batch import KeptElement, MarkRow
 from narval.simulation import files
 from narval.simulation.memory_copy import Remembered
 from narval.simulation.parser import read_date, read_scenario, read_when
@@ -69,7 +69,7 @@ def _remembered(daemon: Daemon) -> Remembered:
             for eid, element in found
             if element is not None
         ],
-        [(*scope, eid) for scope, eids in memory.marks.items() for eid in eids],
+        [MarkRow(*scope, *use) for scope, uses in memory.marks.items() for use in uses.items()],
         list(memory.unique_values),
         memory.next_eid,
     )

@@ -54,11 +54,11 @@ def test_N19_the_other_inputs_are_assigned_once_and_shared() -> None:
     said = Dialogue(greeting(), takes)
     addresses = [said.add("<address/>") for _ in range(2)]
     text, _, page = said.add("<text/>"), said.add("<text/>"), said.add("<page/>")
-    said.start("g.r")
+    run = said.start("g.r")
     assert given(said) == addresses
     assert [dict(call.inputs)["text"] for call in said.calls_of("a")] == [(text,)] * 2
     assert [dict(call.inputs)["pages"] for call in said.calls_of("a")] == [(page,)] * 2
-    assert said.memory.marks == {("g.r", "a", "text"): {text}}
+    assert said.memory.marks == {("g.r", "a", "text"): {text: run}}
 
 
 def test_N19_an_argument_is_shared() -> None:
@@ -154,7 +154,7 @@ def test_N18_N19_a_mark_is_made_when_its_own_call_is_started() -> None:
     )
     addresses = [said.add("<address/>") for _ in range(3)]
     run = said.start("g.r")
-    assert said.memory.marks == {("g.r", "a", "to"): {addresses[0]}}
+    assert said.memory.marks == {("g.r", "a", "to"): {addresses[0]: run}}
     said.cancel(run)
     said.drop_calls()
     said.start("g.r")

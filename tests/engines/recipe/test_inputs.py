@@ -286,7 +286,7 @@ def test_N14_a_step_makes_an_input_mandatory_or_single(
 
 def test_N14_a_step_makes_an_input_use_and_outdate() -> None:
     said = narrowed('<input id="mail" use="yes" outdates="yes"/>', MAIL, "<mail/>")
-    assert said.memory.marks == {("g.r", "a", "mail"): {1}}
+    assert said.memory.marks == {("g.r", "a", "mail"): {1: 2}}
     assert said.memory.reserved == {1}
 
 

@@ -77,7 +77,7 @@ def made(scene: Scene) -> int:
 
 
 def begun(daemon: Daemon, run: int) -> int:
-    return [line["what"] for line in history.lines(daemon.store, run)].count("CallStarting")
+    return [line["what"] for line in history.lines(daemon.agent.store, run)].count("CallStarting")
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -159,7 +159,7 @@ def test_N13_versions_that_a_run_needs_are_kept_and_others_dropped(scene: Scene)
         with started(scene) as agent:
             if decay == 2:
                 agent.start("w.nothing")
-            kept = [row for row in agent.daemon.store.definitions(None) if row.name == "w.nothing"]
+            kept = [row for row in agent.daemon.agent.store.definitions(None) if row.name == "w.nothing"]
     assert len(kept) <= 3  # the current one, the one before, and that of the run
     with started(scene) as agent:
         (run,) = agent.runs()

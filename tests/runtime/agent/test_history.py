@@ -114,11 +114,11 @@ def test_where_the_beginning_is_no_longer_kept_it_is_shown_from_the_snapshot_on(
     run = agent.start("p.line", "<mail/>")
     agent.until_idle()
     daemon = agent.daemon
-    known, store = daemon.agent.runs[run], daemon.store
+    known, store = daemon.agent.runs[run], daemon.agent.store
     saved = agent.history(run)[-1]["seq"]
     batch = Batch()
     batch.snapshots.append(SnapshotRow(run, saved, codec.encode_snapshot(known.state, known.commands())))
-    store.commit(batch)
+    daemon.store.commit(batch)
     agent.add("<go for='line'/>")
     agent.until_idle()
     whole = {seq: agent.run(run, seq) for seq in range(saved, agent.history(run)[-1]["seq"] + 1)}

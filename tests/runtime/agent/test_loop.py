@@ -120,7 +120,7 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
         assert len(daemon.agent.queue) > 1
         await daemon.host.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
-        assert not daemon.store.queue()
+        assert not daemon.agent.store.queue()
         await scene.end()
 
     with watched_commits(scene):
@@ -160,7 +160,7 @@ def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_
             await daemon.host.until_idle()
             daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
             await daemon.host.until_idle()
-            rows = {row.seq for row in daemon.store.journal(run.eid)}
+            rows = {row.seq for row in daemon.agent.store.journal(run.eid)}
             assert rows.isdisjoint(events)
             events |= rows
             await daemon.host.submit(lambda turn, gone=(eid, run.eid): _forget(turn, *gone))

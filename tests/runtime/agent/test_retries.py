@@ -253,7 +253,7 @@ def test_N35_a_call_is_tried_as_often_as_its_step_says_whenever_the_daemon_is_ki
 
 async def _check(scene: Scene, daemon: Daemon, run: int, name: str) -> None:
     """Four tries were recorded, whatever happened in between."""
-    history = [str(change) for row in daemon.store.journal(run) for change in [row.data]]
+    history = [str(change) for row in daemon.agent.store.journal(run) for change in [row.data]]
     assert sum("TryFailed" in each for each in history) == 3
     assert sum("NextTryMade" in each for each in history) == 3
     if name == "w.nested":

@@ -113,19 +113,6 @@ def test_var_that_is_no_folder_is_refused(home: Home) -> None:
         home.prepare()
 
 
-def test_the_id_of_a_home_is_its_own_and_stays(home: Home, tmp_path: Path) -> None:
-    (tmp_path / "other" / "etc").mkdir(parents=True)
-    assert len(home.id) == 32
-    assert home.id == Home(home.path).id
-    assert home.id != Home(tmp_path / "other").id
-
-
-def test_an_id_that_was_lost_is_made_anew(home: Home) -> None:
-    home.prepare()
-    (home.var / "id").write_text("")
-    assert home.id == home.id != ""
-
-
 # --- one holder -----------------------------------------------------------------------------------------
 
 HOLDER = """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,19 @@ def new_store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["file", "memory"])
-def store(request: pytest.FixtureRequest, path: Path) -> Iterator[Store]:
-    """Both stores go through the same cases."""
-    with open_store(path if request.param == "file" else None) as store:
-        yield store
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+    """Makes empty stores: both kinds go through the same cases."""
+    with ExitStack() as stores:
+        names = count()
+
+        def make() -> Store:
+            where = tmp_path / f"made-{next(names)}.db" if request.param == "file" else None
+            return stores.enter_context(open_store(where))
+
+        yield make
+
+
+@pytest.fixture
+def store(make_store: Callable[[], Store]) -> Store:
+    """An empty store, in a file or in memory."""
+    return make_store()

@@ -16,9 +16,11 @@ from narval.engines.events import TimerFired
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
 from narval.runtime.store.batch import (
+    HOME_AGENT,
     Advance,
     Batch,
     DefinitionRow,
+    MarkRow,
     MomentRow,
     QueuedRow,
     RunRow,
@@ -52,15 +54,16 @@ def running(eid: int, **fields: Any) -> RunRow:
     return row._replace(**fields)
 
 
-def batch(**slots: list[Any]) -> Batch:
-    filled = Batch()
+def batch(agent: int = HOME_AGENT, **slots: list[Any]) -> Batch:
+    filled = Batch(agent)
     for slot, rows in slots.items():
         getattr(filled, slot).extend(rows)
     return filled
 
 
-def content(store: Store) -> dict[str, Any]:
-    """All that a store gives back."""
+def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
+    """All that a store gives back of an agent."""
+    store = kept.of(agent)
     return {
         "elements": [(*_plain(kept.element), kept.declared, kept.outdated) for kept in store.elements()],
         "contexts": list(store.contexts()),
@@ -135,12 +138,13 @@ def harness(program: str, *arguments: object) -> str:
 def whole_turns(path: Path, size: int = 1) -> int:
     """How many turns the store has; fails if any of them is there in part."""
     with open_store(path) as store:
-        elements, journal = list(store.elements()), list(store.journal(1))
+        known = store.of()
+        elements, journal = list(known.elements()), list(known.journal(1))
         turns = len(journal)
         assert [kept.element.eid for kept in elements] == list(range(1, turns * size + 1))
         expected = [(run, eid) for run in (1, 2) for eid in range(1, turns * size + 1)]
-        assert list(store.contexts()) == (expected if turns else [])
-        assert [row.state for row in store.runs()] == ([str(turns - 1)] * 2 if turns else [])
+        assert list(known.contexts()) == (expected if turns else [])
+        assert [row.state for row in known.runs()] == ([str(turns - 1)] * 2 if turns else [])
     return turns
 
 
@@ -154,7 +158,7 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
                 elements=[added(number + 1, b"<e>" + str(number).encode() * 100 + b"</e>")],
                 runs=[running(1000 + number % 7)],
                 held=[(1000 + number % 7, number + 1), (1000, number // 2 + 1)],
-                marks=[("a", "s", str(number), number + 1)],
+                marks=[MarkRow("a", "s", str(number), number + 1, 1000)],
                 keys=[("n", "@x", str(number) * 5)],
                 journal=[entry(1000 + number % 7, number * 3 + 1)],
                 snapshots=[SnapshotRow(1000 + number % 7, number, b"state" * 20)],

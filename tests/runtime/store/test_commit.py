@@ -42,7 +42,7 @@ def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> 
             batch(elements=[added(1)], journal=[Advance(1, 1, TimerFired(1, 1.0, "w"), (object(),), ())])
         )
     store = reopened(store, path)
-    assert list(store.elements()) == []
+    assert list(store.of().elements()) == []
     store.close()
 
 
@@ -59,7 +59,7 @@ def test_a_log_that_has_its_length_beforehand_loses_nothing(path: Path) -> None:
     for each in (path, log):  # as it is found after the death of the machine
         shutil.copy(each, copies / each.name)
     with open_store(copies / path.name, "power") as found:
-        assert [kept.element.eid for kept in found.elements()] == [1, 2]
+        assert [kept.element.eid for kept in found.of().elements()] == [1, 2]
     store.close()
     assert not log.exists()
 
@@ -100,10 +100,10 @@ def test_readers_of_another_thread_see_whole_turns_only(path: Path) -> None:
     writer.start()
     seen = set()
     while writer.is_alive():
-        count = len(list(store.elements()))
+        count = len(list(store.of().elements()))
         assert count % 5 == 0
         seen.add(count)
     writer.join()
-    assert len(list(store.elements())) == 300
+    assert len(list(store.of().elements())) == 300
     assert seen
     store.close()

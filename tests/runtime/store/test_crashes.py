@@ -51,7 +51,7 @@ def test_N35_killed_at_any_moment_nothing_confirmed_is_lost(path: Path) -> None:
                 reader, writer = os.pipe()
                 def work():
                     store = open_store(path)
-                    number = len(list(store.journal(1)))
+                    number = len(list(store.of().journal(1)))
                     while True:
                         store.commit(turn(number, size))
                         number += 1
@@ -103,8 +103,8 @@ def test_N35_a_torn_end_of_the_log_loses_only_what_was_being_written(path: Path,
         log = (path.parent / "store.db-wal").read_bytes()
         (torn / "store.db-wal").write_bytes(log[: length - 100])
         with open_store(torn / "store.db") as other:
-            assert len(list(other.elements())) == len(list(other.journal(1))) == turns
-            assert [row.state for row in other.runs()] == [str(turns - 1)][: turns and 1]
+            assert len(list(other.of().elements())) == len(list(other.of().journal(1))) == turns
+            assert [row.state for row in other.of().runs()] == [str(turns - 1)][: turns and 1]
     store.close()
 
 

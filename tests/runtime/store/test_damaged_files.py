@@ -76,4 +76,4 @@ def test_an_entry_that_cannot_be_read_is_refused(path: Path) -> None:
         other.execute("UPDATE journal SET data = x'c1'")
     other.close()
     with open_store(path) as store, pytest.raises(StoreError, match="an entry of the journal cannot be read"):
-        decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
+        decode_entry(next(store.of().journal(1)).data, Moved, lambda eid: None)

@@ -137,4 +137,4 @@ def test_a_store_that_another_program_holds_locked_is_said_and_loses_nothing(pat
     other.execute("ROLLBACK")
     other.close()
     with open_store(path) as again:
-        assert [kept.element.eid for kept in again.elements()] == [1]
+        assert [kept.element.eid for kept in again.of().elements()] == [1]

@@ -42,7 +42,7 @@ def test_a_url_may_name_the_file(path: Path) -> None:
     with open_store(f"sqlite:///{path}") as store:
         store.commit(batch(elements=[added(1)]))
     with open_store(str(path)) as store:
-        assert len(list(store.elements())) == 1
+        assert len(list(store.of().elements())) == 1
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,10 @@ def test_a_url_that_leads_nowhere_is_refused(where: str, message: str) -> None:
 def test_none_is_a_store_in_memory() -> None:
     store = open_store(None)
     assert isinstance(store, VolatileStore)
-    assert list(store.elements()) == list(store.contexts()) == list(store.marks()) == list(store.keys()) == []
-    assert store.queue() == store.moments() == []
-    assert store.meta == {}
+    known = store.of()
+    assert list(known.elements()) == list(known.contexts()) == list(known.marks()) == list(known.keys()) == []
+    assert known.queue() == known.moments() == []
+    assert known.meta == {}
 
 
 def test_the_store_is_for_its_owner_alone(path: Path) -> None:
@@ -83,8 +84,8 @@ def test_a_backup_can_be_taken_while_the_store_is_open(path: Path, tmp_path: Pat
         other.close()
         store.commit(batch(elements=[added(2)]))
     with open_store(tmp_path / "backup.db") as backup:
-        assert [kept.element.eid for kept in backup.elements()] == [1]
-        assert len(list(backup.journal(1))) == 1
+        assert [kept.element.eid for kept in backup.of().elements()] == [1]
+        assert len(list(backup.of().journal(1))) == 1
 
 
 def test_tables_and_statements_can_be_written_for_postgresql() -> None:
@@ -97,8 +98,8 @@ def test_tables_and_statements_can_be_written_for_postgresql() -> None:
     for table in tables.metadata.sorted_tables:
         assert str(CreateTable(table).compile(dialect=dialect)).strip().startswith("CREATE TABLE")
     written = tables.statements(dialect)
-    assert "ON CONFLICT (eid) DO UPDATE SET" in written["put run"]
-    assert written["add entry"].count("%s") == 4
+    assert "ON CONFLICT (agent, eid) DO UPDATE SET" in written["put run"]
+    assert written["add entry"].count("%s") == 5
     assert set(written) == set(statements.of_sqlite())
     assert tuple(dict.fromkeys(slot for slot, _, _ in statements.WRITES)) == SLOTS
 
@@ -116,18 +117,18 @@ def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:
     """Readers for the start give rows as they are wanted: a stop in the middle harms nothing."""
     with open_store(path) as store:
         store.commit(batch(elements=[added(number) for number in range(1, 3001)]))
-        some = store.elements()
+        some = store.of().elements()
         assert next(some).element.eid == 1
         store.commit(batch(elements=[added(3001)]))
         assert sum(1 for _ in some) == 2999
-        assert len(list(store.elements())) == 3001
+        assert len(list(store.of().elements())) == 3001
 
 
 def test_the_commands_of_an_entry_are_in_it(path: Path) -> None:
     with open_store(path) as store:
         wished = (SetTimer("a", 2.0), CancelTimer("a"))
         store.commit(batch(journal=[Advance(1, 1, TimerFired(1, 1.0, "w"), (), wished)]))
-        kept = decode_entry(next(store.journal(1)).data, Moved, lambda eid: None)
+        kept = decode_entry(next(store.of().journal(1)).data, Moved, lambda eid: None)
     assert kept.commands == [SetTimer("a", 2.0), CancelTimer("a")]
     assert kept.lines == 3
 
@@ -144,7 +145,7 @@ def test_a_file_that_is_mostly_free_is_made_small_at_a_start(
     assert path.stat().st_size == full
     monkeypatch.setattr(sqlite, "WORTH_SHRINKING", 100_000)
     with open_store(path) as store:
-        assert [kept.element.eid for kept in store.elements()] == list(range(901, 1001))
+        assert [kept.element.eid for kept in store.of().elements()] == list(range(901, 1001))
     assert path.stat().st_size < full / 4
 
 

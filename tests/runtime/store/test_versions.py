@@ -11,7 +11,8 @@ import pytest
 
 from narval.errors import StoreError
 from narval.runtime.store import sqlite
-from narval.runtime.store.open import open_store
+from narval.runtime.store.batch import STORE
+from narval.runtime.store.open import look_into, open_store
 from tests.runtime.store.stores import filled_store, harness, read_all
 
 
@@ -70,7 +71,7 @@ def test_sqlalchemy_is_not_imported_for_a_store_in_memory_or_a_file(path: Path) 
     assert harness("open_store(None).close(); print('sqlalchemy' in sys.modules)") == "False\n"
     program = """
         store = open_store(Path(sys.argv[1]))
-        store.commit(turn(len(store.runs())))
+        store.commit(turn(len(store.of().runs())))
         print('sqlalchemy' in sys.modules)
         """
     assert harness(program, path) == "False\n"
@@ -121,9 +122,9 @@ def test_an_older_store_is_brought_up_to_date_with_all_it_has(
     kept = filled_store(path, clean=True)
     next_version("pass")
     store = open_store(path)
-    assert store.runs() == kept["runs"]
+    assert store.of().runs() == kept["runs"]
     assert any("colour" in sql for sql in schema(path))
-    assert [kept.element.eid for kept in store.elements()] == list(range(1, 61))
+    assert [kept.element.eid for kept in store.of().elements()] == list(range(1, 61))
     store.close()
 
 
@@ -161,3 +162,14 @@ def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
     with pytest.raises(StoreError, match="got a database of something else"):
         open_store(path)
     assert schema(path) == {"CREATE TABLE recipes (name TEXT)"}
+
+
+def test_an_older_store_is_looked_at_in_a_copy(path: Path, next_version: Callable[[str], None]) -> None:
+    kept = filled_store(path, clean=True)
+    next_version("pass")
+    before = path.read_bytes()
+    with look_into(path, lambda: False) as store:
+        assert store.of().runs() == kept["runs"]
+        assert store.of(STORE).meta["clean"] == "1"
+    assert path.read_bytes() == before
+    assert [found.name for found in path.parent.glob("store.db*")] == ["store.db"]

@@ -44,7 +44,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 RUN_KEYS = {
-    "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "definition", "error",
+    "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "by", "definition", "error",
 }  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def test_memory_gives_what_matches_in_the_promised_form(place: Path) -> None:
     (found,) = data(place, "memory", "greeting[.='Hello Ann']")
     assert set(found) >= {"eid", "name", "xml", "added", "origin", "used_by", "outdated"}
     assert found["name"] == "greeting"
-    assert found["origin"] == {"run": run_of(place, "demo.greet"), "step": "say"}
+    assert found["origin"] == {"run": run_of(place, "demo.greet"), "step": "say", "by": None}
     assert found["outdated"] is False
     assert "Hello Ann" in well(place, "memory", "greeting")
 

@@ -197,7 +197,7 @@ def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: 
 
     monkeypatch.setattr(client, "PATIENCE", 0.2)
     with Home(home).lock():
-        for arguments in (["runs"], ["stop"], ["run"], ["start", "demo.greet", "--wait"]):
+        for arguments in (["stop"], ["run"], ["start", "demo.greet", "--wait"], ["cancel", "1"]):
             result = narval(home, *arguments)
             assert result.exit_code == 3
             assert str(os.getpid()) in result.stderr

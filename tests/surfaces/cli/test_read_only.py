@@ -1,4 +1,4 @@
-"""A home that one may only read is looked at through a copy of its store, and left as it is."""
+"""A home that one may only read can be looked at, and is left as it is."""
 
 from __future__ import annotations
 

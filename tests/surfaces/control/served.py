@@ -33,12 +33,14 @@ class Fake:
         self.gate = asyncio.Event()
         self.finished: list[str] = []
         self.cancelled: list[str] = []
+        self.askers: list[Asker] = []
         self.running = self.most = 0
 
     async def invoke(self, asker: Asker, name: str, arguments: dict[str, Any]) -> Any:
         method = getattr(self, f"do_{name}", None)
         if method is None:
             raise RequestError(f"expected an operation, got {name!r}")
+        self.askers.append(asker)
         self.running += 1
         self.most = max(self.most, self.running)
         try:

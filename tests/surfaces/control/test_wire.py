@@ -102,12 +102,38 @@ def test_no_plain_data_does_more_than_be_refused(value: Any) -> None:
     understood(msgpack.packb(value))
 
 
+ASKING = st.dictionaries(st.sampled_from(("agent", "as", "scope", "")), PLAIN, max_size=3) | PLAIN
+
+
+@given(ASKING)
+def test_no_fifth_field_does_more_than_be_refused(value: Any) -> None:
+    understood(msgpack.packb([wire.REQUEST, 1, "echo", {}, value]))
+
+
+def test_a_fifth_field_that_is_huge_or_nested_is_refused_as_it_is() -> None:
+    for value in (
+        {"agent": {"agent": {}}},
+        {"as": ["ann"] * 100_000},
+        [[[[]]]] * 9_999,
+        {"x" * 1_000_000: 1},
+    ):
+        with pytest.raises(wire.WireError, match=r"^expected a .{1,200}$"):
+            wire.request(msgpack.packb([wire.REQUEST, 1, "echo", {}, value]))
+
+
+def test_a_request_of_either_protocol_is_understood() -> None:
+    assert wire.request(msgpack.packb([0, 7, "echo", {"a": 1}])) == (7, "echo", {"a": 1}, "", "")
+    asking = {"agent": "ada", "as": "ann"}
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, asking])) == (7, "echo", {}, "ada", "ann")
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, {}])) == (7, "echo", {}, "", "")
+
+
 def understood(body: bytes) -> None:
     with suppress(wire.WireError):
-        number, method, params = wire.request(body)
-        assert isinstance(number, int)
-        assert isinstance(method, str)
-        assert isinstance(params, dict)
+        asked = wire.request(body)
+        assert isinstance(asked.number, int)
+        assert isinstance(asked.params, dict)
+        assert all(isinstance(name, str) for name in (asked.method, asked.agent, asked.acting_as))
 
 
 def test_a_daemon_survives_whatever_is_sent(folder: Path) -> None:

@@ -179,16 +179,19 @@ class ProgramBackend:
         running.answer(Outcome(value={**ended, "output": output.last}))
 
 
-def programs_of(home: Home | None, *, record_only: bool, is_known: Callable[[int], bool]) -> ProgramBackend:
-    """The programs of a home, which run in its folder; one that is opened `record_only` keeps nothing.
+def programs_of(
+    home: Home | None, agent_id: str, *, record_only: bool, is_known: Callable[[int], bool]
+) -> ProgramBackend:
+    """The programs of an agent, which run in the folder of its home.
 
-    The output of a run's programs is kept while `is_known` is true of the run (A13).
+    A home that is opened `record_only` keeps nothing. The output of a run's programs is kept while `is_known`
+    is true of the run (A13).
     """
     loop = asyncio.get_running_loop()
     if home is None or record_only:
         return ProgramBackend(loop)
     outputs = OutputFolder(home.var / "output", is_known=is_known)
-    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=ReaperClient(home.id, home.var))
+    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=ReaperClient(agent_id, home.var))
 
 
 def _program(call: CallContext) -> Program:

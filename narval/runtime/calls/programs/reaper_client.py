@@ -28,13 +28,13 @@ LONGEST_WAIT = 6.0
 class ReaperClient:
     """Groups under way, and the reaper that knows them; it is started with the first.
 
-    `home` names the home, and `folder` is where its reaper says that it is at work; a home in memory has
-    neither.
+    `agent` is the id of the agent whose programs they are (G1), and `folder` is where their reaper says that
+    it is at work; a home in memory has neither.
     """
 
-    def __init__(self, home: str = "", folder: Path | None = None) -> None:
-        self._home = home or secrets.token_hex(8)
-        self.owner = f"{self._home}.{secrets.token_hex(8)}"
+    def __init__(self, agent: str = "", folder: Path | None = None) -> None:
+        self._agent = agent or secrets.token_hex(8)
+        self.owner = f"{self._agent}.{secrets.token_hex(8)}"
         """This life of the daemon, as programs carry it in their environment."""
         self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
@@ -51,8 +51,8 @@ class ReaperClient:
         """End the programs that the last daemon of this home has left, if its reaper was killed as well."""
         if self._lock is None or not self._lock.exists():
             return
-        home, own = f"{reaper.OWNER}={self._home}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
-        reaper.end_carriers(lambda variable: variable.startswith(home) and variable != own)
+        former, own = f"{reaper.OWNER}={self._agent}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
+        reaper.end_carriers(lambda variable: variable.startswith(former) and variable != own)
         _wait_for(self._lock)
         with contextlib.suppress(OSError):
             self._lock.unlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -40,6 +40,7 @@ def run(shown: Row) -> None:
             ("ended", moment(shown["ended"])),
             ("took", took(shown)),
             ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
+            ("by", shown.get("by")),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", shown["definition"]),
             ("error", fault_of(error) if error else None),
@@ -61,7 +62,7 @@ def fault_of(error: Row) -> str:
 def status(shown: Row) -> None:
     """Write the status of a daemon."""
     executor, kinds = shown["executor"], shown["kinds"]
-    alive = shown["state"] != "stopped"
+    alive = shown["state"] == "running"
     given_up, left = executor.get("given_up"), shown.get("calls_left")
     under_way = f"{executor['running']} running, {executor['queued']} queued"
     since = alive and f"{moment(shown['since'])} {zone()}, for {duration(shown['uptime'])}"
@@ -69,7 +70,7 @@ def status(shown: Row) -> None:
     fields(
         [
             ("home", shown["home"]),
-            ("daemon", _alive(shown) if alive else "none runs"),
+            ("daemon", _DAEMON[shown["state"]](shown)),
             ("since", since or None),
             ("runs", _counts(shown["runs"])),
             *((f"  {kind}", _counts(phases)) for kind, phases in kinds.items() if len(kinds) > 1),
@@ -109,6 +110,15 @@ def _counts(phases: Row) -> str:
 def _alive(shown: Row) -> str:
     held = f", {size(shown['memory'])}" if shown.get("memory") else ""
     return f"narval {shown['version']} {shown['state']}, pid {shown['pid']}{held}"
+
+
+def _held(shown: Row) -> str:
+    return f"none listens, but program {shown['pid']} holds the home: it is starting, ending, or a command"
+
+
+_DAEMON: Mapping[str, Callable[[Row], str]] = {
+    "running": _alive, "held": _held, "stopped": lambda shown: "none runs",
+}  # fmt: skip
 
 
 def _store_of(shown: Row) -> str:

@@ -75,9 +75,12 @@ def _state_until(row: Row) -> str:
 
 def _origin(row: Row) -> str:
     origin = row.get("origin")
-    if origin and origin.get("file"):
-        return str(origin["file"])
-    return f"run {origin['run']} {origin['step']}".rstrip() if origin else ""
+    if not origin:
+        return ""
+    made = origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
+    by, actor = origin.get("by"), origin.get("actor")
+    person = f"{by} ({actor})" if actor else by
+    return ", ".join(filter(None, (made, person)))
 
 
 def _uses(row: Row) -> str:

@@ -1,0 +1,215 @@
+"""A store opened to be looked at: no byte of it is altered, and all rows are of one moment (docs/store.md).
+
+A SQLite file is read where it lies. With a log beside it, SQLite finds what is committed, and `readonly_shm`
+keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it
+is read as `immutable`, for else SQLite would make a log; a daemon that is started meanwhile may fold its own
+log into the file, so `is_still` tells if that has happened. What cannot be read so (a log without its index,
+older tables, which want a migration) is looked at in a copy. A server has a transaction for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+from narval.errors import StoreError
+from narval.runtime.store import statements
+from narval.runtime.store.batch import HOME_AGENT, Batch, DefinitionRow, JournalRow
+from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.sql import DatabaseAgent, Driver, Tables, driver_of, open_database, version_of
+from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble
+from narval.runtime.store.store import AgentStore, Store
+
+PATIENCE = 5.0
+"""Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
+
+ATTEMPTS = 5
+"""The number of times a look begins anew because a daemon that starts or ends has moved the files."""
+
+_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+"""Inode, size and time of change of files; None for one that is not there."""
+
+
+class Look(Store):
+    """A store read on one connection. What is committed to it is read again, and goes nowhere."""
+
+    def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
+        self._tables = Tables(driver, lambda: nullcontext(connection))
+        self._is_still = is_still
+        self._decided = VolatileStore()
+
+    def is_still(self) -> bool:
+        """False if another program has written the file that was read as one that nobody writes."""
+        return self._is_still()
+
+    def of(self, agent: int = HOME_AGENT) -> AgentStore:
+        """The store as one agent sees it, with what was committed to the look."""
+        return _AgentLook(self._tables, agent, self._decided.of(agent))
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep the batches for those who look."""
+        self._decided.commit(*batches)
+
+    def make_room(self) -> None:
+        """Nothing to have ready."""
+
+    def close(self) -> None:
+        """Nothing to end: whoever opened it does."""
+
+
+class _AgentLook(DatabaseAgent):
+    """The rows of one agent, and those that were decided for it since."""
+
+    def __init__(self, tables: Tables, agent: int, decided: AgentStore) -> None:
+        super().__init__(tables, agent)
+        self._decided = decided
+
+    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        return chain(super().journal(run, after), self._decided.journal(run, after))
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        return super().definition(digest) or self._decided.definition(digest)
+
+
+@contextmanager
+def look(where: Path | str, is_held: Callable[[], bool]) -> Iterator[Store]:
+    """The store there, to be read; an empty one in memory where there is none yet. Raises StoreError.
+
+    After a stop that was not clean the file is checked, unless `is_held` says that a daemon is at work on it.
+    """
+    with ExitStack() as ends:
+        driver = driver_of(where, "crash", PATIENCE)
+        ends.callback(driver.close)
+        try:
+            if isinstance(driver, File):
+                store = _look_into_file(driver, is_held, ends)
+            else:
+                store = _look_into_server(driver, ends)
+        except BaseException as error:
+            if not isinstance(error, (OSError, *driver.errors)):
+                raise
+            raise trouble(driver.name, error) from error
+        yield store
+
+
+def _look_into_server(driver: Driver, ends: ExitStack) -> Store:
+    connection = ends.enter_context(closing(driver.connect()))
+    if not driver.tables(connection):
+        return VolatileStore()
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(_ONE_MOMENT)
+    version, _ = version_of(driver, connection)
+    if version != statements.HEAD:
+        raise StoreError(
+            f"expected a store of schema {statements.HEAD} in {driver.name}, got one of {version}, "
+            "which a look does not alter; start a daemon once, which brings it up to date"
+        )
+    return Look(driver, connection)
+
+
+# --- a file ---------------------------------------------------------------------------------------------
+
+
+def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Store:
+    for _ in range(ATTEMPTS):
+        if not file.path.exists():
+            refuse_remains(file.path)
+            return VolatileStore()
+        before = _stamp(file.path)
+        try:
+            found = _in_place(file, is_held, ends) or _in_a_copy(file, ends)
+        except (sqlite3.DatabaseError, StoreError):
+            if _stamp(file.path) == before:
+                raise
+            continue  # it was read while a daemon wrote it
+        if found is not None:
+            return found
+    raise StoreError(
+        f"the store is being written all the time, and not by a daemon of this home: {file.name}"
+    )
+
+
+def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look | None:
+    """A look at the file where it lies; None where that cannot be, or only with a change to it."""
+    log, index = _beside(file.path)
+    before, is_logged = _stamp(file.path), log.exists() and log.stat().st_size > 0
+    if is_logged and not index.exists():
+        return None
+    try:
+        connection = _connect(file.path, "readonly_shm=1" if is_logged else "immutable=1")
+        ends.callback(connection.close)
+        version, known = version_of(file, connection)
+        if version == statements.HEAD and known.get("clean") != "1" and not is_held():
+            file.look_through(connection)
+    except sqlite3.OperationalError:
+        return None
+    except (sqlite3.DatabaseError, StoreError):
+        refuse_other(file.path)
+        raise
+    if version != statements.HEAD:
+        return None
+    return Look(file, connection, lambda: is_logged or _stamp(file.path) == before)
+
+
+def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
+    """A look at a copy, checked and brought up to date; None if the file was written meanwhile."""
+    log, _ = _beside(file.path)
+    folder = Path(ends.enter_context(TemporaryDirectory(prefix="narval-")))
+    copy, before = folder / file.path.name, _stamp(file.path, log)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(file.path, copy)
+        if log.exists():
+            shutil.copyfile(log, _beside(copy)[0])
+    if _stamp(file.path, log) != before:
+        return None
+    open_database(copy, "crash", PATIENCE).close()
+    connection = _connect(copy, "immutable=1")
+    ends.callback(connection.close)
+    return Look(File(copy, "crash", PATIENCE), connection)
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """The log of a file, and the index that its readers share."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    """A connection that writes nothing, in a transaction that begins with what it reads first."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro&{how}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        for pragma, value in READING.items():
+            connection.execute(f"PRAGMA {pragma}={value}")
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("BEGIN")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _stamp(*paths: Path) -> Stamp:
+    found: list[tuple[int, int, int] | None] = []
+    for path in paths:
+        try:
+            known = path.stat()
+            found.append((known.st_ino, known.st_size, known.st_mtime_ns))
+        except FileNotFoundError:
+            found.append(None)
+    return tuple(found)

@@ -1,0 +1,133 @@
+"""Completion in the shell of what only the home knows: runs, definitions, parts of a run.
+
+Each source asks operations, as commands do. It is given up where the daemon is silent, where a look takes too
+long, and at any error: then there is nothing to choose from, and no word about it.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval.operations.text import clean
+from narval.surfaces.cli.paging import PAGE
+from narval.surfaces.cli.session import Session
+from narval.surfaces.control.client import Client
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+ANSWERED_WITHIN = 0.5
+"""Seconds that a daemon has to greet, and as many to answer."""
+
+LOOKED_WITHIN = 3.0
+"""Seconds for all of it, where no daemon runs and the home has to be opened."""
+
+PARTS = ("steps", "transitions", "states", "nodes")
+"""The keys of an answer to `show` whose rows are parts of a run, with an id and a state."""
+
+Choices = Iterator[tuple[str, object]]
+"""Values, and what is said about each."""
+
+Completing = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+
+class _TooLongError(BaseException):
+    """The time is up; nothing that is being done may take it for an error of its own."""
+
+
+def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings: Any) -> Completing:
+    """A `shell_complete` of click: those of the choices that begin as what was typed, or else files."""
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found: dict[str, CompletionItem] = {}
+        with suppress(Exception, _TooLongError), _at_most(LOOKED_WITHIN):
+            for value, about in choices(context, incomplete, **settings):
+                if value.startswith(incomplete):
+                    found.setdefault(value, CompletionItem(value, help=clean(about)))
+        if or_file and not found:
+            return [CompletionItem(incomplete, type="file")]
+        return list(found.values())
+
+    return complete
+
+
+def asked(context: click.Context, operation: str, **query: Any) -> Any:
+    """The answer to an operation. Raises NarvalError."""
+    session = context.ensure_object(Session)
+    socket = session.home.known_socket()
+    if socket is not None:
+        daemon = Client.reach(socket, patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN)
+        if daemon is not None:
+            with daemon:
+                return daemon.ask(operation, **query)
+    return session.ask(operation, **query)
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise _TooLongError in the block once the time is up."""
+
+    def ring(*_: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# --- sources ------------------------------------------------------------------------------------------------
+
+
+def of_runs(context: click.Context, incomplete: str, **query: Any) -> Choices:
+    """The newest runs, or many more where a number was begun."""
+    for run in asked(context, "runs", limit=20 * PAGE if incomplete else PAGE, **query):
+        yield str(run["eid"]), f"{run['name']} {run['state']}"
+
+
+def _definitions(context: click.Context, _: str) -> Choices:
+    from narval.definitions.kinds import KINDS
+
+    for row in asked(context, "definitions")["definitions"]:
+        if row["kind"] in KINDS and KINDS[row["kind"]].engine:
+            yield row["name"], row["description"] or row["kind"]
+
+
+def _to_simulate(context: click.Context, incomplete: str) -> Choices:
+    """The scenarios of the home, and the definitions."""
+    folder = context.ensure_object(Session).home.path / "scenarios"
+    for path in sorted(folder.rglob("*.xml")):
+        yield str(path.relative_to(folder)).removesuffix(".xml").removesuffix(".scenario"), "scenario"
+    yield from _definitions(context, incomplete)
+
+
+def named_run(context: click.Context) -> int:
+    """The run that stands before; no argument yet for click where an option still lacks its value."""
+    run: int | None = context.params.get("run")
+    return run if run is not None else int(context.args[0])
+
+
+def _parts(context: click.Context, _: str, keys: tuple[str, ...] = PARTS) -> Choices:
+    """The parts of the run that was named before."""
+    shown = asked(context, "show", run=named_run(context))
+    for key in keys:
+        for part in shown.get(key, ()):
+            yield str(part["id"]), part["state"]
+
+
+runs = source(of_runs)
+active_runs = source(of_runs, state="active")
+definitions = source(_definitions)
+definitions_and_scenarios = source(_to_simulate, or_file=True)
+parts = source(_parts)
+steps = source(_parts, keys=("steps",))

@@ -1,0 +1,148 @@
+"""The reference of operations: `python -m tests.house.operations_page` writes docs/operations.md."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import click
+
+from narval.operations.operations import OPERATIONS
+from narval.operations.registry import Operation
+from narval.surfaces.cli import COMMANDS
+from narval.surfaces.python.agent import Agent
+from tests.house.code import tree
+from tests.places import ROOT
+
+PAGE = ROOT / "docs" / "operations.md"
+
+WIDTH = 80
+"""The most characters of arguments on one line."""
+
+HEAD = """# Operations
+
+Made from the table of operations by `python -m tests.house.operations_page`; a test compares. An operation is
+what may be asked of a daemon, and every surface has it: the [command line](cli.md), a program that opens a
+home (`with narval.open(home) as agent`), and any program that asks a daemon through its
+[control socket](cli.md#the-control-socket).
+
+- **Arguments** go by name: `agent.ask("runs", state="failed", limit=10)` in Python,
+  `Client(path).ask("runs", state="failed", limit=10)` through the socket, where the frame is
+  `[0, id, "runs", {"state": "failed", "limit": 10}]`. One that has a default may be left out. What is
+  unknown, missing or of another type is refused, and the error says what was expected.
+- **Answers** are plain data in [the forms that `--json` prints](cli.md#json-forms), of commands and of
+  `agent.ask`. A method of its own may give something nearer to Python.
+- **Scopes.** `read` leaves the home as it is, `write` alters it, `people` is about who may do what.
+- **Listings.** Without `limit` a listing has all, oldest first; with one the newest so many, newest first;
+  `before` leaves out all from that eid on, so the last eid of a page is where the next begins.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD, "\n| operation | scope | command | Python |\n|---|---|---|---|\n"]
+    commands, methods = by_operation(of_commands()), by_operation(of_methods())
+    for name, operation in OPERATIONS.items():
+        reached = ", ".join(f"`narval {each}`" for each in commands[name])
+        called = ", ".join(f"`agent.{each}()`" for each in methods[name]) or f'`agent.ask("{name}")`'
+        parts.append(f"| [`{name}`](#{name}) | {operation.scope} | {reached} | {called} |\n")
+    return "".join([*parts, *map(section, OPERATIONS.values())])
+
+
+def section(operation: Operation[..., Any]) -> str:
+    """An operation: its arguments with types and defaults, and its docstring."""
+    arguments = [argument(parameter) for parameter in operation.parameters.values()]
+    inside = ", ".join(arguments)
+    if len(inside) > WIDTH:
+        inside = "\n" + "".join(f"    {each},\n" for each in arguments)
+    gives = inspect.signature(operation).return_annotation
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in operation.doc.split("\n\n"))
+    return f"\n## {operation.name}\n\n```python\n{operation.name}({inside}) -> {gives}\n```\n\n{text}\n"
+
+
+def argument(parameter: inspect.Parameter) -> str:
+    """A parameter as it is declared: name, type, default."""
+    declared = f"{parameter.name}: {parameter.annotation}"
+    return declared if parameter.default is parameter.empty else f"{declared} = {parameter.default!r}"
+
+
+# --- who reaches an operation -----------------------------------------------------------------------------
+
+
+def by_operation(reaching: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
+    """The names of commands or methods by that of the operation they ask."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, operation in reaching:
+        if operation in OPERATIONS and name not in found[operation]:
+            found[operation].append(name)
+    return found
+
+
+def of_commands() -> Iterator[tuple[str, str]]:
+    """Each command, with the operations whose names it gives to an `ask`."""
+    for name, command in COMMANDS.items():
+        function = inspect.unwrap(callback_of(command))
+        for node in nodes_of(function.__name__, tree(file_of(function.__module__)), set()):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "ask"
+            ):
+                for given in node.args[:2]:
+                    for part in ast.walk(given):
+                        if isinstance(part, ast.Constant):
+                            yield name, str(part.value)
+
+
+def callback_of(command: click.Command) -> Callable[..., Any]:
+    assert command.callback is not None
+    return command.callback
+
+
+def nodes_of(name: str, module: ast.Module, seen: set[str]) -> Iterator[ast.AST]:
+    """The nodes of a function, and of those that it names, no other command."""
+    seen.add(name)
+    (function,) = (each for each in functions(module) if each.name == name)
+    others = {each.name for each in functions(module)} - set(COMMANDS)
+    for node in ast.walk(function):
+        yield node
+        if isinstance(node, ast.Name) and node.id in others - seen:
+            yield from nodes_of(node.id, module, seen)
+
+
+def functions(module: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def of_methods() -> Iterator[tuple[str, str]]:
+    """Each method of an agent, with the operations that it forwards to, calls, or has the name of."""
+    for name, method in inspect.getmembers(Agent, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        forwarded = getattr(method, "__wrapped__", None)
+        if isinstance(forwarded, Operation):
+            yield name, forwarded.name
+            continue
+        yield name, name
+        names = sys.modules[method.__module__].__dict__
+        for node in ast.walk(ast.parse(dedent(inspect.getsource(method)))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                called = getattr(names.get(node.value.id), node.attr, None)
+                if isinstance(called, Operation):
+                    yield name, called.name
+
+
+def file_of(module: str) -> Path:
+    path = sys.modules[module].__file__
+    assert path is not None
+    return Path(path)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

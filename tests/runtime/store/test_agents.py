@@ -1,0 +1,153 @@
+"""One store keeps several agents apart: what one wrote is read of it alone (G1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.errors import StoreError
+from narval.memory.elements.element import Origin
+from narval.runtime.store.batch import (
+    HOME_AGENT,
+    SLOTS,
+    AgentRow,
+    Batch,
+    DefinitionRow,
+    MarkRow,
+    MomentRow,
+    QueuedRow,
+    SnapshotRow,
+)
+from narval.runtime.store.open import open_store
+from narval.runtime.store.store import Store
+from tests.runtime.store.stores import added, batch, content, entry, reopened, running
+
+AGENTS = {number: AgentRow(f"{number:032x}", f"agent-{number}") for number in (1, 2, 3)}
+
+
+def of(agent: int, turn: int) -> Batch:
+    """A turn that fills every slot that brings something, under the numbers of every other agent's turn."""
+    own = f"{agent}.{turn}"
+    return batch(
+        agent,
+        agents=[AGENTS[agent]],
+        definitions=[DefinitionRow(f"d{turn}", "recipe", f"r{turn}", "r.xml", own.encode(), 1.0)],
+        elements=[added(turn, f"<e of='{own}'/>".encode(), f"by:{own}", Origin(50, own))],
+        held=[(50, turn), (51, turn)],
+        marks=[MarkRow("r", "s", "i", turn, 50 + agent)],
+        keys=[("e", "@of", own)],
+        runs=[running(50, name=own), running(51)],
+        journal=[entry(50, turn * 9, own)],
+        snapshots=[SnapshotRow(50, turn * 9 - 9, own.encode())],
+        queued=[QueuedRow(turn, 50, own.encode())],
+        moments=[MomentRow(str(turn), 1.0, own.encode())],
+        meta=[("sequence", own)],
+    )
+
+
+def fill(store: Store, *agents: int) -> None:
+    """Turns of these agents one after another, several of them in one commit."""
+    for turn in (1, 2, 3):
+        store.commit(*(of(agent, turn) for agent in agents))
+
+
+READERS: dict[str, Any] = {
+    "identity": lambda store: store.identity(),
+    "elements": lambda store: [
+        (kept.element.xml, kept.element.origin, *kept[1:]) for kept in store.elements()
+    ],
+    "contexts": lambda store: list(store.contexts()),
+    "marks": lambda store: list(store.marks()),
+    "keys": lambda store: list(store.keys()),
+    "queue": lambda store: store.queue(),
+    "moments": lambda store: store.moments(),
+    "meta": lambda store: dict(store.meta),
+    "runs": lambda store: store.runs(),
+    "journal": lambda store: list(store.journal(50)),
+    "journal after a line": lambda store: list(store.journal(50, 9)),
+    "snapshot": lambda store: store.snapshot(50),
+    "definitions": lambda store: store.definitions(None),
+    "definition": lambda store: store.definition("d2"),
+    "stored_files": lambda store: store.stored_files("r.xml"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_gives_the_rows_of_its_agent_alone(make_store: Callable[[], Store], reader: str) -> None:
+    together, read = make_store(), READERS[reader]
+    fill(together, *AGENTS)
+    for agent in AGENTS:
+        alone = make_store()
+        fill(alone, agent)
+        assert read(together.of(agent)) == read(alone.of(agent))
+    if not together.is_volatile:  # one in memory has nothing to give at a start
+        found = [read(together.of(agent)) for agent in AGENTS]
+        assert all(found)
+        assert found[0] != found[1] != found[2] or reader == "contexts"
+
+
+def test_what_goes_goes_from_its_agent_alone(store: Store) -> None:
+    fill(store, *AGENTS)
+    before = {agent: content(store, agent) for agent in AGENTS}
+    store.commit(
+        batch(
+            2,
+            definitions=[DefinitionRow("d9", "recipe", "r1", "r.xml", b"new", 2.0)],
+            outdated=[1],
+            undeclared=[1],
+            runs=[running(51, state="end")],
+            trimmed=[(50, 27, 1)],
+            dequeued=[1],
+            moments_done=["1"],
+            unheld=[(50, 1), (51, 1)],
+            forgotten_elements=[2, 3],
+            forgotten_runs=[50],
+        )
+    )
+    after = {agent: content(store, agent) for agent in AGENTS}
+    assert (after[1], after[3]) == (before[1], before[3])
+    changed = {part for part in after[2] if after[2][part] != before[2][part]}
+    unchanging = {"keys"} if not store.is_volatile else {part for part in before[2] if not before[2][part]}
+    assert changed == set(before[2]) - unchanging
+
+
+def test_a_turn_that_is_refused_takes_the_others_of_its_commit_along(path: Path) -> None:
+    with open_store(path) as store:
+        fill(store, *AGENTS)
+        before = {agent: content(store, agent) for agent in AGENTS}
+        with pytest.raises(StoreError, match="nothing of this turn was performed"):
+            store.commit(of(1, 4), of(2, 3), of(3, 4))
+        assert {agent: content(store, agent) for agent in AGENTS} == before
+
+
+def test_G1_the_home_has_an_agent_whose_id_is_its_own_and_stays(
+    path: Path, make_store: Callable[[], Store]
+) -> None:
+    own = make_store().of().identity()
+    assert re.fullmatch("[0-9a-f]{32}", own.id)
+    assert own.id != make_store().of().identity().id
+    store = open_store(path)
+    known = store.of(HOME_AGENT).identity()
+    store.commit(batch(agents=[known._replace(name="ada")]))
+    assert reopened(store, path).of().identity() == (known.id, "ada")
+
+
+def test_G1_no_two_agents_of_a_store_have_one_name(path: Path) -> None:
+    with open_store(path) as store, pytest.raises(StoreError, match="UNIQUE"):
+        store.commit(batch(2, agents=[AgentRow("0" * 32, store.of().identity().name)]))
+
+
+def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
+    with open_store(path) as store, pytest.raises(StoreError, match=r"expected agent 7 in .*store\.db"):
+        store.of(7).identity()
+
+
+def test_every_slot_that_brings_something_is_among_the_readers() -> None:
+    going = {"outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
+    going |= {"forgotten_elements", "forgotten_runs"}
+    filled = of(1, 1)
+    assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

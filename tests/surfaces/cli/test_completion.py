@@ -1,0 +1,179 @@
+"""Completion as a shell asks for it: of what the home knows, or of nothing, and never an error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from narval.surfaces.cli import completion
+from tests.surfaces.cli.command_line import NAME, daemon, make_home, narval, run_of, well
+
+PROCESS = """\
+<process-definition name="order">
+  <node name="enter" type="wait" isStart="true"><arc to="bill"/><arc to="ship"/></node>
+  <node name="bill" type="wait"/>
+  <node name="ship" type="wait"/>
+</process-definition>
+"""
+SCENARIO = '<scenario memory="empty"><start recipe="demo.await"/></scenario>'
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with runs that are done, failed and waiting, and a process whose first node is complete."""
+    home = make_home(tmp_path_factory.mktemp("place") / "home")
+    (home / "recipes" / "desk.xml").write_text(PROCESS)
+    (home / "scenarios").mkdir()
+    (home / "scenarios" / "morning.scenario.xml").write_text(SCENARIO)
+    well(home, "start", "demo.greet", "-", "--wait", given=NAME)
+    assert narval(home, "start", "demo.fail", "--wait").exit_code == 1
+    well(home, "start", "demo.await")
+    well(home, "start", "desk.order")
+    assert narval(home, "run", "--until-idle").exit_code == 0
+    well(home, "complete", run_of(home, "desk.order"), "enter")
+    assert narval(home, "run", "--until-idle").exit_code == 0
+    return home
+
+
+@pytest.fixture(scope="module")
+def served(place: Path) -> Iterator[Path]:
+    """That home with a daemon."""
+    with daemon(place):
+        yield place
+
+
+def completed(home: Path, *words: object, shell: str = "bash") -> subprocess.CompletedProcess[str]:
+    """What a shell is told when the last of the words is completed."""
+    line = ["narval", "--home", str(home), *map(str, words)]
+    asked = {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)}
+    environment = {**os.environ, **asked, "_NARVAL_COMPLETE": f"{shell}_complete"}
+    return subprocess.run(
+        [sys.executable, "-m", "narval"], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def choices(home: Path, *words: object) -> list[str]:
+    done = completed(home, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+
+def test_a_run_is_chosen_from_the_newest_that_the_command_can_take(served: Path) -> None:
+    greet, fail, wait = (run_of(served, f"demo.{name}") for name in ("greet", "fail", "await"))
+    order = run_of(served, "desk.order")
+    every = [str(run) for run in (order, wait, fail, greet)]
+    for command in ("show", "history", "why", "retry"):
+        assert choices(served, command, "") == every
+    assert choices(served, "memory", "--context", "") == every
+    for command in ("cancel", "signal"):
+        assert choices(served, command, "") == [str(order), str(wait)]
+    for command in ("complete", "backtrack", "tokens", "environment"):
+        assert choices(served, command, "") == [str(order)]
+    begun = str(wait)[0]
+    assert choices(served, "show", begun) == [run for run in every if run.startswith(begun)]
+
+
+def test_shells_that_show_it_are_told_name_and_state(served: Path) -> None:
+    failed = run_of(served, "demo.fail")
+    assert f"plain\n{failed}\ndemo.fail failed\n" in completed(served, "show", "", shell="zsh").stdout
+
+
+def test_definitions_that_can_be_started_are_chosen_by_name(served: Path) -> None:
+    assert choices(served, "start", "demo.") == ["demo.await", "demo.fail", "demo.greet", "demo.slow"]
+    assert choices(served, "runs", "--name", "de") == [
+        "desk.order", "demo.await", "demo.fail", "demo.greet", "demo.slow",
+    ]  # fmt: skip
+    assert choices(served, "simulate", "mor") == ["morning"]
+    assert choices(served, "simulate", "demo.f") == ["demo.fail"]
+    assert choices(served, "simulate", "./x") == ["file,./x"]
+    assert choices(served, "start", "talk.") == []  # actions are called
+
+
+def test_states_and_kinds_are_chosen(served: Path) -> None:
+    assert choices(served, "runs", "--state", "f") == ["failed", "failed-end"]
+    assert choices(served, "runs", "--kind", "pl") == ["plan"]
+
+
+def test_the_parts_of_a_run_are_chosen_once_it_is_named(served: Path) -> None:
+    run, order = run_of(served, "demo.await"), run_of(served, "desk.order")
+    assert choices(served, "why", run, "") == ["begin", "end", "answered"]
+    assert choices(served, "why", order, "") == ["bill", "enter", "ship"]
+    assert choices(served, "retry", run, "--from", "") == ["begin", "end"]
+    assert sorted(choices(served, "complete", order, "")) == ["bill", "ship"]
+    assert choices(served, "backtrack", order, "") == ["enter"]
+    assert choices(served, "complete", order, "--token", "") == ["5", "4", "1"]
+    assert choices(served, "why", 99999, "") == []
+
+
+def test_without_a_daemon_the_home_is_looked_at(home: Path) -> None:
+    well(home, "start", "demo.await")
+    assert set(choices(home, "start", "demo.")) == {"demo.await", "demo.fail", "demo.greet", "demo.slow"}
+    assert choices(home, "show", "") == [str(run_of(home, "demo.await"))]
+
+
+def test_a_home_that_never_ran_is_left_as_it_is(home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    assert choices(home, "show", "") == []
+    assert sorted(home.rglob("*")) == before
+
+
+def test_where_there_is_no_home_there_is_nothing_to_choose(tmp_path: Path) -> None:
+    assert choices(tmp_path / "nowhere", "show", "") == []
+    assert choices(tmp_path / "nowhere", "sho") == ["show"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_daemon_that_is_silent_is_not_waited_for(home: Path) -> None:
+    with daemon(home) as running:
+        running.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        assert choices(home, "show", "") == []
+        assert time.monotonic() - began < completion.ANSWERED_WITHIN + 3  # and the start of a program
+
+
+def test_a_look_that_takes_too_long_is_given_up(home: Path) -> None:
+    slow = (
+        "import time\n"
+        "from narval.surfaces.cli import completion, main\n"
+        "from narval.surfaces.cli.session import Session\n"
+        "completion.LOOKED_WITHIN = 0.2\n"
+        "Session.ask = lambda *_, **__: time.sleep(60)\n"
+        "main(prog_name='narval')\n"
+    )
+    line = ["narval", "--home", str(home), "show", ""]
+    asked = {"COMP_WORDS": " ".join(line), "COMP_CWORD": "4", "_NARVAL_COMPLETE": "bash_complete"}
+    done = subprocess.run(
+        [sys.executable, "-c", slow],
+        env={**os.environ, **asked},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == (b"", b"")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_a_line(served: Path, tmp_path: Path) -> None:
+    program = tmp_path / "narval"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(_NARVAL_COMPLETE=bash_source narval)"\n'
+        "COMP_WORDS=(narval start demo.g) COMP_CWORD=2\n"
+        'function=$(complete -p narval | sed -E "s/.*-F ([^ ]+).*/\\1/")\n'
+        "$function narval demo.g start\n"
+        'echo "${COMPREPLY[@]}"\n'
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NARVAL_HOME": str(served)}
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("demo.greet\n", "")
