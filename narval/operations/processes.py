@@ -75,24 +75,35 @@ async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, A
     return {key: parts[key] for key in ("tokens", "arc_tokens", "token_sets")}
 
 
-@operation("write")
+@operation("read")
 async def environment(
     daemon: Daemon,
     run: int,
     token: int | None = None,
-    values: dict[str, Any] | None = None,
+    of_set: str | None = None,
+    index: int | None = None,
+) -> dict[str, Any]:
+    """The attributes of a process, of a token over them, of a set or one of its members."""
+    found = _environment(daemon, run, token) if of_set is None else _of_set(daemon, run, token, of_set, index)
+    return {"run": run, "environment": found}
+
+
+@operation("write")
+async def set_environment(
+    daemon: Daemon,
+    run: int,
+    values: dict[str, Any],
+    token: int | None = None,
     of_set: str | None = None,
     index: int | None = None,
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """The attributes of a process, of a token over them, of a set or one of its members.
+    """Set attributes of a process, of a token, of a set or one of its members: as they are then.
 
-    `values` are set first; None removes one.
+    A value of None removes one.
     """
-    if values is None and of_set is None:
-        return {"run": run, "environment": _environment(daemon, run, token)}
-    arguments = _of_token(None, token, set=texts(values or {}), of_set=of_set, index=index)
+    arguments = _of_token(None, token, set=texts(values), of_set=of_set, index=index)
     return await _ask_run(daemon, asker, run, "environment", arguments)
 
 
@@ -190,6 +201,18 @@ def _environment(daemon: Daemon, eid: int, token: int | None) -> dict[str, str]:
         if row["id"] == token:
             return {**shown, **row["environment"]}
     raise refusal("no-token", f"process {eid} has no node token {token}")
+
+
+def _of_set(daemon: Daemon, eid: int, token: int | None, name: str, index: int | None) -> dict[str, str]:
+    """The attributes of the set that a token is in, or of the newest of that name; or of one member."""
+    _, state = definition_and_state(daemon, _process(daemon, eid))
+    if token is not None and token not in state.nodes:
+        raise refusal("no-token", f"process {eid} has no node token {token}")
+    sets = state.nodes[token].sets if token is not None else state.sets
+    found = [state.sets[number] for number in sets if state.sets[number].name == name]
+    if not found:
+        raise refusal("no-set-member", f"process {eid} has no token set named {name}")
+    return dict(found[-1].environment if index is None else found[-1].members.get(index, {}))
 
 
 def _check_listener(daemon: Daemon, name: str) -> None:

@@ -59,10 +59,10 @@ class Trace:
         }
         new = (row.element for row in batch.elements if not row.declared)
         others = [element for element in new if element.eid not in by_engines]
-        self.lines += (_arrived(element) for element in others if element.origin is None)
+        self.lines += (_arrived(element) for element in others if not _maker(element))
         for advance in batch.journal:
             self.lines += self._entry(advance)
-        self.lines += (self._added(element, element.origin.run) for element in others if element.origin)
+        self.lines += (self._added(element, run) for element in others if (run := _maker(element)))
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
             self.lines.append({"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements})
@@ -118,6 +118,11 @@ class Trace:
         took = at - start.at if start is not None else 0.0
         why = self._errors.get(command.error, "") if command.error is not None else ""
         return {**line, "state": command.state, "took": took, "error": why or None}
+
+
+def _maker(element: Element) -> int:
+    """The run that made an element; 0 for one from outside."""
+    return element.origin.run if element.origin is not None else 0
 
 
 def _arrived(element: Element) -> Line:

@@ -115,7 +115,7 @@ def test_N4_a_bad_memory_file_leaves_what_it_declared_before(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     narval = make(tmp_path_factory.mktemp("memory") / "home", memory="<memory><rule n='1'/></memory>")
-    assert narval("memory", "rule").returncode == 0
+    assert narval("run", "--until-idle").returncode == 0
     narval.write("data/memory.xml", "<memory><rule n='1'/>")
     with narval.running():
         until(lambda: narval.ask("status")["faults"], "the fault is in view")

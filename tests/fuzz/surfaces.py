@@ -151,7 +151,7 @@ def _memory_file(chance: Random) -> None:
 def _dropped(chance: Random) -> None:
     with _file("dropped.xml", spoilt(chance, ELEMENTS)) as path:
         try:
-            for xml in drop_folder.read(drop_folder.Claim(1, path.name, path)):
+            for xml in drop_folder.read(drop_folder.Claim(1, path.name, path))[0]:
                 assert canonical(xml) == xml
         except ElementError as refusal:
             _has_place(refusal.line, refusal.column)

@@ -199,8 +199,14 @@ def test_a_token_is_completed_with_a_new_set_of_tokens(at: At) -> None:
     agent.execute_queued(run)
     members = [row for row in agent.tokens(run)["tokens"] if row["node"] == "b"]
     assert [row["sets"] for row in members] == [["votes[0]"], ["votes[1]"], ["votes[2]"]]
+    before = len(agent.history(run))
     assert agent.environment(run, of_set="votes") == {"due": "5"}
     assert agent.environment(run, of_set="votes", index=1) == {"who": "y"}
+    assert agent.environment(run, members[2]["id"], of_set="votes", index=2) == {"who": "z"}
+    assert refused(TokenError, lambda: agent.environment(run, of_set="guests")) == "no-set-member"
+    assert refused(NoTokenError, lambda: agent.environment(run, 9999, of_set="votes")) == "no-token"
+    assert len(agent.history(run)) == before
+    assert agent.environment(run, values={"due": 6}, of_set="votes") == {"due": "6"}
     for row in members:
         agent.complete(run, token=row["id"])
     assert standing(agent, run)[-1] == ("c", "active")

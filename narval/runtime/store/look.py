@@ -173,7 +173,10 @@ def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
             shutil.copyfile(log, _beside(copy)[0])
     if _stamp(file.path, log) != before:
         return None
-    open_database(copy, "crash", PATIENCE).close()
+    try:
+        open_database(copy, "crash", PATIENCE).close()
+    except StoreError as error:
+        raise StoreError(str(error).replace(str(copy), file.name)) from error
     connection = _connect(copy, "immutable=1")
     ends.callback(connection.close)
     return Look(File(copy, "crash", PATIENCE), connection)

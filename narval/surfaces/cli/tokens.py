@@ -169,8 +169,13 @@ def environment(
     NAME= sets an empty text. What is set for a token is seen by those that come from it.
     """
     name, value = _attribute(attribute) if attribute is not None else (None, None)
-    values = {name: value} if value is not None else None
-    answer = session.ask("environment", run=run, token=token, values=values, of_set=of_set, index=index)
+    place = {"run": run, "token": token, "of_set": of_set, "index": index}
+    if value is not None:
+        answer = session.ask("set_environment", values={name: value}, **place)
+    elif session.acting_as:
+        raise click.UsageError("--as goes with NAME=VALUE: what is only shown is not recorded")
+    else:
+        answer = session.ask("environment", **place)
     if name is not None and value is None:
         found = answer["environment"].get(name)
         if found is None:

@@ -20,6 +20,7 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
 from narval.runtime.store.open import look_into
 from narval.runtime.store.store import Store
+from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
 
@@ -54,9 +55,10 @@ class LookedAtHome:
 
     async def _answer(self, method: str, params: dict[str, Any]) -> Any:
         if self._daemon is None:
-            home, settings = self._home, Settings.load(self._home.path)
-            self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
-            self._daemon = await Daemon.look(home, settings, self._store)
+            with suspended():
+                home, settings = self._home, Settings.load(self._home.path)
+                self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
+                self._daemon = await Daemon.look(home, settings, self._store)
         return await invoke(self._daemon, self._asker, method, params)
 
     def _end(self) -> None:

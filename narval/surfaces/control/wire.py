@@ -72,8 +72,11 @@ class WireRequest(NamedTuple):
 
 
 def frame(*fields: Any) -> bytes:
-    """A frame with its length before it. Raises RequestError when it is too long."""
-    body: bytes = _packer.pack(fields)
+    """A frame with its length before it. Raises RequestError when it, or a number in it, is too long."""
+    try:
+        body: bytes = _packer.pack(fields)
+    except OverflowError:
+        raise RequestError("expected whole numbers of at most 64 bits, got a longer one") from None
     return _with_length(body)
 
 

@@ -33,7 +33,9 @@ class OfProcesses:
         index: int | None = None,
     ) -> dict[str, str]:
         """The attributes of a process, or of a token over them; `values` are set first, None removes one."""
-        return dict(ask(self, processes.environment, run, token, values, of_set, index)["environment"])
+        if values is None:
+            return dict(ask(self, processes.environment, run, token, of_set, index)["environment"])
+        return dict(ask(self, processes.set_environment, run, values, token, of_set, index)["environment"])
 
     def listen(self, run: int, listener: str, *events: str) -> dict[str, Any]:
         """Tell a listener of these events of a process from now on, or of all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -180,6 +181,16 @@ def test_after_a_stop_that_was_not_clean_the_file_is_checked_unless_somebody_wor
         pass
     with look_into(path, lambda: True) as store:
         assert store.of(STORE).meta["clean"] == "0"
+
+
+def test_a_damaged_file_that_is_looked_at_in_a_copy_is_named(path: Path) -> None:
+    filled_store(path, clean=False)
+    data = bytearray(path.read_bytes())
+    data[sqlite.PAGE * 30 : sqlite.PAGE * 31] = b"\xff" * sqlite.PAGE
+    path.write_bytes(data)
+    path.with_name("store.db-wal").write_bytes(b"a log without its index")
+    with pytest.raises(StoreError, match=re.escape(f"the store is damaged: {path}")), look(path):
+        pass
 
 
 # --- versions -------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from narval.operations.operations import OPERATIONS
 from narval.runtime.home.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
+from tests.house.operations_page import of_commands
 from tests.surfaces.cli.command_line import (
     NAME,
     daemon,
@@ -58,19 +59,17 @@ def test_help_lists_every_command_with_one_whole_sentence() -> None:
     assert all(line.endswith(".") and not line.endswith("..") for line in lines)
 
 
-def test_every_operation_has_a_command() -> None:
-    """What `show`, `start` and `memory` ask besides has none, nor what only programs ask of a process."""
-    asked_besides = {"xml", "graph", "wait", "count"}
-    by_programs = {
-        "execute_queued",
-        "execute_token",
-        "finalize",
-        "listen",
-        "unlisten",
-        "reevaluate",
-        "retry_arc_token",
-    }
-    assert set(OPERATIONS) - asked_besides - by_programs <= set(COMMANDS)
+def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of_a_process() -> None:
+    by_programs = {"execute_token", "finalize", "listen", "unlisten", "reevaluate", "retry_arc_token"}
+    assert set(OPERATIONS) - {operation for _, operation in of_commands()} == by_programs
+
+
+def test_a_command_has_as_exactly_if_an_operation_that_it_asks_alters_something() -> None:
+    for name, command in COMMANDS.items():
+        words = {word for by, word in of_commands() if by == name}
+        asked = {OPERATIONS[word].scope for word in words & set(OPERATIONS)}
+        has = any("--as" in option.opts for option in command.params)
+        assert has is command.alters is bool(asked - {"read"}), name
 
 
 def test_version_is_said() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from narval.operations.asker import Asker
-from narval.operations.operations import OPERATIONS
 from narval.runtime.system.logins import login
-from narval.surfaces.cli import COMMANDS, without_daemon
+from narval.surfaces.cli import without_daemon
 from tests.surfaces.cli.command_line import daemon, data, make_home, narval, separately, well
 
 OWN = login(os.geteuid())
@@ -94,6 +93,8 @@ def test_P39_whatever_alters_a_process_is_done_in_another_name(place: Path) -> N
     well(place, "complete", run, "a", "--as", "zoe")
     well(place, "backtrack", run, "a", "--as", "ann")
     assert told(place, run, "Signalled") == [("bob", OWN), ("zoe", OWN), ("ann", OWN)]
+    shown = narval(place, "environment", run, "--as", "bob")
+    assert (shown.exit_code, "--as goes with NAME=VALUE" in shown.stderr) == (2, True)
 
 
 def test_a_reload_is_told_in_the_log_of_the_daemon(place: Path, request: pytest.FixtureRequest) -> None:
@@ -126,12 +127,6 @@ def test_P39_without_a_daemon_only_the_owner_of_the_home_and_root_may(
 
 
 # --- what alters nothing ----------------------------------------------------------------------------------
-
-
-def test_a_command_has_as_exactly_if_its_operation_alters_something() -> None:
-    for name in set(COMMANDS) & set(OPERATIONS):
-        has = any("--as" in option.opts for option in COMMANDS[name].params)
-        assert has is COMMANDS[name].alters is (OPERATIONS[name].scope != "read"), name
 
 
 @pytest.mark.parametrize("words", [["memory"], ["show", "1"], ["runs"], ["status"], ["check"], ["log"]])

@@ -19,10 +19,18 @@ from narval.errors import (
     Fault,
     NarvalError,
     PatternError,
+    RequestError,
 )
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 from tests.surfaces.control.served import RAISED, raw, request, serving, until
+
+
+def test_a_number_too_long_for_a_frame_is_refused_in_words(folder: Path) -> None:
+    with serving(folder) as (_, path), Client(path) as client:
+        with pytest.raises(RequestError, match="expected whole numbers of at most 64 bits"):
+            client.ask("echo", run=10**23)
+        assert client.ask("echo") == {}
 
 
 @pytest.mark.parametrize("name", sorted(RAISED))
