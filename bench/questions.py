@@ -12,9 +12,9 @@ from typing import Any
 from narval.definitions.library import Library
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
-from narval.runtime.home.modules import import_modules, key_of
+from narval.runtime.home.module_text import ModuleText
+from narval.runtime.home.modules import ModulePackage, key_of
 from narval.runtime.scripts.interpreters import Script, run
-from narval.source.text import Source
 
 TOKEN = {
     "id": 5, "complete": False, "node": {"name": "bill", "type": "task", "custom": {}, "arcs": []},
@@ -26,8 +26,8 @@ MODULE = "from narval import predicate\n@predicate\ndef paid(token): return 'sum
 
 def main() -> None:
     """Ask, time after time."""
-    source = Source.of_text("modules/w.py", MODULE)
-    imported = import_modules(["w"], lambda stem: iter([source]) if stem == "w" else None)
+    module = ModuleText.of("modules/w.py", MODULE.encode())
+    imported = ModulePackage(lambda group: iter([module]) if group == "w" else None).load(["w"])
     functions = imported.modules["w"].functions
     asking = QuestionAnswerer(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
     engine = SimpleNamespace(kind="process", token_view=lambda definition, state, token: TOKEN)

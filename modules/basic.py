@@ -13,7 +13,7 @@ from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, sleep
 
-from .files_places import atomically, place
+from .files.places import atomically, place
 
 log_of_narval = logging.getLogger("narval.basic")
 

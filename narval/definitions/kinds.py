@@ -98,7 +98,7 @@ DECLARATIONS: Mapping[str, str] = {
     "__narval_code__": "narval.definitions.process.code_parser",
 }
 """The names by which a module, or a value in it, shows that it declares something, and the packages that read
-it: their `declared` is given the imported module and its source.
+it: their `declared` is given the imported module, its source and the group of what it declares.
 """
 
 
@@ -162,15 +162,17 @@ def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:
     return parsed
 
 
-def parse_module(module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:
-    """The definitions that an imported module declares, and all that is wrong with them (N30)."""
+def parse_module(
+    module: ModuleType, source: Source, group: str
+) -> tuple[list[ModuleDefinition], list[Fault]]:
+    """The definitions that an imported file of a module declares, and all that is wrong with them (N30)."""
     values = vars(module)
     names = {*values, *(name for value in values.values() for name in getattr(value, "__dict__", ()))}
     found: list[ModuleDefinition] = []
     faults: set[Fault] = set()
     # Most modules have actions alone, or nothing: the other parsers are not imported for them.
     for parser in dict.fromkeys(parser for name, parser in DECLARATIONS.items() if name in names):
-        definitions, wrong = import_module(parser).declared(module, source)
+        definitions, wrong = import_module(parser).declared(module, source, group)
         found += definitions
         faults.update(wrong)
     return found, sorted(faults)

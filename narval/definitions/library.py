@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -191,11 +191,13 @@ def check_targets(
     references: Iterable[Reference],
     library: Library,
     broken_files: Mapping[tuple[str, str], str] | None = None,
+    unloaded: Callable[[str], Collection[str]] = lambda kind: (),
 ) -> list[Fault]:
     """The faults of references whose targets are not there, or do not fit.
 
     `broken_files` are files that did not load, by the kind and name of the definitions that they are meant to
-    have, or by kind and group where no name is known: their faults explain missing targets.
+    have, or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives
+    the names of definitions of a kind that are loaded when they are named: one may have been meant.
     """
     faults: list[Fault] = []
     for reference in references:
@@ -205,7 +207,7 @@ def check_targets(
             message = f"{reference.what}: {names} are of this name; write which is meant in full"
             faults.append(reference.fault(message))
         elif found is None and not reference.optional:
-            faults.append(reference.fault(_unknown(reference, library, broken_files or {})))
+            faults.append(reference.fault(_unknown(reference, library, broken_files or {}, unloaded)))
         elif found is not None and reference.check is not None:
             faults.extend(reference.check(found))
     return faults
@@ -219,7 +221,12 @@ def _found(reference: Reference, library: Library) -> tuple[Definition | None, t
     return (called[0] if len(called) == 1 else None), (called if len(called) > 1 else ())
 
 
-def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple[str, str], str]) -> str:
+def _unknown(
+    reference: Reference,
+    library: Library,
+    broken_files: Mapping[tuple[str, str], str],
+    unloaded: Callable[[str], Collection[str]],
+) -> str:
     kind, target = reference.kind, reference.target
     missing = f"{reference.what}: there is no {kind} {target!r}"
     names, group = library.of(kind), target.partition(".")[0]
@@ -235,6 +242,10 @@ def _unknown(reference: Reference, library: Library, broken_files: Mapping[tuple
     other = library.find(target)
     if other is not None:
         return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"
-    if not names:
+    others = unloaded(kind)
+    if target in others:
+        return f"{missing}; it ships, but a module of the home has taken its place: narval diff {group}"
+    meant = nearest(target, names) or nearest(target, others)
+    if meant is None and not names:
         return f"{missing}; no {kind} is loaded"
-    return missing + closest(target, names)
+    return missing + closest(target, names if meant is None else (meant,))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from narval.definitions.action.definition import Action
 from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.module_text import ModuleText
+from narval.runtime.home.shipped import is_shipped, shipped_modules
 
 
 @operation("read")
@@ -30,7 +34,27 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
 
 
 @operation("read")
-async def actions(daemon: Daemon) -> list[dict[str, Any]]:
-    """The actions there are, with their inputs and outputs."""
+async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, Any]]:
+    """The actions there are, with their inputs and outputs; with `shipped` all that ship instead, loaded or
+    not, with the path of the module that has taken the place of theirs, if one has.
+    """
+    if shipped:
+        return await asyncio.to_thread(_shipped, daemon.files.loaded.texts)
     found = sorted(daemon.agent.library.of("action").items())
     return [json_forms.action(action) for _, action in found if isinstance(action, Action)]
+
+
+def _shipped(texts: Mapping[str, ModuleText]) -> list[dict[str, Any]]:
+    ships = shipped_modules()
+    loaded = ships.load(ships.names).modules
+    found = (action for group in sorted(loaded) for action in loaded[group].found)
+    return [
+        {**json_forms.action(action), "replaced_by": _replacing(texts.get(action.group))}
+        for action in sorted(found, key=lambda action: action.full_name)
+        if isinstance(action, Action)
+    ]
+
+
+def _replacing(counts: ModuleText | None) -> str | None:
+    """The path of a module that counts in place of one that ships."""
+    return None if counts is None or is_shipped(counts.path) else counts.path

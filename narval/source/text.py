@@ -15,6 +15,8 @@ from functools import cached_property
 from narval.errors import DefinitionError, Fault
 
 MAX_BYTES = 16 * 1024 * 1024
+SHIPPED = "<narval>"
+"""The name under which people are shown the place of files that ship with narval."""
 
 _STARTS = (
     (codecs.BOM_UTF8, 3, "utf-8"),

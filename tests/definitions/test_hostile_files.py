@@ -65,7 +65,7 @@ def read_tree(data: bytes) -> list[Fault]:
     module = ModuleType("mail")
     module.MODULE_XML = data  # type: ignore[attr-defined]
     module.fetch = lambda box: None  # type: ignore[attr-defined]
-    return declared(module, Source("modules/mail.py", b"MODULE_XML = '...'"))[1]
+    return declared(module, Source("modules/mail.py", b"MODULE_XML = '...'"), "mail")[1]
 
 
 def all_have_places(faults: list[Fault]) -> bool:

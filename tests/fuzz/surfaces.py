@@ -18,7 +18,9 @@ import msgpack
 import msgspec
 from lxml import etree
 
-from modules import feeds_reading, mail_account, mail_boxes
+from modules.feeds import reading as feeds_reading
+from modules.mail import account as mail_account
+from modules.mail import boxes as mail_boxes
 from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError

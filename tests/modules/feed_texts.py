@@ -10,7 +10,8 @@ from typing import Any
 
 from lxml import etree
 
-from modules import feeds, feeds_reading
+from modules import feeds
+from modules.feeds import reading as feeds_reading
 from narval import Element
 from narval.runtime.calls.context import CallContext, Target
 from tests.places import ROOT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -260,11 +259,8 @@ COOKBOOK = """
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    for folder in ("recipes", "modules"):
-        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "files.py", "files_places.py", "files_watching.py"):
-        shutil.copy(Path(basic.__file__).parent / name, tmp_path / "modules")
     return tmp_path
 
 

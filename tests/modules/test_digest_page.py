@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lxml import etree, html
 
 import narval
-from modules import basic, feeds_reading
+from modules import basic
+from modules.feeds import reading as feeds_reading
 from narval import Element
 from narval.definitions.transform.definition import Transform
 from narval.memory.elements.canonical import canonical
@@ -301,12 +302,9 @@ COOKBOOK = """
 
 
 def test_N32_in_a_plan_the_mails_are_consulted_and_the_page_is_saved(tmp_path: Path) -> None:
-    for part in ("recipes", "modules"):
-        (tmp_path / part).mkdir()
+    (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / SHEET.name).write_bytes(SHEET.read_bytes())
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "files.py", "files_places.py", "files_watching.py"):
-        (tmp_path / "modules" / name).write_bytes((ROOT / "modules" / name).read_bytes())
     with narval.open(tmp_path) as agent:
         agent.add(mail(0, {"subject": "First"}))
         for _ in range(2):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,12 +17,13 @@ import pytest
 from lxml import etree
 
 import narval
-from modules import feeds, feeds_origins, feeds_reading
+from modules import feeds
+from modules.feeds import origins as feeds_origins
+from modules.feeds import reading as feeds_reading
 from narval import Element
 from narval.memory.elements.canonical import canonical
 from narval.runtime.calls.context import CallContext, Target
 from tests.modules.feed_texts import RSS, answer, feed, gather, rss, taken, titles, watched
-from tests.places import ROOT
 
 # --- over HTTP ------------------------------------------------------------------------------------------
 
@@ -388,15 +388,6 @@ def test_a_feed_without_a_name_is_known_by_where_it_is() -> None:
 
 # --- in a home ------------------------------------------------------------------------------------------
 
-MODULES = (
-    "basic.py",
-    "feeds.py",
-    "feeds_origins.py",
-    "feeds_reading.py",
-    "files.py",
-    "files_places.py",
-    "files_watching.py",
-)
 COOKBOOK = """
 <cookbook group="try">
   <recipe group="try" name="watch" start_step="watch" end_step="watch">
@@ -417,11 +408,9 @@ COOKBOOK = """
 
 
 def test_N37_each_item_enters_memory_once_across_passes_and_restarts(tmp_path: Path) -> None:
-    for folder in ("recipes", "modules", "data"):
+    for folder in ("recipes", "data"):
         (tmp_path / folder).mkdir()
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in MODULES:
-        shutil.copy(ROOT / "modules" / name, tmp_path / "modules")
     (tmp_path / "data" / "a.rss").write_bytes(RSS)
     with narval.open(tmp_path) as agent:
         agent.add('<feed name="Harbour" path="data/a.rss"/>')
@@ -441,11 +430,8 @@ def test_N37_each_item_enters_memory_once_across_passes_and_restarts(tmp_path: P
 
 
 def test_N36_a_trouble_enters_memory_and_the_source_goes_on(tmp_path: Path) -> None:
-    for folder in ("recipes", "modules"):
-        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in MODULES:
-        shutil.copy(ROOT / "modules" / name, tmp_path / "modules")
     (tmp_path / "a.rss").write_bytes(b"<html>no feed</html>")
     with narval.open(tmp_path) as agent:
         agent.add('<feed name="f" path="a.rss"/>')

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from modules import feeds, feeds_origins
+from modules import feeds
+from modules.feeds import origins as feeds_origins
 from narval.runtime.calls.context import CallContext, Target
 from tests.modules.feed_texts import answer, feed, rss, titles
 

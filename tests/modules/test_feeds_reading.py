@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import feeds, feeds_reading
+from modules import feeds
+from modules.feeds import reading as feeds_reading
 from narval.memory.elements.canonical import canonical
 from tests.modules.feed_texts import ATOM, RSS, one, rss, titles
 

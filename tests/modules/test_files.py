@@ -13,7 +13,8 @@ import pytest
 from lxml import etree
 
 import narval
-from modules import files, files_places
+from modules import files
+from modules.files import places as files_places
 from narval import Element
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
@@ -274,11 +275,8 @@ COOKBOOK = """
 
 
 def test_N37_each_file_is_told_of_once_across_restarts_and_can_be_acted_on(home: Path) -> None:
-    for folder in ("recipes", "modules"):
-        (home / folder).mkdir()
+    (home / "recipes").mkdir()
     (home / "recipes" / "try.xml").write_text(COOKBOOK)
-    for name in ("basic.py", "files.py", "files_places.py", "files_watching.py"):
-        shutil.copy(Path(files.__file__).parent / name, home / "modules")
     (home / "in" / "a.txt").write_text("a")
     with narval.open(home) as agent:
         agent.add('<folder path="in"/>')

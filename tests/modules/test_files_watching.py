@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import files, files_watching
+from modules import files
+from modules.files import watching as files_watching
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from tests.modules.folders import QUIET, Watched, call_of, element, watching

@@ -15,8 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import mail, mail_account, mail_boxes, mail_reading, mail_texts
-from modules.mail_account import Account
+from modules import mail
+from modules.mail import account as mail_account
+from modules.mail import boxes as mail_boxes
+from modules.mail import reading as mail_reading
+from modules.mail import texts as mail_texts
+from modules.mail.account import Account
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
 from tests.places import ROOT

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from modules import mail, mail_boxes
+from modules import mail
+from modules.mail import boxes as mail_boxes
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import CallContext

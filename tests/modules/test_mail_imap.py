@@ -11,8 +11,9 @@ from typing import Any
 import imap_tools
 import pytest
 
-from modules import mail, mail_boxes
-from modules.mail_account import Account
+from modules import mail
+from modules.mail import boxes as mail_boxes
+from modules.mail.account import Account
 from narval.errors import ActionError
 from tests.modules.mailboxes import letter, read, subjects, watching
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left

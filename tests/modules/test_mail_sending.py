@@ -18,8 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from modules import mail, mail_reading, mail_writing
-from modules.mail_account import Account
+from modules import mail
+from modules.mail import reading as mail_reading
+from modules.mail import writing as mail_writing
+from modules.mail.account import Account
 from narval.errors import ActionError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 import narval
-from tests.places import ROOT
 
-MODULE = ROOT / "modules" / "triage.py"
 RECIPE = """<recipe group="t" name="one" start_step="judge" end_step="judge">
   <step id="judge" type="action" target="triage.judge"/></recipe>"""
 
@@ -15,7 +13,6 @@ RECIPE = """<recipe group="t" name="one" start_step="judge" end_step="judge">
 @pytest.fixture
 def agent():
     with narval.open() as agent:
-        agent.load(MODULE)
         agent.load(RECIPE)
         yield agent
 

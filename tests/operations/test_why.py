@@ -14,7 +14,6 @@ from narval.engines.recipe.graph import graph
 from narval.operations import dot
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
-from tests.places import ROOT
 
 MODULE = """
 from narval import Input, Output, action
@@ -257,7 +256,6 @@ def test_N28_a_failed_run_says_when_its_recipe_begins_again() -> None:
         "<step id='s' type='action' target='basic.nothing'/></recipe>"
     )
     with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
-        agent.load(ROOT / "modules" / "basic.py")
         agent.load(again)
         agent.stub("basic.nothing", _fails)
         first = agent.start("w.again")

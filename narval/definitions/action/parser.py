@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
@@ -64,10 +63,10 @@ MODULE_WORDS: Words = {
 Slot = TypeVar("Slot", Input, Output)
 
 
-def declared(module: ModuleType, source: Source) -> tuple[list[Action], list[Fault]]:
-    """The actions of an imported module, in the order of the file, and all that is wrong with them."""
+def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Action], list[Fault]]:
+    """The actions of an imported file, in its order, and all that is wrong with them."""
     faults: list[Fault] = []
-    maker = _ActionMaker(source, faults)
+    maker = _ActionMaker(source, group, faults)
     with suppress(TooManyFaultsError):
         for name, function, declaration in declarations(module, DECLARATION, ActionDeclaration):
             maker.declared(name, function, declaration)
@@ -80,9 +79,8 @@ def declared(module: ModuleType, source: Source) -> tuple[list[Action], list[Fau
 class _ActionMaker:
     """Makes actions of declarations in either form, and checks the rules of both."""
 
-    def __init__(self, source: Source, faults: list[Fault]) -> None:
-        self.source, self.faults = source, faults
-        self.stem = PurePath(source.path).stem
+    def __init__(self, source: Source, group: str, faults: list[Fault]) -> None:
+        self.source, self.group, self.faults = source, group, faults
         self.actions: list[Action] = []
         self._reader = Reading(source, MODULE_WORDS, faults)
 
@@ -101,7 +99,7 @@ class _ActionMaker:
             return
         description = writable(str(declaration.description or first_paragraph(function)))
         action = Action(
-            group=self.stem,
+            group=self.group,
             name=name,
             function=variable,
             prototype=self._prototype(declaration, place, decorator),
@@ -247,20 +245,20 @@ class _Tree:
             return
         entry = reading.entry(root, str(local_name(root.tag)))
         if entry.word == "module":
-            self._same_stem(reading, entry, "name")
+            self._same_group(reading, entry, "name")
         patterns = Patterns(reading)
         for action in [entry] if entry.word == "action" else entry.of("action"):
             self._action(reading, patterns, action)
         patterns.check_variables({"plan"}, "$plan, as an action knows no step")
 
-    def _same_stem(self, reading: Reading, entry: Entry, attribute: str) -> None:
-        given, stem = entry.get(attribute), self._maker.stem
-        if given is not None and given != stem:
-            wanted = f"expected the file's name, {stem!r}, found {given!r}; correct it or leave it out"
+    def _same_group(self, reading: Reading, entry: Entry, attribute: str) -> None:
+        given, group = entry.get(attribute), self._maker.group
+        if given is not None and given != group:
+            wanted = f"expected the module's name, {group!r}, found {given!r}; correct it or leave it out"
             reading.fault(entry, f"{attribute}: {wanted}", attribute)
 
     def _action(self, reading: Reading, patterns: Patterns, entry: Entry) -> None:
-        self._same_stem(reading, entry, "group")
+        self._same_group(reading, entry, "group")
         prototype = patterns.prototype(entry)
         name, variable = entry.get("name"), entry.get("func")
         if name is None or variable is None:
@@ -272,7 +270,7 @@ class _Tree:
             reading.fault(entry, message, "func")
             return
         action = Action(
-            group=self._maker.stem,
+            group=self._maker.group,
             name=name,
             function=variable,
             prototype=prototype,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
@@ -44,9 +43,9 @@ _METHOD = {"join": "join", "listener": "notify"}
 """Kinds that may be classes, and the method that is then called."""
 
 
-def declared(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault]]:
-    """The code that a module declares for processes, in the order of the file, and all its faults."""
-    maker = _CodeMaker(source)
+def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Code], list[Fault]]:
+    """The code that a file of a module declares for processes, in its order, and all its faults."""
+    maker = _CodeMaker(source, group)
     for variable, value, declaration in declarations(module, DECLARATION, CodeDeclaration):
         maker.declared(variable, value, declaration)
     return sorted(maker.found, key=lambda code: code.line), sorted(set(maker.faults))
@@ -55,9 +54,8 @@ def declared(module: ModuleType, source: Source) -> tuple[list[Code], list[Fault
 class _CodeMaker:
     """Makes code of declarations, and checks what can be kept."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._stem = PurePath(source.path).stem
+    def __init__(self, source: Source, group: str) -> None:
+        self._source, self._group = source, group
         self._place = (1, 1)
         self._word = ""
         self.found: list[Code] = []
@@ -87,7 +85,7 @@ class _CodeMaker:
         description = writable(first_paragraph(value))
         code = Code(
             kind=declaration.kind,
-            group=self._stem,
+            group=self._group,
             name=name,
             function=variable,
             where=where,

@@ -19,14 +19,14 @@ from narval.runtime.store.batch import Advance
 from narval.runtime.store.store import AgentStore
 
 
-def rebuild(agent: AgentState, store: AgentStore, run: Run, pending: Iterable[Advance]) -> float:
+def rebuild(agent: AgentState, run: Run, pending: Iterable[Advance]) -> float:
     """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet; the
     moment of the last entry in the journal.
 
     Raises UnreadableError, and then the run has no state.
     """
-    run.load(definition_of(agent, store, run))
-    replay = _Replay(agent, store, run)
+    run.load(definition_of(agent, run))
+    replay = _Replay(agent, run)
     if replay.fault is not None:
         raise replay.fault
     for advance in pending:
@@ -38,33 +38,33 @@ def rebuild(agent: AgentState, store: AgentStore, run: Run, pending: Iterable[Ad
     return replay.latest
 
 
-def state_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
+def state_of(agent: AgentState, run: Run) -> Any:
     """The state of a run; of one that is over, from the journal."""
     if run.state is not None:
         return run.state
-    replay = _Replay(agent, store, run)
+    replay = _Replay(agent, run)
     if replay.fault is not None:
         raise replay.fault
     return replay.state
 
 
-def as_far_as_readable(agent: AgentState, store: AgentStore, run: Run) -> tuple[Any, Any]:
+def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
     """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
     try:
-        replay = _Replay(agent, store, run)
+        replay = _Replay(agent, run)
     except UnreadableError:
         return None, None
     return replay.definition, replay.state
 
 
-def definition_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
+def definition_of(agent: AgentState, run: Run) -> Any:
     """The version of the definition that a run began with."""
     if run.definition is not None:
         return run.definition
     current = agent.library.get(run.engine.definition_kind, run.name)
     if current is not None and current.digest == run.digest:
         return current
-    stored = store.definition(run.digest)
+    stored = agent.store.definition(run.digest)
     if stored is None:
         raise UnreadableError(
             f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows"
@@ -90,16 +90,16 @@ class _Replay:
     `fault` says why it ends before the journal does: then the state is that of the entry before.
     """
 
-    def __init__(self, agent: AgentState, store: AgentStore, run: Run) -> None:
+    def __init__(self, agent: AgentState, run: Run) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
-        self.definition = definition_of(agent, store, run)
+        self.definition = definition_of(agent, run)
         self.state = run.engine.begin(run.eid, self.definition)
         self.force: InForce = {}
         self.entries = 0
         self.latest = 0.0
         self.fault: UnreadableError | None = None
         try:
-            self._read(store, run)
+            self._read(agent.store, run)
         except UnreadableError as error:
             self.fault = error
         except StoreError:

@@ -45,7 +45,7 @@ class Turn:
         *,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.surroundings = agent, agent.store, surroundings
+        self.agent, self.surroundings = agent, surroundings
         self.transaction = Transaction(agent, at)
         self.view = TurnView(self.transaction, surroundings)
         self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
@@ -181,7 +181,7 @@ class Turn:
         self.agent.unwait(run)
         pending = [advance for advance in self.transaction.batch.journal if advance.run == run.eid]
         try:
-            rebuild(self.agent, self.store, run, pending)
+            rebuild(self.agent, run, pending)
         except UnreadableError as error:
             run.lose(str(error))
         if run.state is None:
@@ -193,7 +193,7 @@ class Turn:
         """Fail a run that the store cannot give back, as far as it is known (N35)."""
         why = run.unreadable or "its state is not known"
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
-        run.load(*as_far_as_readable(self.agent, self.store, run))
+        run.load(*as_far_as_readable(self.agent, run))
         event = Cancelled(self.agent.numbers.last + 1, self.at, why)
         if run.state is not None:
             self._break(run, event, "unreadable", why)

@@ -23,12 +23,23 @@ Sleeper = Callable[["CallContext", float], Awaitable[None]]
 _current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-call")
 
 
+class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
+    """The text of a module for a worker: the name in it of the file that is meant, and the name, path and
+    text of each file that it may import, itself among them. `digest` names the version of all of it.
+    """
+
+    name: str
+    parts: tuple[tuple[str, str, bytes], ...]
+    digest: str
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The meaning of a name that is called: the part of a call that all calls of that name have in common.
 
     `action` is the name for people. In this program `function` is called; in a worker, function
-    `function_name` of the module `module_path`, or the stylesheet at `module_path`. `source` is the text of
-    that file as it was when the definition was loaded; without it the worker reads the file. `runner` is the
+    `function_name` of the module `module_path`, or the stylesheet at `module_path`. `code` is the text of the
+    module, `source` that of the stylesheet, as they were when the definition was loaded; without them the
+    worker reads the file. `runner` is the
     module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
     inputs, in declaration order, and `lists` those that take a list.
     """
@@ -39,6 +50,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     module_path: str = ""
     function_name: str = ""
     source: bytes | None = None
+    code: ModuleCode | None = None
     runner: str = ""
     inputs: tuple[str, ...] = ()
     lists: frozenset[str] = frozenset()

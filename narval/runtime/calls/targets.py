@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,21 +18,23 @@ from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
-from narval.runtime.calls.context import Target, Where
+from narval.runtime.calls.context import ModuleCode, Target, Where
+from narval.runtime.home.module_text import ModuleText
 from narval.runtime.home.modules import Lease, key_of
+from narval.runtime.home.shipped import importable, is_shipped
 
 _TRANSFORMS = "narval.runtime.calls.workers.transforms"
 """The module that applies stylesheets; only workers import it."""
 
 
 class LoadedModules(NamedTuple):
-    """The code of a library's actions: functions and classes by name, the text of each module by path.
+    """The code of a library's actions: functions and classes by name, the text of each module by group.
 
     `leases` keep the modules importable.
     """
 
     functions: Mapping[str, Callable[..., Any]]
-    sources: Mapping[str, bytes]
+    texts: Mapping[str, ModuleText]
     leases: frozenset[Lease] = frozenset()
 
 
@@ -92,13 +95,16 @@ class CallTargets:
         """The function or class of code that modules declare, in the version that counts; or None."""
         return self._modules_of(run, definition).functions.get(key_of(definition))
 
-    def source_of(self, run: Run, definition: Definition) -> bytes | None:
-        """The text of the module that declares some code, in the version that counts; or None."""
-        return self._modules_of(run, definition).sources.get(definition.path)
+    def code_of(self, run: Run, definition: Definition) -> ModuleCode | None:
+        """The module that declares some code, in the version that counts, for a worker; or None."""
+        found = importable(definition.group, self._modules_of(run, definition).texts)
+        parts = tuple((name, self._shown(source.path), source.data) for name, source in found)
+        name = next((name for name, path, _ in parts if path == self.path_of(definition)), None)
+        return ModuleCode(name, parts, _digest(parts)) if name is not None else None
 
     def path_of(self, definition: Definition) -> str:
         """The path of the file that a definition was read from."""
-        return str(self._home / definition.path) if self._home is not None else definition.path
+        return self._shown(definition.path)
 
     def inputs(self, call: Call, target: Target) -> dict[str, Element | list[Element] | None] | Failure:
         """The elements a call is given, by input id; a Failure if one is not there any more."""
@@ -116,6 +122,9 @@ class CallTargets:
             given[slot] = elements if slot in call.listed or slot in target.lists else elements[0]
         return given
 
+    def _shown(self, path: str) -> str:
+        return path if self._home is None or is_shipped(path) else str(self._home / path)
+
     def _modules_of(self, run: Run, definition: Definition) -> LoadedModules:
         """The modules that belong to a version of an action, or of other code."""
         library = run.library
@@ -125,10 +134,11 @@ class CallTargets:
 
     def _target(self, run: Run, definition: Action | Transform) -> Target:
         where: Where = "transform"
-        function, source, function_name, runner = None, definition.xml, "", _TRANSFORMS
+        function, code, function_name, runner = None, None, "", _TRANSFORMS
         if isinstance(definition, Action):
             function, function_name, runner = self.function_of(run, definition), definition.function, ""
-            where, source = definition.where, self.source_of(run, definition) or b""
+            where = definition.where
+            code = self.code_of(run, definition) if where == "worker" else None
         stub = self.stubs.get(definition.full_name)
         if stub is not None:
             function, where = stub, place_of_stub(stub)
@@ -139,7 +149,8 @@ class CallTargets:
             function=function,
             module_path=self.path_of(definition),
             function_name=function_name,
-            source=source,
+            source=definition.xml if isinstance(definition, Transform) else None,
+            code=code,
             runner=runner,
             inputs=tuple(input.id for input in inputs),
             lists=frozenset(input.id for input in inputs if input.list),
@@ -149,6 +160,12 @@ class CallTargets:
         """Drop the prepared targets: names mean something else now."""
         self._targets.clear()
         self._asked_last = None
+
+
+def _digest(parts: Iterable[tuple[str, str, bytes]]) -> str:
+    """The name of a version of a module and of all that it may import."""
+    texts = (f"{name} {hashlib.sha256(data).hexdigest()}" for name, _, data in parts)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def place_of_stub(function: Callable[..., Any]) -> Where:

@@ -151,10 +151,11 @@ class Daemon:
         host, agent = self.host, self.agent
         clock = host.loop.clock
         self._collect_output()
-        latest = restore_runs(agent, agent.store)
+        latest = restore_runs(agent)
         has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
         if not self.record_only and (has_moved or clock.now() < latest):
             agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
+        self.files.keep(run.definition for run in agent.runs.active.values() if run.definition is not None)
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         if self.record_only:

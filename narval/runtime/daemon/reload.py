@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -63,8 +63,15 @@ class FilesInForce:
         if not self._host.loop.record_only:
             import_engines(loaded.library)
         self._host.agent.use(loaded.library)
-        modules = LoadedModules(loaded.functions, loaded.sources, loaded.leases)
+        modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
         self._host.dispatcher.targets.use(loaded.library, modules)
+
+    def keep(self, definitions: Iterable[Definition]) -> None:
+        """Have those modules that ship which runs under way name, though no file may name them now (N31)."""
+        references = [reference for definition in definitions for reference in definition.references]
+        self._loader.keep(references)
+        with suppress(DefinitionError):  # a call of what does not load says so
+            self.loaded = self.loaded.with_shipped(references)
 
     def declared(self) -> list[bytes] | None:
         """Read what `data/memory.xml` declares; None if it has faults, which are noted."""

@@ -3,51 +3,99 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from narval.definitions.kinds import suffixes
 from narval.errors import Fault
+from narval.runtime.home.module_text import FIRST, ModuleText
 from narval.source.text import MAX_BYTES, Source
 
 RECIPES, MODULES = "recipes", "modules"
 BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".tmp")
 
+Reader = Callable[[Path, str], Source | Fault]
+"""Reads a file that is shown to people under a name."""
+
 
 class FoundFiles:
-    """The sources in `modules/` of a home, those in `recipes/` (`others`), and faults of unreadable ones."""
+    """The modules in `modules/` of a home, the sources in `recipes/` (`others`), faults of unreadable ones.
+
+    A module has the faults of its files besides.
+    """
 
     def __init__(self, home: Path) -> None:
         self._home, self._inside = home, home.resolve()
         self.faults: list[Fault] = []
-        self.others = list(self._read(RECIPES, tuple(suffixes())))
-        self.modules = list(self._read(MODULES, (".py",)))
-        self.sources = [*self.others, *self.modules]
+        self.others = list(self._others())
+        found = modules_in(home / MODULES, MODULES)
+        self.modules = [read_module(path, shown, self._read) for path, shown in found]
+        self.faults += [fault for module in self.modules for fault in module.faults]
 
     @property
     def paths(self) -> frozenset[str]:
-        """The paths of all files there are, readable or not."""
-        return frozenset((*(source.path for source in self.sources), *(fault.path for fault in self.faults)))
+        """The paths of all files and modules there are, readable or not."""
+        modules = (module.path for module in self.modules)
+        faults = (fault.path for fault in self.faults)
+        return frozenset((*(source.path for source in self.others), *modules, *faults))
 
-    def _files(self, folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-        for at, folders, names in os.walk(folder):
-            folders[:] = [] if folder.name == MODULES else [name for name in folders if _is_ours(name)]
-            yield from (Path(at, name) for name in names if _is_ours(name) and name.endswith(endings))
+    @property
+    def groups(self) -> Mapping[str, Sequence[ModuleText]]:
+        """The modules by group; of a group there should be but one."""
+        found: dict[str, list[ModuleText]] = {}
+        for module in self.modules:
+            found.setdefault(module.group, []).append(module)
+        return found
 
-    def _read(self, folder: str, endings: tuple[str, ...]) -> Iterator[Source]:
-        for path in sorted(self._files(self._home / folder, endings)):
-            relative = path.relative_to(self._home).as_posix()
-            try:
-                if not Path(os.path.realpath(path)).is_relative_to(self._inside):
-                    message = "this link leads out of the home; put a copy here instead"
-                elif (size := path.stat().st_size) > MAX_BYTES:
-                    message = f"expected at most {MAX_BYTES:,} bytes, found {size:,}"
-                else:
-                    yield Source(relative, path.read_bytes())
-                    continue
-            except OSError as error:
-                message = f"cannot be read: {error.strerror}"
-            self.faults.append(Fault(relative, 1, 1, message))
+    def _others(self) -> Iterator[Source]:
+        folder, endings = self._home / RECIPES, tuple(suffixes())
+        for path in sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings))):
+            found = self._read(path, path.relative_to(self._home).as_posix())
+            if isinstance(found, Source):
+                yield found
+            else:
+                self.faults.append(found)
+
+    def _read(self, path: Path, shown: str) -> Source | Fault:
+        """The file, if it is one of the home."""
+        if not Path(os.path.realpath(path)).is_relative_to(self._inside):
+            return Fault(shown, 1, 1, "this link leads out of the home; put a copy here instead")
+        return read_file(path, shown)
+
+
+def read_file(path: Path, shown: str) -> Source | Fault:
+    """A file that may hold definitions, or the reason for which it cannot be read."""
+    try:
+        if (size := path.stat().st_size) > MAX_BYTES:
+            return Fault(shown, 1, 1, f"expected at most {MAX_BYTES:,} bytes, found {size:,}")
+        return Source(shown, path.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return Fault(shown[:200], 1, 1, f"cannot be read: {reason}")
+
+
+def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
+    """The modules in a folder, and their names for people: files, and folders that hold any."""
+    for name in names_in(folder):
+        path = folder / name
+        if is_ours(name) and is_module(path):
+            yield path, f"{shown}/{name}"
+
+
+def is_module(path: Path) -> bool:
+    """True of a Python file, and of a folder that holds any."""
+    return "." not in path.name and bool(_files_in(path)) if path.is_dir() else path.suffix == ".py"
+
+
+def read_module(path: Path, shown: str, read: Reader = read_file) -> ModuleText:
+    """The module that a file or a folder is, with the faults of what cannot be read."""
+    if path.suffix == ".py":
+        found = {"": read(path, shown)}
+    else:
+        names = [file.relative_to(path).as_posix() for file in _files_in(path)]
+        found = {name: read(path / name, f"{shown}/{name}") for name in names}
+    faults = tuple(fault for fault in found.values() if isinstance(fault, Fault))
+    return ModuleText(shown, {name: file for name, file in found.items() if isinstance(file, Source)}, faults)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -59,9 +107,28 @@ def names_in(folder: Path) -> list[str]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files in a folder, sorted; a file stands for itself."""
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    """The files in a folder, sorted, a folder that is a module as such; a file stands for itself."""
+    if not path.is_dir() or (path / FIRST).is_file():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.is_file())
+    modules = {file.parent for file in found if file.name == FIRST}
+    whole = [folder for folder in sorted(modules) if modules.isdisjoint(folder.parents)]
+    return [*whole, *(file for file in found if modules.isdisjoint(file.parents))]
 
 
-def _is_ours(name: str) -> bool:
+def is_ours(name: str) -> bool:
+    """True unless a file or folder is hidden, a backup, or a program's own."""
     return not name.startswith((".", "#", "__")) and not name.endswith(BACKUPS)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of a module that is a folder."""
+    return sorted(
+        _walk(folder, lambda name: name == FIRST or (is_ours(name) and name.endswith(".py"))),
+    )
+
+
+def _walk(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if is_ours(name)]
+        yield from (Path(at, name) for name in names if is_wanted(name))

@@ -12,9 +12,12 @@ from typing import Any
 import msgspec
 
 from narval.definitions.kinds import compose, parse, suffix_of
-from narval.definitions.library import Definition, Library, Parsed, check_targets
+from narval.definitions.library import Definition, Library, Parsed, Reference, check_targets
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home.modules import Lease, Module, ModuleVersions, import_modules
+from narval.runtime.home.found_files import is_module, read_file, read_module
+from narval.runtime.home.module_text import FIRST, ModuleText
+from narval.runtime.home.modules import Lease, Module, ModulePackage, ModuleVersions
+from narval.runtime.home.shipped import is_shipped, shipped_modules, unloaded
 from narval.runtime.scripts.checks import faults_of_scripts
 from narval.source.text import Source
 from narval.source.xml import read_xml
@@ -32,57 +35,103 @@ class FileState(msgspec.Struct, frozen=True):
 class Loaded(msgspec.Struct, frozen=True):
     """The library of a home, the functions of its modules, and the faults of its files.
 
-    `functions` are by the `key_of` their definitions, `sources` (the bytes of modules) by the path of the
-    file; paths are relative to the home. `leases` keep the modules importable.
+    `modules` and their `texts` are by group, `functions` by the `key_of` their definitions; paths are
+    relative to the home. `leases` keep the modules importable.
     """
 
     library: Library = msgspec.field(default_factory=Library)
     modules: Mapping[str, ModuleType] = {}
     functions: Mapping[str, Callable[..., Any]] = {}
-    sources: Mapping[str, bytes] = {}
+    texts: Mapping[str, ModuleText] = {}
     faults: tuple[Fault, ...] = ()
     files: tuple[FileState, ...] = ()
     leases: frozenset[Lease] = frozenset()
 
+    @property
+    def sources(self) -> dict[str, bytes]:
+        """The bytes of modules by path."""
+        return {text.path: text.data for text in self.texts.values()}
+
     def with_definitions(self, text: str | Path) -> Loaded:
-        """The same with the definitions of a file, or of a text, added. Raises DefinitionError."""
-        source, folder = _source_of(text)
-        if not source.path.endswith(".py"):
+        """The same with the definitions of a file, of a folder that is a module, or of a text, added.
+
+        Raises DefinitionError.
+        """
+        path = _path_of(text)
+        if path is None:
+            source = Source.of_text("text.xml", str(text))
+            source = replace(source, path=f"text{suffix_of(read_xml(source).tag)}")
             return self.with_parsed(source, parse_file(source))
-        stem = Path(source.path).stem
-        imported = import_modules([stem], _siblings(source, folder, stem))
-        if stem not in imported.modules:
-            raise DefinitionError(imported.faults[stem])
-        module = imported.modules[stem]
-        return self._with(source, module.found, module)
+        if path.suffix == ".py" or path.is_dir():
+            path = path.absolute()  # its functions may be asked for again from another folder
+            return self._with_module(path.parent if path.name == FIRST else path)
+        read = read_file(path, str(path))
+        if isinstance(read, Fault):
+            raise DefinitionError([read])
+        return self.with_parsed(read, parse_file(read))
 
     def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
         """The same with what was made of a text added. Raises DefinitionError."""
-        known = self.library.replace(parsed.definitions)
-        faults = [*parsed.faults, *check_targets(parsed.references, known)]
+        here = self.with_shipped(parsed.references)
+        known = here.library.replace(parsed.definitions)
+        faults = [*parsed.faults, *check_targets(parsed.references, known, unloaded=unloaded)]
         if faults:
             raise DefinitionError(faults)
-        return self._with(source, parsed.definitions)
+        return here._with(parsed.definitions, [source])
+
+    def with_shipped(self, references: Iterable[Reference]) -> Loaded:
+        """The same with those modules that ship which references name, where there are none of their names.
+
+        Raises DefinitionError.
+        """
+        ships = shipped_modules()
+        imported = ships.load(ships.named(references) - self.texts.keys())
+        if imported.faults:
+            raise DefinitionError([fault for found in imported.faults.values() for fault in found])
+        return self._with_imported(imported.modules.values()) if imported.modules else self
 
     def with_modules(self, modules: Iterable[Module]) -> Loaded:
         """The same with modules added."""
-        added = list(modules)
-        functions = {key: function for module in added for key, function in module.functions.items()}
+        added = {module.text.group: module for module in modules}
+        functions = {key: function for module in added.values() for key, function in module.functions.items()}
         return msgspec.structs.replace(
             self,
-            modules={**self.modules, **{Path(module.source.path).stem: module.module for module in added}},
+            modules={**self.modules, **{group: module.module for group, module in added.items()}},
             functions={**self.functions, **functions},
-            sources={**self.sources, **{module.source.path: module.source.data for module in added}},
-            leases=self.leases | {module.lease for module in added},
+            texts={**self.texts, **{group: module.text for group, module in added.items()}},
+            leases=self.leases | {module.lease for module in added.values()},
         )
 
-    def _with(self, source: Source, definitions: tuple[Definition, ...], *modules: Module) -> Loaded:
+    def _with_module(self, path: Path) -> Loaded:
+        text, ships = read_module(path, str(path)), shipped_modules()
+        package = ModulePackage(_beside(path), lender=ships.lend)
+        imported = package.load([text.group, *sorted(text.siblings & ships.names.keys())])
+        if text.group in imported.faults:
+            raise DefinitionError(imported.faults[text.group])
+        lent = (found for found in imported.modules.values() if is_shipped(found.text.path))
+        return self._with_imported([*lent, imported.modules[text.group]])
+
+    def _with_imported(self, modules: Iterable[Module]) -> Loaded:
+        """The same with modules in place of those of their groups, and their definitions."""
+        here = self
+        for module in modules:
+            former = here.texts.get(module.text.group)
+            gone = () if former is None else [file.path for file in former.files.values()]
+            library = here.library.replace((), without=gone)
+            files = tuple(file for file in here.files if file.path not in gone)
+            here = msgspec.structs.replace(here, library=library, files=files)
+            here = here._with(module.found, module.text.files.values(), module)
+        return here
+
+    def _with(
+        self, definitions: tuple[Definition, ...], sources: Iterable[Source], *modules: Module
+    ) -> Loaded:
         library, misfits = compose(self.library.replace(definitions))
         if misfits:
             raise DefinitionError(misfits)
-        state = FileState(source.path, source.digest, time.time())
-        others = (file for file in self.files if file.path != source.path)
-        added = msgspec.structs.replace(self, library=library, files=(*others, state))
+        states = {source.path: FileState(source.path, source.digest, time.time()) for source in sources}
+        others = (file for file in self.files if file.path not in states)
+        added = msgspec.structs.replace(self, library=library, files=(*others, *states.values()))
         return added.with_modules(modules)
 
 
@@ -96,28 +145,22 @@ def parse_file(source: Source) -> Parsed:
         return Parsed((), faults=error.faults)
 
 
-def _source_of(text: str | Path) -> tuple[Source, Path]:
-    """The source that a path, or a text which begins as XML does, stands for; and the folder it is in."""
+def _path_of(text: str | Path) -> Path | None:
+    """The path that a path, or the name of one, stands for; None of a text, which begins as XML does."""
     if isinstance(text, str) and text.lstrip("\ufeff \t\r\n").startswith("<"):
-        source = Source.of_text("text.xml", text)
-        return replace(source, path=f"text{suffix_of(read_xml(source).tag)}"), Path()
-    path = Path(text)
-    if path.suffix == ".py":
-        path = path.absolute()  # its functions may be asked for again from another folder
-    try:
-        return Source(str(path), path.read_bytes()), path.parent
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DefinitionError([Fault(str(path)[:200], 1, 1, f"cannot be read: {reason}")]) from None
+        return None
+    return Path(text)
 
 
-def _siblings(source: Source, folder: Path, stem: str) -> ModuleVersions:
+def _beside(path: Path) -> ModuleVersions:
     """A module given by its path, and those beside it, which it may import."""
 
-    def versions(wanted: str) -> Iterator[Source] | None:
-        if wanted == stem:
-            return iter([source])
-        beside = folder / f"{wanted}.py"
-        return iter([Source(str(beside), beside.read_bytes())]) if beside.is_file() else None
+    def versions(group: str) -> Iterator[ModuleText] | None:
+        if group == path.stem:
+            return iter([read_module(path, str(path))])
+        for beside in (path.with_name(f"{group}.py"), path.with_name(group)):
+            if beside.exists() and is_module(beside):
+                return iter([read_module(beside, str(beside))])
+        return None
 
     return versions

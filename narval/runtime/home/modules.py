@@ -2,13 +2,14 @@
 
 The modules of a home are one package, whose name is private and new each time, so that `from .mail import
 send` finds a sibling and two versions of a module live side by side. Nothing is put on `sys.path`; nothing is
-written. A module that does not import, or whose actions have faults, costs itself alone, and its last good
-version takes its place.
+written. A module is good as a whole, the files of a folder together. One that does not import, or whose
+actions have faults, costs itself alone, and its last good version takes its place.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -16,14 +17,16 @@ import itertools
 import sys
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType, TracebackType
+from typing import Any
 
 import msgspec
 
 from narval.definitions.kinds import parse_module
 from narval.definitions.library import Definition, ModuleDefinition
 from narval.errors import DefinitionError, Fault
+from narval.runtime.home.module_text import ModuleText, is_package
 from narval.source.text import Source
 
 _numbers = itertools.count(1)
@@ -39,20 +42,17 @@ class Lease:
 
 
 class Module(msgspec.Struct, frozen=True):
-    """A module as it was imported, and the definitions `found` in it; `source` is the version that imported.
+    """A module as it was imported; `text` is the version that was, `found` the definitions in it.
 
-    `lease` is kept as well by all that may yet call its functions.
+    `functions` are the Python functions and classes of these, by `key_of` them. `lease` is kept as well by
+    all that may yet call them.
     """
 
-    source: Source
+    text: ModuleText
     module: ModuleType
     found: tuple[ModuleDefinition, ...]
+    functions: Mapping[str, Callable[..., Any]]
     lease: Lease
-
-    @property
-    def functions(self) -> Mapping[str, Callable[..., object]]:
-        """Its Python functions and classes, by `key_of` them."""
-        return {key_of(declared): getattr(self.module, declared.function) for declared in self.found}
 
 
 def key_of(definition: Definition) -> str:
@@ -61,66 +61,136 @@ def key_of(definition: Definition) -> str:
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """Modules that could be imported, by stem, and the faults of versions that could not."""
+    """Modules that could be imported, by group, and the faults of versions that could not."""
 
     modules: Mapping[str, Module] = {}
     faults: Mapping[str, tuple[Fault, ...]] = {}
 
+    def joined(self, other: Imported) -> Imported:
+        """Both; where both have a group, that of `other`."""
+        return Imported({**self.modules, **other.modules}, {**self.faults, **other.faults})
 
-ModuleVersions = Callable[[str], Iterator[Source] | None]
-"""The versions of the module of a stem, the one to try first in front; None when there is no such module."""
+
+ModuleVersions = Callable[[str], Iterator[ModuleText] | None]
+"""The versions of the module of a group, the one to try first in front; None when there is no such module."""
+
+Lender = Callable[[str], Module | None]
+"""Gives the module of a group from elsewhere, where the package has none that is good."""
 
 
-def import_modules(stems: Sequence[str], versions: ModuleVersions, folder: str = "") -> Imported:
-    """Import modules by stem; a module imports others of the package as its siblings.
+def _nothing(group: str) -> None:
+    """The versions of any module, once a package is complete; and who lends nothing."""
 
-    `folder` is put before a source's path to make its file name, which tracebacks show.
+
+class ModulePackage:
+    """Modules that import each other as siblings.
+
+    `folder` is put before the path of a file to make its file name, which tracebacks show.
     """
-    name = f"narval_home_{next(_numbers)}"
-    package, lease = _Package(name, versions, folder), Lease(name)
-    with package.importable():
-        for stem in stems:
-            package.attempt(stem)
-    # a module knows its package as its loader, which must not lead to the lease: that would never end then
-    modules = {stem: Module(*found, lease) for stem, found in package.found.items()}
-    return Imported(_without_doubles(modules, package.faults), package.faults)
+
+    def __init__(
+        self, versions: ModuleVersions, folder: str = "", *, lender: Lender = _nothing, kind: str = "home"
+    ) -> None:
+        name = f"narval_{kind}_{next(_numbers)}"
+        self._finder, self._lease = _Finder(name, folder, lender), Lease(name)
+        self._versions = versions
+
+    def load(self, groups: Iterable[str]) -> Imported:
+        """Import modules by group, with those that they import; what was imported before stays."""
+        with self._finder.importable(self._versions):
+            for group in groups:
+                self._finder.attempt(group)
+        faults = dict(self._finder.faults)
+        # a module knows its finder as its loader, which must not lead to the lease: that would never end then
+        own = {
+            group: Module(trial.text, trial.module, *trial.declared(), self._lease)
+            for group, trial in self._finder.good.items()
+        }
+        return Imported({**_without_doubles(own, faults), **self._finder.lent}, faults)
 
 
 def _without_doubles(
     modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
 ) -> Mapping[str, Module]:
     """Leave a key that several modules give to the first of them: some code is known by its bare name."""
-    first: dict[str, str] = {}
+    first: dict[str, ModuleDefinition] = {}
     kept = {}
-    for stem in sorted(modules):
-        module = modules[stem]
-        doubles = [declared for declared in module.found if first.setdefault(key_of(declared), stem) != stem]
+    for group in sorted(modules):
+        module = modules[group]
+        doubles = [found for found in module.found if first.setdefault(key_of(found), found) is not found]
         for double in doubles:
-            other = modules[first[key_of(double)]].source.path
-            message = f"expected a new name, found the {double.kind} {double.name!r} of {other} again"
-            faults[stem] = (*faults.get(stem, ()), module.source.fault(message, double.line, 1))
+            faults[group] = (*faults.get(group, ()), _again(double, first[key_of(double)]))
         found = tuple(declared for declared in module.found if declared not in doubles)
-        kept[stem] = msgspec.structs.replace(module, found=found) if doubles else module
+        functions = {key_of(declared): module.functions[key_of(declared)] for declared in found}
+        whole = msgspec.structs.replace(module, found=found, functions=functions)
+        kept[group] = whole if doubles else module
     return kept
 
 
-class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """A package whose modules are texts."""
+def _again(double: ModuleDefinition, first: ModuleDefinition) -> Fault:
+    message = f"expected a new name, found the {double.kind} {double.name!r} of {first.path} again"
+    return Fault(double.path, double.line, 1, message)
 
-    def __init__(self, name: str, versions: ModuleVersions, folder: str) -> None:
-        self._name, self._versions, self._folder = name, versions, folder
-        self.found: dict[str, tuple[Source, ModuleType, tuple[ModuleDefinition, ...]]] = {}
+
+class _NotGoodError(ImportError):
+    """A file of a module could not be imported; its faults are noted."""
+
+    def __init__(self, group: str, fault: Fault) -> None:
+        self.group = group
+        super().__init__(f"{fault.path} did not load: {fault.message}")
+
+
+class _Trial:
+    """One version of a module being imported: what its files declare, and what is wrong with them."""
+
+    def __init__(self, text: ModuleText, module: ModuleType) -> None:
+        self.text, self.module = text, module
+        self.faults = list(text.faults)
+        self._found: dict[str, tuple[ModuleDefinition, Any]] = {}
+
+    def take(self, module: ModuleType, source: Source) -> None:
+        """Take what an imported file declares."""
+        found, faults = parse_module(module, source, self.text.group)
+        self.faults += faults
+        for definition in found:
+            known = self._found.get(key_of(definition))
+            if known is not None and known[0].path != definition.path:
+                self.faults.append(_again(definition, known[0]))
+            self._found[key_of(definition)] = definition, getattr(module, definition.function, None)
+
+    def declared(self) -> tuple[tuple[ModuleDefinition, ...], dict[str, Any]]:
+        """The definitions found, and their functions. Those of a folder have its digest within theirs."""
+        found = [definition for definition, _ in self._found.values()]
+        if self.text.is_folder:
+            found = [msgspec.structs.replace(one, digest=_together(self.text, one)) for one in found]
+        return tuple(found), {key: function for key, (_, function) in self._found.items()}
+
+
+def _together(text: ModuleText, definition: Definition) -> str:
+    return hashlib.sha256(f"{text.digest} {definition.digest}".encode()).hexdigest()
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds the modules of one package, whose files are texts."""
+
+    def __init__(self, name: str, folder: str, lender: Lender) -> None:
+        self._name, self._folder, self._lender = name, folder, lender
+        self._versions: ModuleVersions = _nothing
+        self._trials: dict[str, _Trial] = {}
+        self.good: dict[str, _Trial] = {}
+        self.lent: dict[str, Module] = {}
         self.faults: dict[str, tuple[Fault, ...]] = {}
 
     @contextlib.contextmanager
-    def importable(self) -> Iterator[None]:
+    def importable(self, versions: ModuleVersions) -> Iterator[None]:
         """For as long as this lasts, modules of the package are found; what was imported stays importable
         for as long as its lease.
         """
-        package = ModuleType(self._name, "The modules of a home.")
+        package = ModuleType(self._name, "Modules of narval.")
         package.__path__ = []
-        sys.modules[self._name] = package
+        sys.modules.setdefault(self._name, package)
         sys.meta_path.insert(0, self)
+        self._versions = versions
         try:
             # what a module prints while it is imported must not end up in what a command prints
             with contextlib.redirect_stdout(sys.stderr):
@@ -129,62 +199,122 @@ class _Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             sys.meta_path.remove(self)
             self._versions = _nothing
 
-    def attempt(self, stem: str) -> None:
+    def attempt(self, group: str) -> None:
         """Import a module, unless a sibling did; a failure is in `faults`."""
         with contextlib.suppress(ImportError):
-            importlib.import_module(f"{self._name}.{stem}")
+            importlib.import_module(f"{self._name}.{group}")
 
     # --- the import protocol --------------------------------------------------------------------------
 
     def find_spec(
         self, fullname: str, path: object, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module, if it is one of the package's."""
-        package, _, stem = fullname.rpartition(".")
-        if package != self._name or self._versions(stem) is None:
+        """The module, or the file of a folder, if it is one of the package's."""
+        group, _, inner = self._parted(fullname)
+        if not group:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self)
+        if inner:
+            is_there = self._part(group, inner) is not None
+        else:
+            is_there = self._versions(group) is not None or self._lender(group) is not None
+        return importlib.machinery.ModuleSpec(fullname, self) if is_there else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the first version that can be run and whose declarations have no faults."""
-        stem = module.__name__.rpartition(".")[2]
-        has_failed = stem in self.faults and stem not in self.found
-        fresh = dict(module.__dict__)
-        for source in () if has_failed else self._versions(stem) or ():
-            module.__dict__.clear()
-            module.__dict__.update(fresh)
-            found, faults = self._run(module, source)
-            if not faults:
-                self.found[stem] = source, module, tuple(found)
+        """Run a file, or the first version of a module that can be run and has no faults."""
+        group, _, inner = self._parted(module.__name__)
+        if inner:
+            trial = self._trials[group]
+            if not self._run(module, inner, trial):
+                raise _NotGoodError(group, trial.faults[0])
+            return
+        has_failed = group in self.faults and group not in self.good
+        for text in () if has_failed else self._versions(group) or ():
+            if self._try(group, text, module):
                 return
-            self.faults.setdefault(stem, tuple(faults))
-        raise ImportError(f"{self.faults[stem][0].path} did not load: {self.faults[stem][0].message}")
+        lent = self._lender(group)
+        if lent is None:
+            raise _NotGoodError(group, self.faults[group][0])
+        self.lent[group], origin = lent, lent.module.__name__
+        for name in [name for name in sys.modules if name == origin or name.startswith(f"{origin}.")]:
+            sys.modules[module.__name__ + name.removeprefix(origin)] = sys.modules[name]
 
-    def _run(self, module: ModuleType, source: Source) -> tuple[list[ModuleDefinition], list[Fault]]:
-        module.__file__ = file = self._folder + source.path
+    def get_source(self, fullname: str) -> str | None:
+        """The text of a file, for tracebacks."""
+        group, _, inner = self._parted(fullname)
+        source = self._part(group, inner)
+        return source.text if source is not None else None
+
+    def _parted(self, fullname: str) -> tuple[str, str, str]:
+        """The group of a module of the package, and the rest of the name within it; "" for any other."""
+        package, dot, rest = fullname.partition(".")
+        return rest.partition(".") if dot and package == self._name else ("", "", "")
+
+    def _part(self, group: str, inner: str) -> Source | None:
+        trial = self._trials.get(group)
+        return trial.text.parts.get(f"{group}.{inner}" if inner else group) if trial is not None else None
+
+    # --- running files --------------------------------------------------------------------------------
+
+    def _try(self, group: str, text: ModuleText, module: ModuleType) -> bool:
+        """Import a version of a module with all its files; False if it is not good."""
+        trial = self._trials[group] = _Trial(text, module)
+        if not trial.faults and self._run(module, "", trial):
+            for part in list(text.parts)[1:]:
+                with contextlib.suppress(_NotGoodError):
+                    importlib.import_module(f"{self._name}.{part}")
+        if not trial.faults:
+            self.good[group] = trial
+            return True
+        self.faults.setdefault(group, tuple(sorted(set(trial.faults))))
+        _drop(f"{self._name}.{group}", itself=False)
+        return False
+
+    def _run(self, module: ModuleType, inner: str, trial: _Trial) -> bool:
+        """Run a file of a module and take what it declares; False if it could not be run."""
+        source = trial.text.parts[f"{trial.text.group}.{inner}" if inner else trial.text.group]
+        file, known = self._folder + source.path, len(trial.faults)
         try:
+            _prepare(module, source, file)
             code = compile(source.text, file, "exec", dont_inherit=True)
             exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
-            return parse_module(module, source)
-        except DefinitionError as error:
-            return [], list(error.faults)
+            trial.take(module, source)
         except KeyboardInterrupt:
             raise
+        except DefinitionError as error:
+            trial.faults += error.faults
         except BaseException as error:
-            return [], [_fault(error, file, source)]
+            if isinstance(error, _NotGoodError) and error.group == trial.text.group:
+                return False  # for the faults of another file of this module, which are noted
+            trial.faults.append(_fault(error, file, source))
+        return len(trial.faults) == known
 
 
-def _nothing(stem: str) -> None:
-    """The versions of any module, once a package is complete."""
+def _prepare(module: ModuleType, source: Source, file: str) -> None:
+    """Make a module empty, as it has to be before its file is run; another version may have been."""
+    spec: Any = module.__spec__
+    spec.submodule_search_locations = [] if is_package(source) else None
+    path: dict[str, Any] = {"__path__": []} if is_package(source) else {}
+    module.__dict__.clear()
+    module.__dict__.update(
+        __name__=spec.name,
+        __doc__=None,
+        __package__=spec.parent,
+        __loader__=spec.loader,
+        __spec__=spec,
+        __file__=file,
+        **path,
+    )
 
 
-def _drop(package: str) -> None:
-    for name in [name for name in list(sys.modules) if name == package or name.startswith(f"{package}.")]:
+def _drop(package: str, *, itself: bool = True) -> None:
+    for name in [name for name in list(sys.modules) if name.startswith(f"{package}.")]:
         del sys.modules[name]
+    if itself:
+        sys.modules.pop(package, None)
 
 
 def _fault(error: BaseException, file: str, source: Source) -> Fault:
-    """The fault of a module that could not be imported, at the place in its own file."""
+    """The fault of a file that could not be imported, at the place in it."""
     if isinstance(error, SyntaxError) and error.filename == file:
         line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
         return source.fault(f"not Python: {error.msg}", line, column)
@@ -194,7 +324,8 @@ def _fault(error: BaseException, file: str, source: Source) -> Fault:
             "the module ends the program when it is imported (sys.exit); do that in a function, or not at all"
         )
     else:
-        lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+        known = ImportError(*error.args) if isinstance(error, _NotGoodError) else error
+        lines = "".join(traceback.format_exception_only(known)).strip().splitlines()
         message = f"the module cannot be imported: {lines[-1] if lines else type(error).__name__}"
     return source.fault(message, line, column)
 

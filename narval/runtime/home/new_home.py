@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
-import narval
 from narval.errors import RequestError, SurroundingsError
+from narval.runtime.home.found_files import MODULES
 from narval.runtime.home.home import PARTS, SCENARIOS, Home
+from narval.runtime.home.shipped import OF_THE_EXAMPLES, shipped
 
-_OF_THE_EXAMPLES = ("orders.py",)
-"""Modules of use only to a definition that ships beside them."""
-_OF_A_BARE_HOME = ("etc", "modules")
+_OF_A_BARE_HOME = ("etc",)
 
 _EMPTY_MEMORY = """\
 <?xml version="1.0" encoding="utf-8"?>
@@ -31,8 +30,8 @@ _NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 def create_home(path: Path | str, sample: Path | None = None, *, bare: bool = False) -> Home:
     """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
 
-    A bare one has the modules and settings of the sample but those of its examples alone, no recipes, and
-    an empty memory.
+    Modules that ship are not copied: they count where they are (`shipped`). A bare home has the settings
+    of the sample alone, no recipes, and an empty memory.
 
     Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
     """
@@ -47,8 +46,6 @@ def create_home(path: Path | str, sample: Path | None = None, *, bare: bool = Fa
             _copy_sample(sample or shipped(), Path(scratch), _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
             if bare:
                 Path(scratch, "data", "memory.xml").write_text(_EMPTY_MEMORY, encoding="utf-8")
-                for module in _OF_THE_EXAMPLES:
-                    Path(scratch, "modules", module).unlink(missing_ok=True)
             for part in PARTS:  # whole or not at all, each of them
                 Path(scratch, part).rename(home.path / part)
             if Path(scratch, SCENARIOS).is_dir() and not (home.path / SCENARIOS).exists():
@@ -60,19 +57,16 @@ def create_home(path: Path | str, sample: Path | None = None, *, bare: bool = Fa
     return home
 
 
-def shipped() -> Path:
-    """The sample home: beside the package when it is installed, else the repository itself."""
-    package = Path(narval.__file__).resolve().parent
-    for sample in (package / "home", package.parent):
-        if (sample / "recipes").is_dir() and (sample / "modules").is_dir():
-            return sample
-    raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
-
-
 def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
     """Copy what is shipped in these parts to a new home; `data` has the demo's mail and feeds."""
     for part in (*PARTS, SCENARIOS):
         if part in filled and (sample / part).is_dir():
-            shutil.copytree(sample / part, target / part, ignore=_NOT_SHIPPED)
+            copied = _of_the_examples if part == MODULES else _NOT_SHIPPED
+            shutil.copytree(sample / part, target / part, ignore=copied)
         elif part in PARTS:
             (target / part).mkdir()
+
+
+def _of_the_examples(folder: str, names: list[str]) -> set[str]:
+    """The modules that are not copied: all but those of the examples."""
+    return {name for name in names if Path(name).stem not in OF_THE_EXAMPLES}

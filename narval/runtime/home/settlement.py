@@ -9,6 +9,7 @@ from narval.definitions.kinds import KINDS, compose
 from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import Fault
 from narval.runtime.home.modules import Imported
+from narval.runtime.home.shipped import unloaded
 
 
 class Settlement:
@@ -46,7 +47,7 @@ class Settlement:
             broken = self._broken_files()
             new = {
                 path: [
-                    *check_targets(parsed.references, library, broken),
+                    *check_targets(parsed.references, library, broken, unloaded),
                     *(fault for fault in misfits if fault.path == path),
                 ]
                 for path, parsed in self._read.items()
@@ -65,7 +66,7 @@ class Settlement:
                 if (reference.kind, reference.target) not in parsed.names
                 or seen.get(reference.kind, reference.target) is not None
             ]
-            self.faults[path] += check_targets(references, seen, self._broken_files())
+            self.faults[path] += check_targets(references, seen, self._broken_files(), unloaded)
         return _reuse(library, self._before)
 
     def _incomplete(self) -> Library:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from narval.definitions.kinds import parse
 from narval.definitions.library import Definition
 from narval.errors import DefinitionError
+from narval.runtime.home.module_text import ModuleText
 from narval.source.text import Source
 
 Fallback = Callable[[str], Sequence[bytes]]
@@ -17,21 +19,21 @@ Fallback = Callable[[str], Sequence[bytes]]
 
 
 class GoodVersion(msgspec.Struct, frozen=True):
-    """A version of a file without faults: its definitions, when it was loaded, and of a module its source."""
+    """A version of a file without faults: its definitions, when it was loaded, and of a module its text."""
 
     definitions: tuple[Definition, ...]
     loaded: float
-    source: Source | None = None
+    text: ModuleText | None = None
 
     @property
     def digests(self) -> tuple[str, ...]:
         """Equal for equal versions."""
         digests = tuple(definition.digest for definition in self.definitions)
-        return digests if self.source is None else (self.source.digest, *digests)
+        return digests if self.text is None else (self.text.digest, *digests)
 
 
 class GoodVersions:
-    """The last good versions of files by path: those seen here, else those that `fallback` gives."""
+    """The last good versions of files and modules by path: those seen here, else those of `fallback`."""
 
     def __init__(self, fallback: Fallback | None = None) -> None:
         self._fallback = fallback
@@ -55,14 +57,15 @@ class GoodVersions:
         known = self._known.get(path)
         return known.definitions if known is not None else ()
 
-    def of_module(self, source: Source) -> Iterator[Source]:
-        """A module as it is, then, in case that is not good, as it last was when it was."""
-        yield source
-        known = self._known.get(source.path)
-        if known is not None and known.source is not None:
-            yield known.source
+    def of_module(self, text: ModuleText) -> Iterator[ModuleText]:
+        """The last good version of a module that is not good now."""
+        known = self._known.get(text.path)
+        if known is not None and known.text is not None:
+            yield known.text
         elif self._fallback is not None:
-            yield from (Source(source.path, data) for data in self._fallback(source.path))
+            for data in self._fallback(text.path):
+                with suppress(ValueError):
+                    yield ModuleText.of(text.path, data)
 
     def note(self, good: Mapping[str, GoodVersion], paths: Collection[str]) -> None:
         """Note versions that are good, and forget those of files that are not among `paths`."""

@@ -19,7 +19,8 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs",
     "complete": "tokens", "backtrack": "tokens", "tokens": "tokens", "environment": "tokens",
-    "definitions": "definitions", "actions": "definitions", "log": "daemon", "service": "homes",
+    "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",
+    "log": "daemon", "service": "homes",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""
 

@@ -8,7 +8,7 @@ import click
 
 from narval.operations.text import clean, fault_line
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, table
+from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, SHIPPED_ACTIONS, table
 from narval.surfaces.cli.session import Session
 
 
@@ -29,10 +29,14 @@ def _definitions(answer: dict[str, Any]) -> None:
         click.echo(clean(fault_line(fault)))
 
 
-@command("actions", example="narval actions")
-def actions(session: Session) -> None:
+@command("actions", example="narval actions\nnarval actions --shipped")
+@click.option("--shipped", is_flag=True, help="List all that ships, loaded or not.")
+def actions(session: Session, shipped: bool) -> None:
     """List the actions there are, with their inputs and outputs.
 
-    An input in [brackets] is optional; one with … takes a list.
+    An input in [brackets] is optional; one with … takes a list. A module that ships is loaded when something
+    in the home names it; --shipped lists the actions of all of them, and the module of the home that has
+    taken the place of theirs, if one has.
     """
-    session.give(session.ask("actions"), lambda rows: table(ACTIONS, rows))
+    columns = SHIPPED_ACTIONS if shipped else ACTIONS
+    session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows))

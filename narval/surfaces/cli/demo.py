@@ -20,7 +20,7 @@ from narval.memory.elements.element import Element
 from narval.operations.memory import elements
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import PARTS, Home
-from narval.runtime.home.new_home import shipped
+from narval.runtime.home.shipped import shipped
 from narval.surfaces.cli.without_daemon import serving
 
 SCRATCH = Path(".demo")

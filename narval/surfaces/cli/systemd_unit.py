@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import shipped
+from narval.runtime.home.shipped import shipped
 
 
 def unit(home: Home, program: str = sys.executable) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import PurePath
 from types import ModuleType
 
 import pytest
@@ -17,7 +18,7 @@ def read(text: str, path: str = "modules/mail.py") -> tuple[list[Action], list[F
     source = Source(path, textwrap.dedent(text).encode())
     module = ModuleType("narval_home_0.mail")
     exec(compile(source.text, path, "exec", dont_inherit=True), module.__dict__)
-    return declared(module, source)
+    return declared(module, source, PurePath(path).stem)
 
 
 def actions_in(text: str) -> dict[str, Action]:
@@ -223,7 +224,7 @@ def test_N30_faults_in_module_xml_have_their_places_in_the_python_file() -> None
         "11:3",
         "15:1",
     ]
-    assert told[0] == "4:15: name: expected the file's name, 'mail', found 'mial'"
+    assert told[0] == "4:15: name: expected the module's name, 'mail', found 'mial'"
     assert told[8] == "10:29: func: expected a function of this module, found 'sned'"
     assert told[10] == "15:1: fetch: expected a parameter 'box' for the input 'box'"
 

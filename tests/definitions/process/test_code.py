@@ -10,15 +10,15 @@ import pytest
 from narval.definitions.process.attribute_types import from_text, to_text
 from narval.definitions.process.code import ALL_EVENTS, EVENTS, Code, made, mask_of
 from narval.errors import ActionError
-from narval.runtime.home.modules import Imported, import_modules, key_of
-from narval.source.text import Source
+from narval.runtime.home.module_text import ModuleText
+from narval.runtime.home.modules import Imported, ModulePackage, key_of
 
 HEAD = "from narval import *\nfrom narval import join, listener, predicate, node_type\n"
 
 
 def read(text: str, stem: str = "shop") -> Imported:
-    source = Source.of_text(f"modules/{stem}.py", HEAD + text)
-    return import_modules([stem], lambda wanted: iter([source]) if wanted == stem else None)
+    module = ModuleText.of(f"modules/{stem}.py", (HEAD + text).encode())
+    return ModulePackage(lambda wanted: iter([module]) if wanted == stem else None).load([stem])
 
 
 def code(text: str) -> dict[str, Code]:
@@ -123,10 +123,9 @@ def test_what_cannot_be_kept_is_a_fault_with_its_place(text: str, wanted: str) -
 
 
 def test_two_modules_may_not_give_the_same_name() -> None:
-    texts = {
-        stem: Source.of_text(f"modules/{stem}.py", f"{HEAD}@predicate\ndef paid(t): ...\n") for stem in "ab"
-    }
-    imported = import_modules(["a", "b"], lambda wanted: iter([texts[wanted]]) if wanted in texts else None)
+    text = f"{HEAD}@predicate\ndef paid(t): ...\n".encode()
+    texts = {stem: ModuleText.of(f"modules/{stem}.py", text) for stem in "ab"}
+    imported = ModulePackage(lambda stem: iter([texts[stem]]) if stem in texts else None).load(["a", "b"])
     assert [each.message for each in imported.faults["b"]] == [
         "expected a new name, found the predicate 'paid' of modules/a.py again"
     ]

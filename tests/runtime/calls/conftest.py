@@ -59,7 +59,7 @@ class Calls:
             target = {"module_path": str(what.path), "function_name": name}
             if where != "worker":
                 target["function"] = what.function(name)
-        for field in ("action", "module_path", "source"):
+        for field in ("action", "module_path", "code"):
             if field in fields:
                 target[field] = fields.pop(field)
         fields = {"id": f"call-{next(self._numbers)}", "run": 7, "step": "send", **fields}

@@ -93,7 +93,7 @@ def test_hidden_backup_and_other_files_are_no_definitions(home: Path) -> None:
         home,
         {
             f"modules/{name}": bad
-            for name in (".m.py", "m.py~", "__init__.py", "__pycache__/m.py", "sub/m.py")
+            for name in (".m.py", "m.py~", "__init__.py", "__pycache__/m.py", "sub/.m.py", "a.b/m.py")
         },
     )
     put(home, {"recipes/.git/config.xml": bad})
@@ -178,9 +178,9 @@ def test_N13_across_restarts_the_store_gives_the_last_good_version(home: Path) -
 
 
 def test_what_the_store_kept_may_be_bad_too(home: Path) -> None:
-    put(home, {"modules/mail.py": "1/0", "recipes/mail.xml": "<recipe"})
+    put(home, {"modules/post.py": "1/0", "modules/more/x.py": "1/0", "recipes/mail.xml": "<recipe"})
     loaded = Loader(home, lambda path: [b"\xff"]).load()
-    assert (names(loaded), len(loaded.faults)) == ([], 2)
+    assert (names(loaded), len(loaded.faults)) == ([], 3)
 
 
 def test_N31_the_definitions_of_a_removed_file_are_removed(home: Path) -> None:
@@ -207,8 +207,8 @@ def test_a_file_that_did_not_change_is_the_same_definition(home: Path) -> None:
 
 def test_N13_a_target_that_did_not_load_is_given_as_the_reason(home: Path) -> None:
     put(home, {
-        "modules/mail.py": "def (",
-        "recipes/a.xml": recipe("mail.send", "a"),
+        "modules/post.py": "def (",
+        "recipes/a.xml": recipe("post.send", "a"),
         "recipes/b.xml": recipe("mail.a", "b", type="recipe"),
         "recipes/c.xml": recipe("c.x", "c", type="recipe"),
         "recipes/d.xml": "<recipe",
@@ -217,7 +217,7 @@ def test_N13_a_target_that_did_not_load_is_given_as_the_reason(home: Path) -> No
     faults = [fault.split(": ", 1)[1].partition(";")[0] for fault in faults_of(Loader(home).load())]
     assert faults == [
         "not Python: invalid syntax",
-        "step 'a': there is no action 'mail.send', because modules/mail.py did not load",
+        "step 'a': there is no action 'post.send', because modules/post.py did not load",
         "step 'a': there is no recipe 'mail.a', because recipes/a.xml did not load",
         "step 'a': there is no recipe 'c.x'",
         "not well-formed XML: unclosed token",
@@ -410,7 +410,7 @@ def test_a_path_adds_its_definitions(home: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        (recipe("mail.send"), r"text\.xml:1:99: step 'a': there is no action 'mail\.send'"),
+        (recipe("post.send"), r"text\.xml:1:99: step 'a': there is no action 'post\.send'"),
         ("<recipe", r"text\.xml:1:1: not well-formed XML"),
         ("recipes/none.xml", r"recipes/none\.xml:1:1: cannot be read: No such file"),
         ("no\0path", "cannot be read"),

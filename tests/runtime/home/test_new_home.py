@@ -11,7 +11,8 @@ import pytest
 import narval
 from narval.errors import RequestError, SurroundingsError
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import create_home, shipped
+from narval.runtime.home.new_home import create_home
+from narval.runtime.home.shipped import shipped
 from tests.places import ROOT
 
 
@@ -27,7 +28,9 @@ def sample(tmp_path: Path) -> Path:
     sample = tmp_path / "sample"
     for name, text in {
         "recipes/mail.xml": "<cookbook/>",
-        "modules/mail.py": "",
+        "modules/mail/__init__.py": "",
+        "modules/files.py": "",
+        "modules/orders.py": "",
         "modules/__pycache__/mail.pyc": "",
         "etc/narval.toml": "",
         "etc/schemas/email.rng": "",
@@ -53,7 +56,7 @@ def test_a_new_home_has_what_is_shipped_so_that_it_runs_as_it_is(tmp_path: Path,
         "data/memory.xml",
         "etc/narval.toml",
         "etc/schemas/email.rng",
-        "modules/mail.py",
+        "modules/orders.py",
         "recipes/mail.xml",
         "scenarios/mail.xml",
     ]
@@ -75,7 +78,9 @@ def test_scenarios_that_are_there_already_are_left_alone(tmp_path: Path, sample:
     (there / "mine.xml").write_text("<scenario/>")
     create_home(tmp_path / "busy", sample)
     assert [path.name for path in there.iterdir()] == ["mine.xml"]
-    assert not (create_home(tmp_path / "bare", sample, bare=True).path / "scenarios").exists()
+    bare = create_home(tmp_path / "bare", sample, bare=True)
+    assert not (bare.path / "scenarios").exists()
+    assert list(bare.modules.iterdir()) == []
 
 
 def test_a_sample_that_lacks_a_folder_gives_an_empty_one(tmp_path: Path, sample: Path) -> None:
@@ -110,9 +115,7 @@ def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path, sample: Path) ->
 def test_what_is_shipped_makes_a_home_in_this_checkout(tmp_path: Path) -> None:
     assert shipped() == ROOT
     home = create_home(tmp_path / "new")
-    assert {path.name for path in home.modules.glob("*.py")} == {
-        path.name for path in shipped().glob("modules/*.py")
-    }
+    assert [path.name for path in home.modules.iterdir()] == ["orders.py"], "other modules are not copied"
     assert {path.name for path in home.recipes.glob("*")} >= {
         path.name for path in shipped().glob("recipes/*.xml")
     }

@@ -106,6 +106,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "backtrack": ["1", "node"],
         "tokens": ["1"],
         "environment": ["1"],
+        "take": ["mail"],
     }
     nowhere = tmp_path / "nowhere"
     result = narval(nowhere, command.name, *given.get(str(command.name), []))

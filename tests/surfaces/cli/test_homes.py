@@ -43,7 +43,7 @@ def test_init_bare_makes_a_home_without_the_demo(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["init", str(place), "--bare"])
     assert f"narval --home '{place}' run" in result.stdout
     assert data(place, "check") == []
-    assert {definition["kind"] for definition in data(place, "definitions")["definitions"]} == {"action"}
+    assert data(place, "definitions") == {"definitions": [], "faults": []}
     assert [str(path.relative_to(place)) for path in place.glob("data/**/*")] == ["data/memory.xml"]
     assert list((place / "recipes").iterdir()) == []
     assert etree.parse(place / "data" / "memory.xml").getroot().tag == "memory"

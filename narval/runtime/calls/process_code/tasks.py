@@ -52,7 +52,7 @@ class NodeCalls:
             where=definition.where,
             module_path=self._targets.path_of(definition),
             function_name=definition.function,
-            source=self._targets.source_of(run, definition),
+            code=self._targets.code_of(run, definition) if definition.where == "worker" else None,
             runner=execution.__name__,
         )
         return _node_call(run, call, definition, code, target, timeout)

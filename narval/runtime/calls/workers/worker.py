@@ -13,8 +13,6 @@ import ctypes
 import faulthandler
 import hashlib
 import importlib
-import importlib.abc
-import importlib.util
 import os
 import signal
 import sys
@@ -32,7 +30,7 @@ from narval.engines.events import Failure
 from narval.errors import ActionError
 from narval.runtime.calls import conversion
 from narval.runtime.calls.backend import Outcome
-from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.context import CallContext, ModuleCode, Target
 from narval.runtime.calls.workers.frames import (
     Allowance,
     Answered,
@@ -46,6 +44,7 @@ from narval.runtime.calls.workers.frames import (
     read_call,
     unpacked_input,
 )
+from narval.runtime.calls.workers.texts import drop, executed
 from narval.runtime.system.memory_limit import bound_memory
 
 _PR_SET_PDEATHSIG = 1
@@ -72,35 +71,23 @@ class Pipe:
                 frame = frame[os.write(self._descriptor, frame) :]
 
 
-class _Text(importlib.abc.SourceLoader):
-    """Loads a module from a given text: nothing is read and nothing is written."""
-
-    def __init__(self, path: str, text: bytes) -> None:
-        self._path, self._text = path, text
-
-    def get_filename(self, fullname: str) -> str:
-        return self._path
-
-    def get_data(self, path: str) -> bytes:
-        return self._text
-
-
 class WorkerModules:
     """The modules loaded, by path and content, so that a run keeps the version it began with."""
 
     def __init__(self) -> None:
         self._loaded: OrderedDict[tuple[str, str], ModuleType] = OrderedDict()
 
-    def load(self, path: str, text: bytes | None) -> ModuleType:
+    def load(self, path: str, code: ModuleCode | None) -> ModuleType:
         """The module with this text, or else with the text that its file has now."""
-        if text is None:
-            text = Path(path).read_bytes()
-        key = (path, hashlib.sha256(text).hexdigest())
+        if code is None:
+            name, text = Path(path).stem, Path(path).read_bytes()
+            code = ModuleCode(name, ((name, path, text),), hashlib.sha256(text).hexdigest())
+        key = (path, code.digest)
         if key not in self._loaded:
-            self._loaded[key] = _executed(path, text, key[1])
+            self._loaded[key] = executed(path, code)
             if len(self._loaded) > _MOST_MODULES:
                 _, oldest = self._loaded.popitem(last=False)
-                _drop(oldest)
+                drop(oldest)
         self._loaded.move_to_end(key)
         return self._loaded[key]
 
@@ -153,38 +140,11 @@ def _call(call: CallContext, load: Callable[[], Any], allowance: Allowance) -> O
 
 def _function(target: Target, modules: WorkerModules) -> Any:
     """The function, or the class, that a target names in a module. Raises ActionError."""
-    module = modules.load(target.module_path, target.source)
+    module = modules.load(target.module_path, target.code)
     function = getattr(module, target.function_name, None)
     if not callable(function):
         raise ActionError(f"{target.module_path} has no function {target.function_name!r}", "no-function")
     return function
-
-
-def _executed(path: str, text: bytes, digest: str) -> ModuleType:
-    """The module, in a package of its own, so that `from .other import name` finds the file beside it."""
-    package = ModuleType(f"narval_module_{digest[:16]}")
-    package.__path__ = [str(Path(path).parent)]
-    sys.modules[package.__name__] = package
-    name = f"{package.__name__}.{Path(path).stem}"
-    loader = _Text(path, text)
-    spec = importlib.util.spec_from_loader(name, loader, origin=path)
-    if spec is None:
-        raise ImportError(f"{path} cannot be loaded as a module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and their like look for the module there
-    try:
-        loader.exec_module(module)
-    except BaseException:
-        _drop(module)
-        raise
-    return module
-
-
-def _drop(module: ModuleType) -> None:
-    """Let go of a module, and of what it imported from beside it."""
-    package = module.__name__.rpartition(".")[0]
-    for name in [name for name in sys.modules if name == package or name.startswith(package + ".")]:
-        del sys.modules[name]
 
 
 class _Reporter:

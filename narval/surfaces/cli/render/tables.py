@@ -178,6 +178,12 @@ ACTIONS = (
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("description", _of("description")),
 )
+SHIPPED_ACTIONS = (
+    *ACTIONS[:2],
+    Column("replaced by", lambda row: row["replaced_by"] or ""),
+    *ACTIONS[2:],
+)
+COMPARED = (*_plain_columns(file="path", state="state"),)
 CALLS = (
     Column("run", _of("run"), right=True),
     Column("step", _of("step")),

@@ -14,8 +14,8 @@ from narval.definitions.library import Library
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.calls.process_code.questions import MOST_GIVEN_UP, QuestionAnswerer
-from narval.runtime.home.modules import import_modules, key_of
-from narval.source.text import Source
+from narval.runtime.home.module_text import ModuleText
+from narval.runtime.home.modules import ModulePackage, key_of
 
 TOKEN = {
     "id": 5, "complete": False, "guard_action": None, "execution_type": "Forward",
@@ -56,8 +56,8 @@ def asker() -> Iterator[Callable[..., Ask]]:
     made: list[QuestionAnswerer] = []
 
     def make(text: str, longest: float = 5.0, **names: Any) -> Ask:
-        source = Source.of_text("modules/shop.py", "import time\nfrom narval import *\n" + text)
-        imported = import_modules(["shop"], lambda wanted: iter([source]) if wanted == "shop" else None)
+        module = ModuleText.of("modules/shop.py", f"import time\nfrom narval import *\n{text}".encode())
+        imported = ModulePackage(lambda group: iter([module]) if group == "shop" else None).load(["shop"])
         assert not imported.faults, imported.faults
         functions = imported.modules["shop"].functions
         imported.modules["shop"].module.__dict__.update(names)

@@ -15,6 +15,7 @@ import pytest
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
+from narval.runtime.calls.context import ModuleCode
 from narval.runtime.calls.workers import child, frames
 
 GOOD = "def act(): return '<a/>'"
@@ -257,9 +258,10 @@ def test_a_module_is_loaded_once_until_its_file_changes(shared_calls: Any, modul
 def test_N31_a_run_keeps_the_version_of_the_module_that_it_began_with(shared_calls: Any, module: Any) -> None:
     old, new = "def act(): return '<old/>'", "def act(): return '<new/>'"
     made = module(new)
-    assert shared_calls.ask(made, source=old.encode()).elements == [OutputElement(b"<old/>")]
+    version = ModuleCode("mail", (("mail", str(made.path), old.encode()),), "1")
+    assert shared_calls.ask(made, code=version).elements == [OutputElement(b"<old/>")]
     assert shared_calls.ask(made).elements == [OutputElement(b"<new/>")]
-    assert shared_calls.ask(made, source=old.encode()).elements == [OutputElement(b"<old/>")]
+    assert shared_calls.ask(made, code=version).elements == [OutputElement(b"<old/>")]
 
 
 def test_a_module_may_hold_what_looks_for_its_module(shared_calls: Any, module: Any) -> None:

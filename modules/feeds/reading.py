@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
-from .files_places import UNWANTED
+from ..files.places import UNWANTED
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_TAGS = 500_000

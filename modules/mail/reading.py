@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lxml import etree
 
-from .mail_account import Account, file_name
-from .mail_texts import (
+from .account import Account, file_name
+from .texts import (
     CHUNK,
     MAX_ADDRESSES,
     UNFIT,

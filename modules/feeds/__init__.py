@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from narval import ActionError, Element, Input, Output, action, call
 
-from .feeds_origins import DAY_SECONDS, File, Web
-from .feeds_reading import LONGEST, FeedError, Items, cut, is_web, line_of
+from .origins import DAY_SECONDS, File, Web
+from .reading import LONGEST, FeedError, Items, cut, is_web, line_of
 
 USUAL_SECONDS, SHORTEST_SECONDS = 900.0, 1.0
 

@@ -20,7 +20,7 @@ from lxml import etree
 
 from narval import ActionError, Element
 
-from .files_places import UNWANTED, Stamp, absolute, error_element, file_element, opening, shown
+from .places import UNWANTED, Stamp, absolute, error_element, file_element, opening, shown
 
 SETTLE_SECONDS = 0.2
 """A file is told of once it has been left alone for this long: most programs write in several strokes."""

@@ -19,10 +19,10 @@ from lxml import etree
 
 from narval import Element, Input, Output, action, call
 
-from .mail_account import Account
-from .mail_boxes import Batch, Signal, batches, letters_as_they_come, opened
-from .mail_texts import fit, now
-from .mail_writing import ACKNOWLEDGEMENT, carried, composed, outgoing
+from .account import Account
+from .boxes import Batch, Signal, batches, letters_as_they_come, opened
+from .texts import fit, now
+from .writing import ACKNOWLEDGEMENT, carried, composed, outgoing
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""

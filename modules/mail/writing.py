@@ -16,8 +16,8 @@ from lxml import etree
 
 from narval import ActionError, Element, call
 
-from .mail_account import Account
-from .mail_texts import MAX_ADDRESSES, fit, now
+from .account import Account
+from .texts import MAX_ADDRESSES, fit, now
 
 SERVER_SECONDS = 30
 """The seconds that a server may take to answer a command."""

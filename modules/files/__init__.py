@@ -20,7 +20,7 @@ from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
 
-from .files_places import (
+from .places import (
     Stamp,
     atomically,
     clean,
@@ -32,7 +32,7 @@ from .files_places import (
     shown,
     status,
 )
-from .files_watching import BATCH, WHOLE, Folder, Notices, Told, look
+from .watching import BATCH, WHOLE, Folder, Notices, Told, look
 
 MAX_TEXT = 8 * 1024 * 1024
 FOLDER = Input("folder", "folder[@path]")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .feeds_reading import MAX_BYTES, FeedError, Items, cut, is_web, items_of, joined
-from .files_watching import WHOLE, Notices
+from ..files.watching import WHOLE, Notices
+from .reading import MAX_BYTES, FeedError, Items, cut, is_web, items_of, joined
 
 MAX_REDIRECTS = 5
 TOTAL_SECONDS = 60.0

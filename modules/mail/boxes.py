@@ -19,10 +19,10 @@ from lxml import etree
 
 from narval import ActionError
 
-from .mail_account import Account
-from .mail_reading import read_mail
-from .mail_texts import CHUNK, fit
-from .mail_writing import SERVER_SECONDS
+from .account import Account
+from .reading import read_mail
+from .texts import CHUNK, fit
+from .writing import SERVER_SECONDS
 
 MAX_MAIL = 64 * 1024 * 1024
 """A mail of more bytes stays where it is and is told by an error."""

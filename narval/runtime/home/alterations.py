@@ -1,0 +1,171 @@
+"""Alterations: how the files of a home differ from what ships, and what ships taken into a home.
+
+Compared are settings, schemas, recipes, scenarios and modules. A module of the home takes the place of the
+one that ships whole, so it is compared whole; of one that the home has not, what ships counts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from narval.definitions.suggestions import closest
+from narval.errors import RequestError, SurroundingsError
+from narval.runtime.home.found_files import MODULES, RECIPES, is_ours
+from narval.runtime.home.home import SCENARIOS, Home
+from narval.runtime.home.module_text import FIRST
+from narval.runtime.home.shipped import shipped
+from narval.source.text import SHIPPED
+
+PARTS = ("etc", RECIPES, MODULES, SCENARIOS)
+"""The folders that are compared; `data` is the user's alone."""
+
+State = Literal["same", "altered", "own", "not there"]
+
+_NO_NEWLINE = "\\ No newline at end of file\n"
+
+
+class ComparedFile(msgspec.Struct, frozen=True):
+    """A file, or a module that the home has not, as it is against what ships.
+
+    `diff` is how to come from what ships to it, "" where that is no alteration: a file of the home's own is
+    one only within a module that takes the place of another.
+    """
+
+    path: str
+    state: State
+    diff: str = ""
+
+
+def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
+    """All files that are compared, by path; those of a path, a folder, or a module, if a name is given.
+
+    Raises RequestError where nothing has that name, SurroundingsError where a file cannot be read.
+    """
+    ours, theirs = _files(home.path), _files(shipped())
+    found = sorted(_compared(home.path, ours, theirs), key=lambda file: file.path)
+    return found if name is None else [file for file in found if file.path in _named(name, found)]
+
+
+def take(home: Home, name: str, *, force: bool = False) -> str:
+    """Copy a module or a file that ships into the home, whole or not at all; the path of the copy.
+
+    With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
+    """
+    theirs = _files(shipped())
+    known = sorted({_unit(path) for path in theirs})
+    wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
+    path = next((path for path in known if path in wanted), None)
+    if path is None:
+        raise RequestError(f"nothing of the name {name!r} ships{closest(name, _names(known))}")
+    there = [file for file in _rivals(path) if (home.path / file).exists()]
+    if there and not force:
+        raise RequestError(
+            f"{there[0]} is there already: narval diff {name} shows how it differs from what ships, "
+            f"narval take {name} --force replaces it"
+        )
+    try:
+        _replace(shipped() / path, home.path / path, [home.path / file for file in there])
+    except OSError as error:
+        raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
+    return path
+
+
+def _files(root: Path) -> Mapping[str, Path]:
+    """The files of the parts that are compared, by path."""
+    found = {}
+    for part in PARTS:
+        for at, folders, names in os.walk(root / part):
+            folders[:] = [name for name in folders if is_ours(name)]
+            files = (Path(at, name) for name in names if is_ours(name) or name == FIRST)
+            found.update({file.relative_to(root).as_posix(): file for file in files})
+    return found
+
+
+def _unit(path: str) -> str:
+    """The file or the folder that is taken as one: of a file in the folder of a module, that folder."""
+    part, name, *inner = path.split("/")
+    return f"{part}/{name}" if part == MODULES and inner else path
+
+
+def _group(path: str) -> str:
+    """The group of the module that a file is part of; "" of any other."""
+    return Path(_unit(path)).stem if path.startswith(f"{MODULES}/") else ""
+
+
+def _rivals(path: str) -> list[str]:
+    """The paths of which only one may be there."""
+    group = _group(path)
+    return [f"{MODULES}/{group}", f"{MODULES}/{group}.py"] if group else [path]
+
+
+def _compared(root: Path, ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> Iterator[ComparedFile]:
+    replaced = {_group(path) for path in ours}
+    pairs = {path: path for path in theirs}
+    for path in ours:
+        first = f"{MODULES}/{_group(path)}/{FIRST}"
+        if path not in theirs and path == f"{MODULES}/{_group(path)}.py" and first in theirs:
+            del pairs[first]
+            pairs[path] = first
+    shipped_groups = {_group(path) for path in theirs} - {""}
+    absent = {path for path in theirs if _group(path) and _group(path) not in replaced}
+    yield from (ComparedFile(path, "not there") for path in {_unit(path) for path in absent})
+    for path in (ours.keys() | pairs.keys()) - absent:
+        their = theirs.get(pairs.get(path, ""))
+        before, after = _lines(their), _lines(ours.get(path))
+        state: State = "own" if their is None else "not there" if path not in ours else "altered"
+        if state == "altered" and before == after:
+            state = "same"
+        alters = state == "altered" or (state != "same" and _group(path) in shipped_groups)
+        yield ComparedFile(path, state, _diff(pairs.get(path), path, before, after) if alters else "")
+
+
+def _lines(file: Path | None) -> list[str]:
+    try:
+        data = b"" if file is None else file.read_bytes()
+    except OSError as error:
+        raise SurroundingsError(f"{file} cannot be read: {error.strerror}") from error
+    return [line.decode("utf-8", "backslashreplace") for line in data.splitlines(keepends=True)]
+
+
+def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> str:
+    """The unified diff, in the form that the program `patch` takes; it looks for the file by either name."""
+    old = f"{SHIPPED}/{their}" if after else our
+    lines = difflib.unified_diff(before, after, old if their else "/dev/null", our if after else "/dev/null")
+    return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
+
+
+def _named(name: str, found: list[ComparedFile]) -> set[str]:
+    path = name.rstrip("/")
+    named = {file.path for file in found if file.path == path or file.path.startswith(f"{path}/")}
+    named |= {file.path for file in found if _group(file.path) == path}
+    if not named:
+        known = _names(_unit(file.path) for file in found)
+        raise RequestError(f"expected a file, a folder or a module, got {name!r}{closest(name, known)}")
+    return named
+
+
+def _names(paths: Iterator[str] | list[str]) -> set[str]:
+    """The names by which files and modules may be asked for."""
+    return {name for path in paths for name in (path, _group(path)) if name}
+
+
+def _replace(source: Path, target: Path, former: list[Path]) -> None:
+    """Put a copy of a file or a folder where others were."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".narval-take-", dir=target.parent) as scratch:
+        copy = Path(scratch) / target.name
+        if source.is_dir():
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*"))
+        else:
+            shutil.copyfile(source, copy)
+        for number, path in enumerate(former):
+            path.rename(Path(scratch) / f"former-{number}")
+        copy.rename(target)

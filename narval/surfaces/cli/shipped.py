@@ -1,0 +1,61 @@
+"""Commands about what ships with narval: diff, take."""
+
+from __future__ import annotations
+
+import click
+
+from narval.operations.text import clean, clean_lines
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.render.tables import COMPARED, table
+from narval.surfaces.cli.session import Session
+
+
+@command("diff", example="narval diff\nnarval diff mail\nnarval diff recipes/mail.xml > mine.diff")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.pass_context
+def diff(context: click.Context, /, session: Session, name: str | None) -> None:
+    """Show how the files of the home differ from what ships.
+
+    NAME is a file, a folder, or a module; without it, all settings, schemas, recipes, scenarios and modules
+    are listed, each as same, altered, own or not there, and then the alterations follow as a unified diff,
+    from what ships to what is yours. The exit status is 1 when there are any.
+
+    A module of the home takes the place of the one that ships, whole; one that is not there counts as it
+    ships. To alter one, copy it (narval take mail) and edit modules/mail; to have what ships again, remove
+    it. To take your alterations over to a new version of narval, keep them before (narval diff mail >
+    mine.diff), then take what ships anew (narval take mail --force), and apply them in the home (patch -p0 <
+    mine.diff).
+    """
+    from msgspec import to_builtins
+
+    from narval.runtime.home.alterations import compare
+
+    found = compare(session.home, name)
+    rows = [to_builtins(file) for file in found]
+    session.give(rows, lambda _: _tell(rows, listed=name is None))
+    context.exit(NOT_WELL if any(file.diff for file in found) else 0)
+
+
+def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
+    altered = [row["diff"] for row in rows if row["diff"]]
+    if listed or not altered:
+        table(COMPARED, rows)
+    for number, text in enumerate(altered):
+        if number or listed:
+            click.echo()
+        for line in text.removesuffix("\n").split("\n"):
+            click.echo("\t".join(map(clean_lines, line.split("\t"))))
+
+
+@command("take", example="narval take mail\nnarval take recipes/mail.xml --force")
+@click.argument("name", metavar="NAME")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+def take(session: Session, name: str, force: bool) -> None:
+    """Copy something that ships into the home, to be altered.
+
+    NAME is a module, such as mail, or a file, such as recipes/mail.xml. From then on the copy counts.
+    """
+    from narval.runtime.home.alterations import take as take_into
+
+    path = take_into(session.home, name, force=force)
+    session.give({"path": path}, lambda _: click.echo(f"{clean(path)} is yours to alter"))

@@ -1,0 +1,134 @@
+"""narval diff and narval take: what of a home differs from what ships, and what ships taken into it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.places import ROOT
+from tests.surfaces.cli.command_line import data, narval, well
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    well(tmp_path, "init", made)
+    return made
+
+
+def states(home: Path, *name: str) -> dict[str, str]:
+    """The word of each file."""
+    return {row["path"]: row["state"] for row in differing(home, *name)}
+
+
+def differing(home: Path, *name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(narval(home, "diff", *name, "--json").stdout)
+    return found
+
+
+def test_a_new_home_differs_in_nothing(home: Path) -> None:
+    assert narval(home, "diff").exit_code == 0
+    found = states(home)
+    assert {path for path in found if found[path] == "same"} >= {
+        "recipes/mail.xml",
+        "etc/narval.toml",
+        "modules/orders.py",
+    }
+    assert {path for path in found if found[path] == "not there"} == {
+        f"modules/{name}" for name in ("basic.py", "feeds", "files", "mail", "triage.py")
+    }
+    assert "data/memory.xml" not in found
+
+
+def test_what_is_altered_is_shown_and_is_the_exit_status(home: Path) -> None:
+    recipe = home / "recipes/mail.xml"
+    recipe.write_text(recipe.read_text() + "<!-- mine -->")
+    (home / "recipes/own.xml").write_text("<cookbook/>")
+    (home / "recipes/feeds.xml").unlink()
+    result = narval(home, "diff")
+    assert result.exit_code == 1
+    assert result.stdout.endswith("+<!-- mine -->\n\\ No newline at end of file\n")
+    assert "--- <narval>/recipes/mail.xml\n+++ recipes/mail.xml\n@@ " in result.stdout
+    found = states(home, "recipes")
+    assert [found[f"recipes/{name}.xml"] for name in ("mail", "own", "feeds", "orders")] == [
+        "altered",
+        "own",
+        "not there",
+        "same",
+    ]
+    assert narval(home, "diff", "recipes/own.xml").exit_code == 0
+    assert "own" in well(home, "diff", "recipes/own.xml")
+
+
+def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None:
+    assert data(home, "take", "mail") == {"path": "modules/mail"}
+    assert set(states(home, "mail").values()) == {"same"}
+    texts = home / "modules/mail/texts.py"
+    texts.write_text(texts.read_text() + "\tmine = '\x1b[31m'\n")
+    (home / "modules/mail/more.py").write_text("MORE = 1\n")
+    (home / "modules/mail/writing.py").unlink()
+    result = narval(home, "diff", "mail")
+    assert result.exit_code == 1
+    assert "+\tmine = '\\x1b[31m'\n" in result.stdout
+    assert "--- /dev/null\n+++ modules/mail/more.py\n" in result.stdout
+    assert "--- modules/mail/writing.py\n+++ /dev/null\n" in result.stdout
+    refused = narval(home, "take", "mail")
+    assert refused.exit_code == 1
+    assert "modules/mail is there already: narval diff mail shows" in refused.stderr
+    texts.write_text((ROOT / "modules/mail/texts.py").read_text() + "mine = 1\n")
+    mine = narval(home, "diff", "mail").stdout
+    well(home, "take", "mail", "--force")
+    assert narval(home, "diff").exit_code == 0
+    if shutil.which("patch"):
+        subprocess.run(["patch", "-p0"], cwd=home, input=mine.encode(), check=True, capture_output=True)
+        assert texts.read_text().endswith("mine = 1\n")
+        assert narval(home, "diff", "mail").stdout == mine
+
+
+def test_a_module_of_another_shape_takes_the_place_of_all_of_it(home: Path) -> None:
+    (home / "modules/files.py").write_text("mine = 1\n")
+    assert states(home, "files") == {
+        "modules/files.py": "altered",
+        "modules/files/places.py": "not there",
+        "modules/files/watching.py": "not there",
+    }
+    well(home, "take", "files", "--force")
+    assert set(states(home, "files").values()) == {"same"}
+    assert not (home / "modules/files.py").exists()
+    assert not list((home / "modules").glob(".*"))
+
+
+def test_a_file_is_taken_by_its_path(home: Path) -> None:
+    recipe = home / "recipes/mail.xml"
+    recipe.unlink()
+    assert well(home, "take", "recipes/mail.xml") == "recipes/mail.xml is yours to alter\n"
+    assert recipe.read_bytes() == (ROOT / "recipes/mail.xml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("diff", "mial"), "expected a file, a folder or a module, got 'mial'; did you mean 'mail'?"),
+        (("take", "recipes/mial.xml"), "ships; did you mean 'recipes/mail.xml'?"),
+        (("take", "../home"), "nothing of the name '../home' ships"),
+    ],
+)
+def test_a_name_that_is_not_known_is_refused(home: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = narval(home, *arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+
+
+def test_actions_lists_all_that_ships_and_what_has_taken_its_place(home: Path) -> None:
+    assert not any(row["name"].startswith("files.") for row in data(home, "actions"))
+    well(home, "take", "files")
+    found = {row["name"]: row for row in data(home, "actions", "--shipped")}
+    assert found["files.watch"]["replaced_by"] == "modules/files"
+    assert found["mail.send"]["replaced_by"] is None
+    assert found["mail.send"]["path"] == "<narval>/modules/mail/__init__.py"
+    assert "modules/files" in well(home, "actions", "--shipped")
