@@ -297,6 +297,11 @@ def test_a_mistaken_request_is_refused_in_words(
         agent.ask(operation, **arguments)
 
 
+def test_nobody_says_by_an_argument_who_asks(agent: Agent) -> None:
+    with pytest.raises(RequestError, match="add takes no argument 'asker'; it takes elements"):
+        agent.ask("add", elements=[], asker={"person": "root"})
+
+
 def test_elements_are_added_all_or_none(agent: Agent) -> None:
     before = len(agent.memory())
     with pytest.raises(ElementError, match="1:"):

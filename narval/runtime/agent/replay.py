@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from narval.definitions.kinds import read_definition
-from narval.engines.commands import Call, CancelCall, Reserve, SetTimer
+from narval.engines.commands import Command
+from narval.engines.effects import EFFECTS, InForce
+from narval.engines.events import Event
 from narval.errors import NarvalError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.effects import REPLAYED, RESTORED, InForce
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance
@@ -30,11 +29,9 @@ def rebuild(agent: AgentState, run: Run, pending: Iterable[Advance]) -> float:
     if replay.fault is not None:
         raise replay.fault
     for advance in pending:
-        event = msgspec.structs.asdict(advance.event)
-        replay.follow(type(advance.event).__name__, event, advance.changes, advance.commands)
-    run.rebuilt(replay.state, replay.entries)
-    for command in replay.force.values():
-        RESTORED[type(command)](agent, run, command)
+        replay.follow(advance.event, advance.changes, advance.commands)
+    run.rebuilt(replay.state, replay.in_force, replay.entries)
+    agent.wait(run)
     return replay.latest
 
 
@@ -77,15 +74,8 @@ def definition_of(agent: AgentState, run: Run) -> Any:
         ) from error
 
 
-def in_force(run: Run) -> list[codec.Tracked]:
-    """The commands of a run whose effect goes on: what a snapshot keeps beside the state."""
-    tracked: list[codec.Tracked] = [*run.calls.values(), *run.watches.values(), *run.wakes.values()]
-    tracked += [CancelCall(call) for call in run.abandoned]
-    return [*tracked, Reserve(tuple(run.reserved))] if run.reserved else tracked
-
-
 class _Replay:
-    """A state that grows by what the journal says, and the commands in force.
+    """A state that grows by what the journal says, and what is in force.
 
     `fault` says why it ends before the journal does: then the state is that of the entry before.
     """
@@ -94,7 +84,7 @@ class _Replay:
         self.agent, self.run, self.engine = agent, run, run.engine
         self.definition = definition_of(agent, run)
         self.state = run.engine.begin(run.eid, self.definition)
-        self.force: InForce = {}
+        self.in_force = InForce()
         self.entries = 0
         self.latest = 0.0
         self.fault: UnreadableError | None = None
@@ -111,12 +101,11 @@ class _Replay:
         snapshot = store.snapshot(run.eid)
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)
-            for command in commands:
-                self._track(command)
+            self._give(commands)
         for row in store.journal(run.eid, snapshot.seq if snapshot is not None else 0):
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)
             self.latest = row.at
-            self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
+            self.follow(entry.event, entry.changes, entry.commands)
 
     def _element(self, eid: int) -> Element | None:
         """An element that a pattern in force refers to; the run itself (`$plan`) is as it was by then."""
@@ -125,25 +114,18 @@ class _Replay:
         xml = self.engine.render(self.definition, self.state, self.agent.memory.contexts.of(eid))
         return Element(eid, xml, self.run.started, origin_of(self.run))
 
-    def follow(
-        self, what: str, event: dict[str, Any], changes: Iterable[Any], commands: Iterable[Any]
-    ) -> None:
-        """One entry more."""
+    def follow(self, event: Event | None, changes: Iterable[Any], commands: Iterable[Command]) -> None:
+        """One entry more; of an event that settles nothing in force, None will do."""
         self.entries += 1
-        if what == "Returned":
-            self.force.pop((Call, event["call"]), None)
-            self.force.pop((CancelCall, event["call"]), None)
-        elif what == "CallStarting" and isinstance(call := self.force.get((Call, event["call"])), Call):
-            self.force[Call, call.call] = msgspec.structs.replace(call, begun=True)
-        elif what == "TimerFired":
-            self.force.pop((SetTimer, event["wake"]), None)
+        if event is not None:
+            self.in_force.note(event)
         for change in changes:
             self.engine.apply(self.state, change)
-        for command in commands:
-            self._track(command)
+        self._give(commands)
 
-    def _track(self, command: codec.Tracked) -> None:
-        """Add a command to those in force, or end the one that it takes back."""
-        replayed = REPLAYED.get(type(command))
-        if replayed is not None:
-            replayed(self.force, command)
+    def _give(self, commands: Iterable[Command]) -> None:
+        """Add commands to what is in force, or end what they take back."""
+        for command in commands:
+            in_force = EFFECTS[type(command)].in_force
+            if in_force is not None:
+                in_force(self.in_force, command)
