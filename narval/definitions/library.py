@@ -120,7 +120,7 @@ class Parsed(NamedTuple):
 class Library:
     """The definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
-    __slots__ = ("__weakref__", "_all", "_by_kind", "_by_name", "_called", "_listeners")
+    __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called", "_listeners", "by_kind_and_name")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}
@@ -129,14 +129,16 @@ class Library:
             by_kind.setdefault(definition.kind, {})[definition.full_name] = definition
             by_name.setdefault(definition.full_name, definition)
         self._by_kind = {kind: MappingProxyType(named) for kind, named in by_kind.items()}
-        self._all = {(kind, name): named[name] for kind, named in by_kind.items() for name in named}
+        self.by_kind_and_name = {
+            (kind, name): named[name] for kind, named in by_kind.items() for name in named
+        }
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
         self._listeners: Mapping[str, int] | None = None
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""
-        return self._all.get((kind, full_name))
+        return self.by_kind_and_name.get((kind, full_name))
 
     def find(self, full_name: str) -> Definition | None:
         """The definition of that name, of any kind; the first read where several kinds share it."""

@@ -17,6 +17,7 @@ from narval.engines.run_state import RunState
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import make_error
+from narval.memory.elements.signal_element import signal_element
 from narval.memory.patterns.pattern import Bound
 
 Inputs = tuple[tuple[str, tuple[int, ...]], ...]
@@ -166,6 +167,11 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     def refuse(self, event: Signalled, kind: str, message: str) -> None:
         """Answer a signal: it cannot be done."""
         self.ask(commands.Answer(event.signal, problem=Failure(kind, message)))
+
+
+def element_of(event: Signalled, run: int) -> bytes:
+    """The element of a signal to a run. Raises ElementError for one too large or too deep."""
+    return signal_element(run, event.name, event.arguments, [output.xml for output in event.elements])
 
 
 def resolve(

@@ -9,9 +9,10 @@ import msgspec
 
 from narval.engines.commands import Command, Outer
 from narval.engines.events import Event
+from narval.engines.run_state import RunState
 from narval.engines.view import View
 
-State = TypeVar("State")
+State = TypeVar("State", bound=RunState)
 
 
 Change = TypeVar("Change")
@@ -38,7 +39,7 @@ class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
 
     def command(self, command: Command) -> None:
         """Give a command; an inner one takes effect at once."""
-        self.view.apply(command)
+        self.view.apply(self.state.eid, command)
         self.commands.append(command)
 
     def ask(self, command: Outer) -> None:

@@ -78,8 +78,8 @@ class RunView(Protocol):
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if these files are there now, and none that is needed is newer (A9)."""
 
-    def apply(self, command: Command) -> None:
-        """Let an inner command take effect; for the recorder alone."""
+    def apply(self, run: int, command: Command, /) -> None:
+        """Let an inner command of a run take effect; for the recorder alone."""
 
 
 class CodeView(Protocol):

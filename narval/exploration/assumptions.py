@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from narval.engines import commands
-from narval.engines.commands import Command
 from narval.exploration.choices import Choices
 from narval.exploration.contradictions import Demands, contradictory
-from narval.memory.elements.changes import MarkScope
+from narval.memory.elements import changes
+from narval.memory.elements.changes import Change, MarkScope
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
 
@@ -99,19 +98,19 @@ class Assumptions:
             self._lasting[asked] = self._choices.whether()
         return self._lasting[asked]
 
-    def apply(self, command: Command) -> None:
-        """Apply the effect of a command."""
-        if isinstance(command, commands.Add):
-            self.next_eid = max(self.next_eid, command.element.eid + 1)
-            self.added[command.element.eid] = command.element
+    def apply(self, fact: Change) -> None:
+        """Assume a fact of memory."""
+        if isinstance(fact, changes.Added):
+            self.next_eid = max(self.next_eid, fact.element.eid + 1)
+            self.added[fact.element.eid] = fact.element
             self._none.clear()
-        elif isinstance(command, commands.Release):
-            self._taken.difference_update((eid, None) for eid in command.eids)
+        elif isinstance(fact, changes.Released):
+            self._taken.difference_update((eid, None) for eid in fact.eids)
             self._none.clear()
-        elif isinstance(command, commands.MarkUsed):
-            self._taken.update((eid, command.scope) for eid in command.eids)
-        elif isinstance(command, commands.Reserve | commands.Outdate):
-            self._taken.update((eid, None) for eid in command.eids)
+        elif isinstance(fact, changes.Used):
+            self._taken.update((eid, fact.scope) for eid in fact.eids)
+        elif isinstance(fact, changes.Reserved | changes.Outdated):
+            self._taken.update((eid, None) for eid in fact.eids)
 
     def _known_to_fit(self, eid: int, asked: Demands) -> bool:
         return any(asked <= known for known in self._fitting.get(eid, ()))

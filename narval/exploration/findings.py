@@ -119,7 +119,7 @@ class _Findings:
         engine = engine_of(self.definition.kind)
         state = msgspec.msgpack.decode(node.reached.state, type=engine.state_type)
         told = engine.explain(self.definition, state, part.key[1])
-        vain = [_text(watch) for watch in node.reached.watches.values() if in_vain(watch)]
+        vain = [_text(watch) for watch in node.reached.in_force.watches.values() if in_vain(watch)]
         reasons = [_NUMBER.sub("…", told)] if told else []
         reasons += [f"nothing can fit {text}" for text in vain]
         return f": {'; '.join(reasons)}" if reasons else ""
@@ -201,4 +201,4 @@ def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
     yield from (part for part, word in node.before.words.items() if word == structure.in_error)
     event = node.happening.event
     if isinstance(event, Returned) and node.happening.outcome in ERRORS:
-        yield structure.calling, node.before.reached.calls[event.call].step
+        yield structure.calling, node.before.reached.in_force.calls[event.call].step

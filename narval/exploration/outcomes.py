@@ -47,13 +47,13 @@ def beginning() -> Happening:
 def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happening]:
     """The events that may come next; good outcomes first."""
     identifier, now = FIRST_EVENT + reached.depth, reached.now
-    for call in reached.calls.values():
+    for call in reached.in_force.calls.values():
         yield from _returns(call, reached, identifier, targets)
-    for watch in reached.watches.values():
+    for watch in reached.in_force.watches.values():
         if not in_vain(watch):
             event = Matched(identifier, now, watch.watch, reached.next_eid)
             yield Happening(event, next_eid=reached.next_eid + 1)
-    for wake in sorted(reached.wakes.values(), key=lambda wake: wake.at):
+    for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):
         yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.calendar and wake.at > now:
             yield Happening(TimerFired(identifier, now, wake.wake))
@@ -91,7 +91,7 @@ def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Ta
     yield _erring(call, reached, identifier, ERRS, final=True)
     if call.timeout is not None:
         yield _erring(call, reached, identifier, LATE)
-    if call.call in reached.abandoned:
+    if call.call in reached.in_force.abandoned:
         yield Happening(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
 
 

@@ -163,7 +163,7 @@ class _Walk:
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(reached.state), happening.event
         next_eid = max(reached.next_eid, happening.next_eid)
-        view = AnyMemory(self._targets, choices, reached.calls, next_eid, event.at)
+        view = AnyMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at)
         _, wished = self._engine.advance(self._definition, state, event, view)
         return reached.after(event, state, wished, view.next_eid, happening.errors), view.answers
 

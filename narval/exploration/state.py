@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 
-from narval.engines import commands
-from narval.engines.commands import Call, Command, Finish, Watch
-from narval.engines.events import Event, Returned, TimerFired
-from narval.memory.elements.element import Element
+from narval.engines.commands import Add, Command, Finish, Watch
+from narval.engines.effects import EFFECTS, InForce
+from narval.engines.events import Event
 from narval.memory.elements.error_element import read_error
 
 RUN = 10**12
@@ -43,17 +42,14 @@ UNTROUBLED = ErrorSeen("", "", "")
 
 
 class ExplorationState(msgspec.Struct, frozen=True):
-    """The progress of a run: its state, encoded, and the commands that are in force.
+    """The progress of a run: its state, encoded, and what it has in force.
 
     `now` is the moment it has reached, `depth` the number of events before; `errors` are by the eid of the
     error element; `finish` is how it ended, when it has.
     """
 
     state: bytes
-    calls: Mapping[str, Call] = {}
-    abandoned: frozenset[str] = frozenset()
-    watches: Mapping[str, Watch] = {}
-    wakes: Mapping[str, commands.SetTimer] = {}
+    in_force: InForce = msgspec.field(default_factory=InForce)
     errors: Mapping[int, ErrorSeen] = {}
     now: float = FIRST_MOMENT
     next_eid: int = FIRST_EID
@@ -61,81 +57,48 @@ class ExplorationState(msgspec.Struct, frozen=True):
     finish: Finish | None = None
 
     def after(
-        self, event: Event, state: Any, wished: Iterable[Command], next_eid: int, errors: dict[int, ErrorSeen]
+        self, event: Event, state: Any, given: Iterable[Command], next_eid: int, errors: dict[int, ErrorSeen]
     ) -> ExplorationState:
         """The progress after an event and the commands that followed."""
-        asked = _Asked(self, event, errors)
-        for command in wished:
-            asked.take(command)
+        in_force, finish = self.in_force.copy(), None
+        seen = {**self.errors, **errors}
+        in_force.note(event)
+        for command in given:
+            effect = EFFECTS[type(command)].in_force
+            if effect is not None:
+                effect(in_force, command)
+            if isinstance(command, Finish):
+                finish = command
+            elif isinstance(command, Add) and command.element.name == "error":
+                seen[command.element.eid] = ErrorSeen(*read_error(command.element))
         return ExplorationState(
             state=msgspec.msgpack.encode(state),
-            calls=asked.calls,
-            abandoned=frozenset(asked.abandoned),
-            watches=asked.watches,
-            wakes=asked.wakes,
-            errors=asked.errors,
+            in_force=in_force,
+            errors=seen,
             now=event.at,
             next_eid=next_eid,
             depth=self.depth + 1,
-            finish=asked.finish,
+            finish=finish,
         )
 
     def identity(self) -> bytes:
         """Equal for two situations from which the same can follow."""
-        calls = {call: (made.step, made.kind, made.name, made.timeout) for call, made in self.calls.items()}
-        watches = {watch: (set_.or_outdated, *_texts(set_)) for watch, set_ in self.watches.items()}
+        asked = self.in_force
+        calls = {call: (made.step, made.kind, made.name, made.timeout) for call, made in asked.calls.items()}
+        watches = {watch: (set_.or_outdated, *_texts(set_)) for watch, set_ in asked.watches.items()}
         whole = {
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,
             "late": self.now >= LAST_MOMENT,
-            "abandoned": dict.fromkeys(self.abandoned),
+            "abandoned": asked.abandoned,
             "watches": watches,
-            "wakes": {wake: (timer.at, timer.calendar) for wake, timer in self.wakes.items()},
+            "wakes": {wake: (timer.at, timer.calendar) for wake, timer in asked.wakes.items()},
         }
         return msgspec.json.encode(_Naming(self.now).plain(whole))
 
 
 def _texts(watch: Watch) -> Iterator[str]:
     return (bound.text for bound in watch.conditions)
-
-
-class _Asked:
-    """The commands in force of a run, while an event is followed."""
-
-    def __init__(self, before: ExplorationState, event: Event, errors: dict[int, ErrorSeen]) -> None:
-        self.calls, self.watches = dict(before.calls), dict(before.watches)
-        self.wakes, self.abandoned = dict(before.wakes), set(before.abandoned)
-        self.errors = {**before.errors, **errors}
-        self.finish: Finish | None = None
-        if isinstance(event, Returned):
-            self.calls.pop(event.call, None)
-            self.abandoned.discard(event.call)
-        elif isinstance(event, TimerFired):
-            self.wakes.pop(event.wake, None)
-
-    def take(self, command: Command) -> None:
-        match command:
-            case Call():
-                self.calls[command.call] = command
-            case commands.CancelCall():
-                self.abandoned.add(command.call)
-            case Watch():
-                self.watches[command.watch] = command
-            case commands.Unwatch():
-                self.watches.pop(command.watch, None)
-            case commands.SetTimer():
-                self.wakes[command.wake] = command
-            case commands.CancelTimer():
-                self.wakes.pop(command.wake, None)
-            case Finish():
-                self.finish = command
-            case commands.Add():
-                self._note(command.element)
-
-    def _note(self, element: Element) -> None:
-        if element.name == "error":
-            kind, message, step = read_error(element)
-            self.errors[element.eid] = ErrorSeen(kind, message, step)
 
 
 class _Naming:

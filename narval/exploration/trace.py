@@ -60,17 +60,17 @@ def _happened(node: SearchNode, before: ExplorationState | None) -> str:
         case Started():
             return "it starts"
         case Returned() if before is not None:
-            call = before.calls[event.call]
+            call = before.in_force.calls[event.call]
             return f"{call.kind} {call.name} of {call.step} {_BACK[outcome]}"
         case Produced() if before is not None:
-            call = before.calls[event.call]
+            call = before.in_force.calls[event.call]
             gives = "gives elements and goes on" if outcome == WELL else _BACK[outcome]
             return f"{call.kind} {call.name} of {call.step} {gives}"
         case Matched() if before is not None:
-            texts = dict.fromkeys(bound.text for bound in before.watches[event.watch].conditions)
+            texts = dict.fromkeys(bound.text for bound in before.in_force.watches[event.watch].conditions)
             return f"an element comes that fits {' or '.join(texts)}"
         case TimerFired() if before is not None:
-            early = event.at < before.wakes[event.wake].at
+            early = event.at < before.in_force.wakes[event.wake].at
             return "the moment comes" if not early else "the clock is set back"
         case Signalled():
             return "someone signals something to it"

@@ -19,6 +19,7 @@ from typing import Any
 from narval.definitions.library import Library
 from narval.definitions.prototype import Output, Prototype
 from narval.engines.commands import Call, Command
+from narval.engines.effects import EFFECTS
 from narval.engines.events import Caller, OutputElement, Plain
 from narval.exploration.assumptions import ANY, Assumptions
 from narval.exploration.choices import Choices, TooManyWays
@@ -207,6 +208,8 @@ class AnyMemory:
         """Raise TooManyWays: the answers of the user's code are not known."""
         raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
-    def apply(self, command: Command) -> None:
-        """Apply the effect of a command on the assumptions."""
-        self._assumptions.apply(command)
+    def apply(self, run: int, command: Command, /) -> None:
+        """Assume what a command changes in memory."""
+        facts = EFFECTS[type(command)].facts
+        for fact in facts(run, command) if facts is not None else ():
+            self._assumptions.apply(fact)

@@ -7,8 +7,10 @@ An element stays bytes until it is looked at. A run is an element too, rendered 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from narval.memory.contexts import Contexts
 from narval.memory.elements import changes
@@ -120,12 +122,12 @@ class Memory:
 
     # --- changing -------------------------------------------------------------------------------------
 
-    def apply(self, change: Change) -> None:
-        """Apply a change."""
-        _APPLY[type(change)](self, change)
+    def apply(self, change: Change) -> Change | None:
+        """Apply a change; as much of it as was news, or None if nothing was."""
+        return _APPLY[type(change)](self, change)
 
     def revert(self, change: Change) -> None:
-        """Revert the change that was applied last; raises KeyError for one that cannot be, as Forgotten."""
+        """Revert what `apply` gave back last; raises KeyError for one that cannot be, as Forgotten."""
         _REVERT[type(change)](self, change)
 
     def fill(
@@ -175,7 +177,7 @@ class Memory:
         """All elements that fit and have not been replaced."""
         return (eid for eid in self._candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
 
-    def _add(self, change: changes.Added) -> None:
+    def _add(self, change: changes.Added) -> Change:
         element = change.element
         eid = element.eid
         self._elements.add(element)
@@ -186,32 +188,13 @@ class Memory:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
             self.next_eid = eid + 1
+        return change
 
     def _remove(self, eid: int) -> None:
         element = self._elements.pop(eid)
         if element is not None:
             self.index.discard(element)
             self.declared.pop(eid, None)
-
-    def _mark(self, change: changes.Used) -> None:
-        self.marks.setdefault(change.scope, {}).update(dict.fromkeys(change.eids, change.run))
-        self.index.result_sets.use(change.scope, change.eids)
-
-    def _unmark(self, change: changes.Used) -> None:
-        runs = self.marks[change.scope]
-        for eid in change.eids:
-            runs.pop(eid, None)
-        self.index.result_sets.unuse(change.scope)
-
-    def _outdate(self, change: changes.Outdated) -> None:
-        self.outdated.update(change.eids)
-        for element in filter(None, map(self._elements.get, change.eids)):
-            self.index.result_sets.discard(element)
-
-    def _unoutdate(self, change: changes.Outdated) -> None:
-        self.outdated.difference_update(change.eids)
-        for element in filter(None, map(self._elements.get, change.eids)):
-            self.index.result_sets.drop_named(element.name)
 
     def _unadd(self, change: changes.Added) -> None:
         if change.held:
@@ -221,7 +204,78 @@ class Memory:
             self.next_eid -= 1
 
 
-def _forget(memory: Memory, change: changes.Forgotten) -> None:
+def _hold(memory: Memory, change: changes.Held) -> Change | None:
+    holds = memory.contexts.holds
+    new = tuple([eid for eid in change.eids if eid in memory and not holds(change.run, eid)])
+    memory.contexts.join(change.run, new)
+    return _news(change, new)
+
+
+def _unhold(memory: Memory, change: changes.Unheld) -> Change:
+    memory.contexts.leave(change.run, change.eids)
+    return change
+
+
+def _mark(memory: Memory, change: changes.Used) -> Change | None:
+    marked = memory.marks.setdefault(change.scope, {})
+    new = change.eids if marked.keys().isdisjoint(change.eids) else _without(change.eids, marked)
+    marked.update(dict.fromkeys(new, change.run))
+    memory.index.result_sets.use(change.scope, new)
+    return _news(change, new)
+
+
+def _unmark(memory: Memory, change: changes.Used) -> None:
+    runs = memory.marks[change.scope]
+    for eid in change.eids:
+        runs.pop(eid, None)
+    memory.index.result_sets.unuse(change.scope)
+
+
+def _key(memory: Memory, change: changes.Keyed) -> Change | None:
+    if change.identity in memory.unique_values:
+        return None
+    memory.unique_values.add(change.identity)
+    return change
+
+
+def _reserve(memory: Memory, change: changes.Reserved) -> Change | None:
+    new = _without(change.eids, memory.reserved)
+    memory.reserved.update(new)
+    return _news(change, new)
+
+
+def _release(memory: Memory, change: changes.Released) -> Change | None:
+    new = tuple([eid for eid in change.eids if eid in memory.reserved])
+    memory.reserved.difference_update(new)
+    return _news(change, new)
+
+
+def _outdate(memory: Memory, change: changes.Outdated) -> Change | None:
+    new = _without(change.eids, memory.outdated)
+    memory.outdated.update(new)
+    for element in filter(None, map(memory._elements.get, new)):
+        memory.index.result_sets.discard(element)
+    return _news(change, new)
+
+
+def _unoutdate(memory: Memory, change: changes.Outdated) -> None:
+    memory.outdated.difference_update(change.eids)
+    for element in filter(None, map(memory._elements.get, change.eids)):
+        memory.index.result_sets.drop_named(element.name)
+
+
+def _without(eids: tuple[int, ...], known: Container[int]) -> tuple[int, ...]:
+    return tuple([eid for eid in eids if eid not in known])
+
+
+def _news(change: Any, new: tuple[int, ...]) -> Change | None:
+    """A change of these elements alone; None of none."""
+    if len(new) == len(change.eids):
+        return change if new else None
+    return replace(change, eids=new) if new else None
+
+
+def _forget(memory: Memory, change: changes.Forgotten) -> Change:
     for run in change.runs:
         memory.contexts.forget_run(run)
         memory.contexts.forget_element(run)
@@ -233,22 +287,24 @@ def _forget(memory: Memory, change: changes.Forgotten) -> None:
     for runs in memory.marks.values():
         for eid in runs.keys() & gone if not runs.keys().isdisjoint(gone) else ():
             del runs[eid]
+    return change
 
 
-def _undeclare(memory: Memory, change: changes.Undeclared) -> None:
+def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
     for eid in change.eids:
         memory.declared.pop(eid, None)
+    return change
 
 
-_APPLY: dict[type, Callable[[Memory, Any], None]] = {
+_APPLY: dict[type, Callable[[Memory, Any], Change | None]] = {
     changes.Added: Memory._add,
-    changes.Held: lambda memory, change: memory.contexts.join(change.run, change.eids),
-    changes.Unheld: lambda memory, change: memory.contexts.leave(change.run, change.eids),
-    changes.Used: Memory._mark,
-    changes.Reserved: lambda memory, change: memory.reserved.update(change.eids),
-    changes.Released: lambda memory, change: memory.reserved.difference_update(change.eids),
-    changes.Outdated: Memory._outdate,
-    changes.Keyed: lambda memory, change: memory.unique_values.add(change.identity),
+    changes.Held: _hold,
+    changes.Unheld: _unhold,
+    changes.Used: _mark,
+    changes.Reserved: _reserve,
+    changes.Released: _release,
+    changes.Outdated: _outdate,
+    changes.Keyed: _key,
     changes.Undeclared: _undeclare,
     changes.Forgotten: _forget,
 }
@@ -257,9 +313,9 @@ _REVERT: dict[type, Callable[[Memory, Any], None]] = {
     changes.Added: Memory._unadd,
     changes.Held: lambda memory, change: memory.contexts.leave(change.run, change.eids),
     changes.Unheld: lambda memory, change: memory.contexts.join(change.run, change.eids),
-    changes.Used: Memory._unmark,
+    changes.Used: _unmark,
     changes.Reserved: lambda memory, change: memory.reserved.difference_update(change.eids),
     changes.Released: lambda memory, change: memory.reserved.update(change.eids),
-    changes.Outdated: Memory._unoutdate,
+    changes.Outdated: _unoutdate,
     changes.Keyed: lambda memory, change: memory.unique_values.discard(change.identity),
 }

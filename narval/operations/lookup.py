@@ -37,10 +37,10 @@ def active_run(daemon: Daemon, eid: int) -> Run:
 
 def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
     """The definition that a run began with and its state, now or after line `at` of its history."""
-    agent, store = daemon.agent, daemon.agent.store
+    agent = daemon.agent
     if at is None:
-        return definition_of(agent, store, run), state_of(agent, store, run)
-    then = past(agent, store, run, at)
+        return definition_of(agent, run), state_of(agent, run)
+    then = past(agent, run, at)
     return then.definition, then.state
 
 

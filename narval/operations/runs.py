@@ -124,7 +124,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
     found, agent = find_run(daemon, run), daemon.agent
     if at is not None:
-        return json_forms.past(agent, found, past(agent, daemon.agent.store, found, at))
+        return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)
     return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
 
@@ -134,7 +134,7 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
     """One run as the element that memory shows, or would have shown after line `at` of its history."""
     found = find_run(daemon, run)
     if at is not None:
-        before = past(daemon.agent, daemon.agent.store, found, at)
+        before = past(daemon.agent, found, at)
         rendered = found.engine.render(before.definition, before.state, before.context)
         return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
     element = daemon.agent.memory.element(found.eid)
@@ -172,8 +172,8 @@ async def retry(
     if not isinstance(engine, Retryable):
         refusal = f"{article(kind)} {kind}, which cannot be retried{instead_of_retry(engine)}"
         raise RequestError(f"run {run} of {found.name} is {refusal}")
-    before = state_of(daemon.agent, daemon.agent.store, found)
-    used = list(given(daemon.agent.store, found))
+    before = state_of(daemon.agent, found)
+    used = list(given(daemon.agent, found))
 
     def work(turn: Turn) -> Run:
         definition = turn.agent.library.get(kind, found.name)

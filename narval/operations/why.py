@@ -14,6 +14,8 @@ from narval.memory.elements.error_element import read_error
 from narval.memory.lineage import fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
+from narval.operations.asker import Asker
+from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation
@@ -58,12 +60,21 @@ def explain(
     else:
         already = {wait.id for wait in waits}
         waits += [wait for wait in diagnosed if wait.id not in already]
-        reasons = [engine.explain(definition, state, None), _restart(agent, run)]
+        reasons = [_cancellation(agent, run) or engine.explain(definition, state, None), _restart(agent, run)]
         outcome = _outcome(agent.memory, run, list(filter(None, reasons)))
         if outcome:
             answer["reason"] = outcome
     answer["waiting"] = [_waiting(agent, now, run, wait) for wait in waits]
     return answer
+
+
+def _cancellation(agent: AgentState, run: Run) -> str:
+    """By whom a run was cancelled (P30), and why; "" where its history has neither."""
+    for line in reversed(lines(agent.store, run.eid)) if run.phase == "cancelled" else ():
+        if line["what"] == "Cancelled" and (line.get("by") or line.get("reason")):
+            by = f" by {Asker(line['by'], actor=line.get('actor', ''))}" if line.get("by") else ""
+            return f"it was cancelled{by}" + (f": {line['reason']}" if line.get("reason") else "")
+    return ""
 
 
 def _restart(agent: AgentState, run: Run) -> str:

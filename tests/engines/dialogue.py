@@ -28,6 +28,7 @@ from narval.definitions.process.composition import compose_all
 from narval.definitions.prototype import Prototype
 from narval.engines import commands
 from narval.engines.commands import Call, Command, Finish, SetTimer, Watch
+from narval.engines.effects import EFFECTS, InForce
 from narval.engines.events import (
     Caller,
     Cancelled,
@@ -136,13 +137,11 @@ class Dialogue:
         self.load(*definitions)
         self.now = 100.0
         self.zone, self.up_since = "UTC", 0.0
-        self.wakes: dict[str, tuple[int, SetTimer]] = {}
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}
         self.callers: dict[int, Caller | None] = {}
-        self.calls: dict[str, tuple[int, Call]] = {}
-        self.watches: dict[str, tuple[int, Watch]] = {}
+        self.in_force: dict[int, InForce] = {}
         self.finished: dict[int, Finish] = {}
         self.refusals = schema_faults or {}
         self.listeners: dict[str, int] = {}
@@ -155,7 +154,6 @@ class Dialogue:
         """What is there and up to date."""
         self.heard: list[Heard] = []
         """What followed from the last thing the test said."""
-        self._reserved: dict[int, set[int]] = {}
         self._replayed: dict[int, Any] = {}
         self._queue: deque[tuple[int, Event]] = deque()
         self._event = 0
@@ -205,6 +203,7 @@ class Dialogue:
         run = self.memory.next_eid
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
         self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
+        self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
         given = environment or {}
         self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt, resume, given))
@@ -286,7 +285,7 @@ class Dialogue:
 
     def wakes_up(self, wake: str) -> None:
         """A moment is there that a run has asked for, or is told early."""
-        run, _ = self.wakes.pop(wake)
+        run, _ = self.wakes[wake]
         self.tell(run, TimerFired(self._next(), self.now, wake))
 
     def until(self, moment: str) -> None:
@@ -314,6 +313,11 @@ class Dialogue:
         self._until(min(wake.at for _, wake in self.wakes.values()))
         return self.now - began
 
+    def drop_calls(self) -> None:
+        """Calls under way are never heard of again."""
+        for asked in self.in_force.values():
+            asked.calls.clear()
+
     def tell(self, run: int, event: Event) -> None:
         """Tell a run an event, and then whoever is concerned by what followed."""
         self.heard = []
@@ -321,6 +325,10 @@ class Dialogue:
         self._drain()
 
     # --- what a test asks -----------------------------------------------------------------------------
+
+    calls = property(lambda said: _of_runs(said, "calls"), doc="Calls under way by id, each with its run.")
+    watches = property(lambda said: _of_runs(said, "watches"), doc="Watches by name, each with its run.")
+    wakes = property(lambda said: _of_runs(said, "wakes"), doc="Timers by name, each with its run.")
 
     @property
     def decided(self) -> list[Any]:
@@ -448,24 +456,42 @@ class Dialogue:
     def schema_fault(self, xml: bytes) -> str | None:
         return self.refusals.get(xml)
 
-    def apply(self, command: Command) -> None:
-        for fact in _FACTS.get(type(command), lambda run, command: ())(self._run, command):
+    def apply(self, run: int, command: Command) -> None:
+        effect = EFFECTS[type(command)]
+        for fact in effect.facts(run, command) if effect.facts is not None else ():
             self.memory.apply(fact)
-        if isinstance(command, commands.Reserve):
-            self._reserved.setdefault(self._run, set()).update(command.eids)
-        elif isinstance(command, commands.Release | commands.Outdate):
-            self._reserved.get(self._run, set()).difference_update(command.eids)
-        elif isinstance(command, Watch):
-            self.watches[command.watch] = (self._run, command)
-        elif isinstance(command, commands.Unwatch):
-            assert command.watch in self.watches, f"{command.watch} is not watched"
-            del self.watches[command.watch]
-        elif isinstance(command, SetTimer):
-            assert command.at > self.now or not command.calendar, f"{command} is not later than {self.now}"
-            self.wakes[command.wake] = (self._run, command)
-        elif isinstance(command, commands.CancelTimer):
-            assert command.wake in self.wakes, f"{command.wake} is not waited for"
-            del self.wakes[command.wake]
+        if effect.at_once:
+            self._follow(run, command)
+
+    # --- the acts of commands ---------------------------------------------------------------------------
+
+    def _nothing(self, run: int, command: Any) -> None:
+        """Nothing more: what is in force is looked through, and the test does the rest."""
+
+    watch = unwatch = cancel_timer = schedule_forget = start_run = make_call = perform = _nothing
+
+    def set_timer(self, run: int, command: SetTimer) -> None:
+        assert command.at > self.now or not command.calendar, f"{command} is not later than {self.now}"
+
+    def offer_released(self, run: int, command: commands.Release) -> None:
+        for eid in command.eids:
+            self._offer(eid)
+
+    def follow_outdated(self, run: int, command: commands.Outdate) -> None:
+        for eid in command.eids:
+            self._offer(eid, outdated=True)
+
+    def finish_run(self, run: int, command: Finish) -> None:
+        assert run not in self.finished, f"run {run} finished before"
+        self.finished[run] = command
+
+    def _follow(self, run: int, command: Command) -> None:
+        effect = EFFECTS[type(command)]
+        if effect.in_force is not None:
+            _check_named(self.in_force[run], command)
+            effect.in_force(self.in_force[run], command)
+        if effect.act:
+            getattr(self, effect.act)(run, command)
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -483,23 +509,12 @@ class Dialogue:
         engine, state = self.engines[run], self.states[run]
         heard = Heard(run, event, *engine.advance(self.definitions[run], state, event, self))
         self.heard.append(heard)
-        if isinstance(event, Returned):
-            self.calls.pop(event.call, None)
+        self.in_force[run].note(event)
         for command in heard.commands:
-            if isinstance(command, Call):
-                assert command.call not in self.calls, f"call {command.call} was made before"
-                self.calls[command.call] = (run, command)
-            elif isinstance(command, Finish):
-                assert run not in self.finished, f"run {run} finished before"
-                self.finished[run] = command
-            elif isinstance(command, commands.Add):
+            if isinstance(command, commands.Add):
                 self._offer(command.element.eid)
-            elif isinstance(command, commands.Release):
-                for eid in command.eids:
-                    self._offer(eid)
-            elif isinstance(command, commands.Outdate):
-                for eid in command.eids:
-                    self._offer(eid, outdated=True)
+            if not EFFECTS[type(command)].at_once:
+                self._follow(run, command)
         self._check(run, heard.changes)
 
     def _offer(self, eid: int, *, outdated: bool = False) -> None:
@@ -543,7 +558,8 @@ class Dialogue:
         if run in self.finished:
             assert not moments, f"run {run} is over and still waits for {moments}"
             assert not waiting, f"run {run} is over and still watches {waiting}"
-            assert not self._reserved.get(run), f"run {run} is over and still reserves {self._reserved[run]}"
+            reserved = self.in_force[run].reserved
+            assert not reserved, f"run {run} is over and still reserves {[*reserved]}"
         else:
             said = list(engine.waiting_for(self.definitions[run], state, waiting))
             signals = [wait for wait in said if wait.what == "signal"]
@@ -569,17 +585,16 @@ def _given(call: Call) -> tuple[int, ...]:
     return (*call.elements, *(eid for _, eids in call.inputs for eid in eids))
 
 
-_FACTS: dict[type, Any] = {
-    commands.Add: lambda run, command: [
-        facts.Added(command.element),
-        *([facts.Held(run, (command.element.eid,))] if command.held else []),
-    ],
-    commands.AddToContext: lambda run, command: [facts.Held(run, command.eids)],
-    commands.MarkUsed: lambda run, command: [facts.Used(command.scope, command.eids, run)],
-    commands.Reserve: lambda run, command: [facts.Reserved(command.eids)],
-    commands.Release: lambda run, command: [facts.Released(command.eids)],
-    commands.Outdate: lambda run, command: [facts.Released(command.eids), facts.Outdated(command.eids)],
-    commands.RecordUnique: lambda run, command: [
-        facts.Keyed(command.name, command.expression, command.value)
-    ],
-}
+def _of_runs(said: Dialogue, what: str) -> dict[str, tuple[int, Any]]:
+    found = ((run, getattr(asked, what).items()) for run, asked in said.in_force.items())
+    return {name: (run, command) for run, named in found for name, command in named}
+
+
+def _check_named(asked: InForce, command: Command) -> None:
+    """A call is new, and what is taken back was asked for."""
+    if isinstance(command, Call):
+        assert command.call not in asked.calls, f"call {command.call} was made before"
+    elif isinstance(command, commands.Unwatch):
+        assert command.watch in asked.watches, f"{command.watch} is not watched"
+    elif isinstance(command, commands.CancelTimer):
+        assert command.wake in asked.wakes, f"{command.wake} is not waited for"

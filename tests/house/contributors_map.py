@@ -23,7 +23,7 @@ To add …
 |---|---|
 | a kind | a package in `definitions/`, one in `engines/`, a row in `definitions/kinds.py` |
 | a trigger of transitions | `definitions/recipe/vocabulary.py`, `engines/recipe/triggers.py`, a page |
-| a command of engines | a struct in `engines/commands.py`, a row in `runtime/agent/effects.py` |
+| a command of engines | a struct in `engines/commands.py`, a row in `engines/effects.py` |
 | an operation | a function marked `@operation` with its scope in `operations/`: every surface has it |
 | a database | a module in `runtime/store/` |
 """

@@ -44,8 +44,9 @@ def test_N5_an_element_goes_when_all_runs_that_hold_it_go() -> None:
 
 
 def test_N5_an_element_declared_or_reserved_stays() -> None:
-    made = with_runs(memory(), run10=(1, 2, 7))
+    made = memory()
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
+    made = with_runs(made, run10=(1, 2, 7))
     made.apply(changes.Reserved((1,)))
     assert next_chunk(made, 10, alone, 100) == ((2,), (1, 7), True)
 

@@ -142,6 +142,7 @@ def test_P30_who_cancels_and_who_begins_again_is_in_the_history(agent: Agent) ->
     agent.until_idle()
     agent.cancel(run, "enough")
     assert [line["by"] for line in events(agent, run, "Cancelled")] == ["ann"]
+    assert agent.why(run)["reason"].startswith("it was cancelled by ann: enough; it ended at 2")
     again = agent.retry(run, "a")
     assert agent.run(again)["by"] == "ann"
     assert [line["by"] for line in events(agent, again, "Started")] == ["ann"]

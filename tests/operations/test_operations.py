@@ -209,7 +209,7 @@ def test_N11_why_says_that_an_element_was_used_before(agent: Agent) -> None:
     agent.until_idle()
     (condition,) = agent.why(second)["waiting"][0]["conditions"]
     assert condition["failed"] == "one not used before"
-    assert "t.wait" in condition["value"]
+    assert condition["value"] == f"used by t.wait t #1 in run {first}"
 
 
 def test_why_of_a_part_gives_its_reason(agent: Agent) -> None:
@@ -295,6 +295,11 @@ def test_a_mistaken_request_is_refused_in_words(
 ) -> None:
     with pytest.raises(RequestError, match=said):
         agent.ask(operation, **arguments)
+
+
+def test_nobody_says_by_an_argument_who_asks(agent: Agent) -> None:
+    with pytest.raises(RequestError, match="add takes no argument 'asker'; it takes elements"):
+        agent.ask("add", elements=[], asker={"person": "root"})
 
 
 def test_elements_are_added_all_or_none(agent: Agent) -> None:

@@ -208,10 +208,10 @@ def check_memory(ledger: Ledger, agent: AgentState) -> None:
     assert ledger.confirmed <= known | runs | ledger.forgotten
 
 
-def check_recovered(agent: AgentState, store: AgentStore, *, over: bool = True, moments: bool = True) -> None:
+def check_recovered(agent: AgentState, *, over: bool = True, moments: bool = True) -> None:
     """Who opened the store now would know what this agent knows, to the number."""
-    again = restore(agent.library, store)
-    restore_runs(again, store)
+    again = restore(agent.library, agent.store)
+    restore_runs(again)
     again.numbers.resume(agent.numbers.last)
     found, expected = portrait(again, over=over), portrait(agent, over=over)
     # dates that are to be worked out anew are waited for no more, and their runs have still to be told
@@ -229,21 +229,21 @@ def _differing(before: Any, after: Any) -> str:
     return "\n".join(f"  {key}: {before.get(key)}\n  and: {after.get(key)}" for key in keys[:5])
 
 
-def check_replayed(agent: AgentState, store: AgentStore) -> None:
+def check_replayed(agent: AgentState) -> None:
     """The state of a run is what its whole journal says, whatever snapshots there are."""
-    whole = restore(agent.library, store)
-    restore_runs(whole, _WithoutSnapshots(store))  # type: ignore[arg-type]
+    whole = restore(agent.library, _WithoutSnapshots(agent.store))  # type: ignore[arg-type]
+    restore_runs(whole)
     for eid, run in agent.runs.active.items():
         assert whole.runs.active[eid].state == run.state, f"run {eid} is not what its journal says"
         assert whole.runs.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"
 
 
-def check_rebuilt(agent: AgentState, store: AgentStore) -> None:
+def check_rebuilt(agent: AgentState) -> None:
     """A run whose advance raises would be rebuilt from the store as it is (§1.4.3)."""
     for eid, run in agent.runs.active.items():
         again = Run(eid, run.engine, run.name, run.digest, run.started, run.caller, run.attempt)
         again.load(run.definition)
-        assert state_of(agent, store, again) == run.state, f"run {eid} is not what its journal says"
+        assert state_of(agent, again) == run.state, f"run {eid} is not what its journal says"
 
 
 class _WithoutSnapshots:
@@ -268,8 +268,8 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
     under_way = set(held)
     for run in agent.runs.active.values():
         _check_calls(daemon, run, under_way)
-        definition = definition_of(agent, daemon.agent.store, run)
-        now, state = daemon.host.loop.clock.now(), state_of(agent, daemon.agent.store, run)
+        definition = definition_of(agent, run)
+        now, state = daemon.host.loop.clock.now(), state_of(agent, run)
         told = why.explain(agent, now, run, definition, state, None)["waiting"]
         assert told, f"run {run.eid} of {run.name} is {run.status}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
@@ -284,7 +284,7 @@ def check_dates(daemon: Daemon) -> None:
     """Each date that is waited for is the next that fits, on the clock on the wall (N25)."""
     agent, now = daemon.agent, daemon.host.loop.clock.now()
     for run in agent.runs.active.values():
-        definition = definition_of(agent, daemon.agent.store, run)
+        definition = definition_of(agent, run)
         for wait in run.engine.waiting_for(definition, run.state, run.watches):
             if wait.what == "time":
                 expected = schedule_of(definition.transitions[wait.id].times, agent.clockwork.zone).next(now)

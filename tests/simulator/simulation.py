@@ -318,8 +318,8 @@ class Simulation:
 
     async def _at_rest(self, daemon: Daemon) -> None:
         await self._rest(daemon)
-        invariants.check_recovered(daemon.agent, daemon.agent.store, moments=not self._was_set)
-        invariants.check_replayed(daemon.agent, daemon.agent.store)
+        invariants.check_recovered(daemon.agent, moments=not self._was_set)
+        invariants.check_replayed(daemon.agent)
 
     # --- daemons, one after the other -----------------------------------------------------------------
 
@@ -375,9 +375,7 @@ class Simulation:
         daemon = self.scene.alive
         if daemon is not None and self._looking.random() < self.often:
             self.comparisons += 1
-            invariants.check_recovered(
-                daemon.agent, daemon.agent.store, over=False, moments=not self._was_set
-            )
+            invariants.check_recovered(daemon.agent, over=False, moments=not self._was_set)
 
     # --- parts ----------------------------------------------------------------------------------------
 

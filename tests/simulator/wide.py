@@ -160,7 +160,7 @@ class InMemory(Wide):
     def _compare(self, daemon: Daemon) -> None:
         """The store is not read at a start, but each run can be rebuilt from it."""
         self.comparisons += 1
-        invariants.check_rebuilt(daemon.agent, daemon.agent.store)
+        invariants.check_rebuilt(daemon.agent)
 
 
 def of(word: str | None = None) -> type[Simulation]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from narval.definitions.process.code import mask_of
-from narval.engines import signal_element
+from narval.engines.decision import element_of
 from narval.engines.events import Plain, Signalled
 from narval.engines.process import completion, conditions, node_effects
 from narval.engines.process.changes import ListenerSet
@@ -53,7 +53,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
             "not-listening", f"no node waits for {event.name}, and it is no operation ({known})"
         )
     try:
-        xml = signal_element.element(decision.state.eid, event)
+        xml = element_of(event, decision.state.eid)
     except ElementError as error:
         raise OperationRefused(error.kind, str(error)) from None
     refusal = decision.view.schema_fault(xml)

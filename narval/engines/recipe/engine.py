@@ -80,7 +80,7 @@ def advance(
     """The changes and commands that follow from one event."""
     decision = RecipeDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and not state.over:
+    if decide is not None and state.status not in state.PHASES:
         decide(decision, event)
         _settle(decision)
     return decision.changes, decision.commands

@@ -60,7 +60,8 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
 def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallReturned) -> None:
     """Replace or free what the call reserved (N18), and go on with the step, or end it."""
     well = back.fault is None and not back.errors
-    decision.free(call.reserved, well=well)
+    if call.reserved:
+        decision.free(call.reserved, well=well)
     if well and run.foreach is None:
         decision.change(StepDone(step.id, back.call, back.produced))
         decision.to_follow.append(step)

@@ -7,7 +7,7 @@ not approve another. A signal that nothing waits for yet is not lost: it is ther
 
 from __future__ import annotations
 
-from narval.engines import signal_element
+from narval.engines.decision import element_of
 from narval.engines.events import Signalled
 from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
@@ -24,7 +24,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", why)
         return
     try:
-        xml = signal_element.element(decision.state.eid, event)
+        xml = element_of(event, decision.state.eid)
     except ElementError as error:
         decision.refuse(event, error.kind, str(error))
         return

@@ -195,7 +195,11 @@ def _call(
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source))
     parts = inputs, listed, elements, nearby, step.timeout, step.on_restart
-    ask(decision, step, commands.Call(call, step.kind, step.target, step.id, *parts))
+    asked = commands.Call(call, step.kind, step.target, step.id, *parts)
+    if step.timeout is None:
+        decision.ask(asked)
+    else:
+        ask(decision, step, asked)
 
 
 def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:

@@ -102,11 +102,20 @@ class AgentState:
 
     def unwait(self, run: Run) -> None:
         """Drop all that the run waits for."""
-        for watch in list(run.watches):
-            self.watches.remove(run, watch)
+        for watch in run.watches:
+            self.watches.remove(run.eid, watch)
         for wake in run.wakes:
             self.clockwork.timers.discard((run.eid, wake))
         run.wait_for_nothing()
+
+    def wait(self, run: Run) -> None:
+        """Wait for all that a run has in force, which its store gave back."""
+        memory = self.memory
+        for watch in run.watches.values():
+            self.watches.add(run.eid, watch)
+        for timer in run.wakes.values():
+            self.clockwork.timers.push(timer.at, (run.eid, timer.wake), None)
+        memory.reserved.update(eid for eid in run.reserved if eid in memory and eid not in memory.outdated)
 
     def clock_was_set(self, by: float) -> None:
         """Move along what lasts; dates are worked out anew, if the clock was set back."""

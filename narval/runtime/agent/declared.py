@@ -57,7 +57,7 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
     }
     for path, data in sources.items():
         wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
-    known = {(row.kind, row.name, row.digest): row for row in turn.store.definitions()}
+    known = {(row.kind, row.name, row.digest): row for row in turn.agent.store.definitions()}
     for key, (path, data) in wanted.items():
         if key not in known:
             kind, name, digest = key

@@ -19,7 +19,6 @@ from narval.runtime.agent.replay import definition_of
 from narval.runtime.agent.run import Run
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
-from narval.runtime.store.store import AgentStore
 
 
 class RunAt(NamedTuple):
@@ -37,9 +36,9 @@ class RunAt(NamedTuple):
     ended: float | None
 
 
-def given(store: AgentStore, run: Run) -> Iterator[Reusable]:
+def given(agent: AgentState, run: Run) -> Iterator[Reusable]:
     """The elements that the calls of a run were given, by step and input."""
-    for row in store.journal(run.eid):
+    for row in agent.store.journal(run.eid):
         for fields in codec.describe_entry(row.data, None, row.seq):
             if fields["what"] == "Call":
                 for slot, eids in fields.get("inputs", ()):
@@ -57,14 +56,14 @@ class _Line(NamedTuple):
     fields: dict[str, Any]
 
 
-def past(agent: AgentState, store: AgentStore, run: Run, seq: int) -> RunAt:
+def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     """The run after line `seq`. Raises RequestError where its history does not reach."""
-    definition = definition_of(agent, store, run)
-    rows = list(store.journal(run.eid))
+    definition = definition_of(agent, run)
+    rows = list(agent.store.journal(run.eid))
     if not rows:
         raise RequestError(f"run {run.eid} of {run.name} has no history yet")
     lines = [line for row in rows for line in _lines(agent, run, row)]
-    state, after = _basis(agent, store, run, definition, lines, seq)
+    state, after = _basis(agent, run, definition, lines, seq)
     reached, finish, ended = lines[0], None, None
     joined: dict[int, None] = {}
     for line in lines:
@@ -83,15 +82,13 @@ def past(agent: AgentState, store: AgentStore, run: Run, seq: int) -> RunAt:
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
 
 
-def _basis(
-    agent: AgentState, store: AgentStore, run: Run, definition: Any, lines: list[_Line], seq: int
-) -> tuple[Any, int]:
+def _basis(agent: AgentState, run: Run, definition: Any, lines: list[_Line], seq: int) -> tuple[Any, int]:
     """The state from which the lines go on, and the line up to which it is right."""
     first, last = lines[0].seq, lines[-1].seq
     snapshot = None
     is_whole = lines[0].what == "Started"
     if not is_whole:
-        snapshot = store.snapshot(run.eid)
+        snapshot = agent.store.snapshot(run.eid)
         first = snapshot.seq if snapshot is not None else last + 1
     if not first <= seq <= last:
         kept = "" if is_whole else "; what was before is not kept any more"

@@ -28,7 +28,7 @@ class Lookup:
         if kind in NESTS_CURRENT:
             return self._nested(run, kind, name)
         if run is not None and run.library is not None:
-            known = run.library.get(kind, name)
+            known = run.library.by_kind_and_name.get((kind, name))
             if known is not None:
                 return known
         return self.library.get(kind, name)

@@ -62,7 +62,7 @@ class Intake:
 
     def __init__(self) -> None:
         self.gone: NarvalError | None = None
-        self._waiting: deque[Delivery | Request] = deque()
+        self.waiting: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
 
     def post(self, item: Delivery | Request) -> None:
@@ -70,15 +70,11 @@ class Intake:
         if self.gone is not None:
             _refuse(item, self.gone)
         else:
-            self._waiting.append(item)
-
-    def is_empty(self) -> bool:
-        """True if nothing has come."""
-        return not self._waiting
+            self.waiting.append(item)
 
     def handle(self, turn: Turn, room: Room) -> None:
         """Do what has come within a turn, while there is room."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and room.spend():
             item = waiting[0]  # until it is done, so that it is told if the turn breaks down
             if type(item) is Delivery:
@@ -94,10 +90,12 @@ class Intake:
         for run, command in turn.transaction.outer:
             event = perform(run, command)
             if event is not None:
-                self._waiting.append(Delivery(run.eid, event))
+                self.waiting.append(Delivery(run.eid, event))
 
     def answer(self, failure: NarvalError | None) -> None:
         """Tell those who wait for the turn that it is recorded, or why it was not."""
+        if not self._answers:
+            return
         answers, self._answers = self._answers, []
         for answer in answers:
             answer(failure)
@@ -107,15 +105,15 @@ class Intake:
         if self.gone is None:
             self.gone = error
             self.answer(error)
-            while self._waiting:
-                _refuse(self._waiting.popleft(), error)
+            while self.waiting:
+                _refuse(self.waiting.popleft(), error)
 
 
 class ClockWatch:
     """Notices that the clock was set, or that the machine slept."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._looked = float("-inf")
         self._jumps: list[Jump] = []
 
@@ -123,7 +121,7 @@ class ClockWatch:
         """True if there are jumps that were not reckoned with yet."""
         if not 0.0 <= now - self._looked < UNNOTICED:
             self._looked = now
-            jump = self._clock.jump()
+            jump = self.clock.jump()
             if jump is not None:
                 self._jumps.append(jump)
         return bool(self._jumps)
@@ -157,12 +155,20 @@ class Loop:
         limit: int = 1000,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.surroundings, self.clock = agent, store, surroundings, clock
+        self.agent, self.store = agent, store
         self.limit, self.record_only = limit, record_only
         self.turns = 0
+        self._turn = Turn(agent, surroundings, record_only=record_only)
+        self._waves = store.is_volatile and not record_only
+        """True if calls are made within the turn: nothing is recorded that a crash would leave."""
         self._perform = perform
         self.intake = Intake()
         self._clock_watch = ClockWatch(clock)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which turns are made."""
+        return self._clock_watch.clock
 
     def set_limit(self, limit: int) -> None:
         """Let a turn tell so many events from now on."""
@@ -170,7 +176,7 @@ class Loop:
 
     def has_work(self) -> bool:
         """True if a turn would do anything now."""
-        if not self.intake.is_empty():
+        if self.intake.waiting:
             return True
         if self.record_only:
             return False
@@ -187,9 +193,10 @@ class Loop:
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
-        agent, now = self.agent, self.clock.now()
+        agent, now = self.agent, self._clock_watch.clock.now()
         jumped = not self.record_only and self._clock_watch.has_jumped(now)
-        turn = Turn(agent, self.surroundings, now, record_only=self.record_only)
+        turn = self._turn
+        turn.begin(now)
         if jumped:
             self._clock_watch.reckon(agent, now)
         room = Room(self.limit)
@@ -224,11 +231,6 @@ class Loop:
         self.intake.answer(None)
 
     # --- inside -----------------------------------------------------------------------------------------
-
-    @property
-    def _waves(self) -> bool:
-        """True if what is asked for is performed at once: nothing is recorded that a crash would leave."""
-        return self.store.is_volatile and not self.record_only
 
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -25,7 +24,7 @@ from narval.runtime.store.store import AgentStore
 
 def restore(library: Library, store: AgentStore, **settings: Any) -> AgentState:
     """An agent with the memory that its store has; `settings` are those of `AgentState`."""
-    agent = AgentState(library, partial(_render, store), store=store, **settings)
+    agent = AgentState(library, _render, store=store, **settings)
     memory, meta = agent.memory, store.meta
     memory.fill(_noted(agent, store.elements()), store.keys(), int(meta.get("next_eid", "1")))
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
@@ -48,14 +47,14 @@ def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Ele
         yield element, declared, outdated
 
 
-def restore_runs(agent: AgentState, store: AgentStore) -> float:
+def restore_runs(agent: AgentState) -> float:
     """Bring the runs back: those under way whole, those that are over by their row alone.
 
     Returns the latest moment that was recorded of a run.
     """
     latest = 0.0
     idle = agent.clockwork.idle
-    for row in store.runs():
+    for row in agent.store.runs():
         agent.runs.add(run_of(row))
         latest = max(latest, row.started, row.ended or 0.0)
         if idle is not None and row.ended is not None:
@@ -63,18 +62,18 @@ def restore_runs(agent: AgentState, store: AgentStore) -> float:
             idle.added(row.eid, row.ended)
     for run in agent.runs.active.values():
         try:
-            latest = max(latest, rebuild(agent, store, run, ()))
+            latest = max(latest, rebuild(agent, run, ()))
         except UnreadableError as error:
             run.lose(str(error))
     for run in agent.runs.active.values():
         _nest(agent, run)
-    _restore_queue(agent, store)
-    _restore_jobs(agent, store)
+    _restore_queue(agent)
+    _restore_jobs(agent)
     return latest
 
 
-def _restore_queue(agent: AgentState, store: AgentStore) -> None:
-    for number, run_eid, data in store.queue():
+def _restore_queue(agent: AgentState) -> None:
+    for number, run_eid, data in agent.store.queue():
         try:
             agent.queue.append((number, run_eid, codec.decode_queued(data)))
         except UnreadableError as error:
@@ -83,8 +82,8 @@ def _restore_queue(agent: AgentState, store: AgentStore) -> None:
                 agent.runs[run_eid].lose(str(error))
 
 
-def _restore_jobs(agent: AgentState, store: AgentStore) -> None:
-    for identifier, at, data in store.moments():
+def _restore_jobs(agent: AgentState) -> None:
+    for identifier, at, data in agent.store.moments():
         try:
             job = decode_job(data)
         except UnreadableError as error:
@@ -95,10 +94,10 @@ def _restore_jobs(agent: AgentState, store: AgentStore) -> None:
             agent.runs[job.run].schedule_forget()
 
 
-def _render(store: AgentStore, agent: AgentState, run: Run) -> bytes:
+def _render(agent: AgentState, run: Run) -> bytes:
     """The XML of a run (N2)."""
     try:
-        state, definition = state_of(agent, store, run), definition_of(agent, store, run)
+        state, definition = state_of(agent, run), definition_of(agent, run)
         return run.engine.render(definition, state, agent.memory.contexts.of(run.eid))
     except UnreadableError:
         return _outline(run)

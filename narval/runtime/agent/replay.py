@@ -5,66 +5,63 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from narval.definitions.kinds import read_definition
-from narval.engines.commands import Call, CancelCall, Reserve, SetTimer
+from narval.engines.commands import Command
+from narval.engines.effects import EFFECTS, InForce
+from narval.engines.events import Event
 from narval.errors import NarvalError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.effects import REPLAYED, RESTORED, InForce
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance
 from narval.runtime.store.store import AgentStore
 
 
-def rebuild(agent: AgentState, store: AgentStore, run: Run, pending: Iterable[Advance]) -> float:
+def rebuild(agent: AgentState, run: Run, pending: Iterable[Advance]) -> float:
     """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet; the
     moment of the last entry in the journal.
 
     Raises UnreadableError, and then the run has no state.
     """
-    run.load(definition_of(agent, store, run))
-    replay = _Replay(agent, store, run)
+    run.load(definition_of(agent, run))
+    replay = _Replay(agent, run)
     if replay.fault is not None:
         raise replay.fault
     for advance in pending:
-        event = msgspec.structs.asdict(advance.event)
-        replay.follow(type(advance.event).__name__, event, advance.changes, advance.commands)
-    run.rebuilt(replay.state, replay.entries)
-    for command in replay.force.values():
-        RESTORED[type(command)](agent, run, command)
+        replay.follow(advance.event, advance.changes, advance.commands)
+    run.rebuilt(replay.state, replay.in_force, replay.entries)
+    agent.wait(run)
     return replay.latest
 
 
-def state_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
+def state_of(agent: AgentState, run: Run) -> Any:
     """The state of a run; of one that is over, from the journal."""
     if run.state is not None:
         return run.state
-    replay = _Replay(agent, store, run)
+    replay = _Replay(agent, run)
     if replay.fault is not None:
         raise replay.fault
     return replay.state
 
 
-def as_far_as_readable(agent: AgentState, store: AgentStore, run: Run) -> tuple[Any, Any]:
+def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
     """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
     try:
-        replay = _Replay(agent, store, run)
+        replay = _Replay(agent, run)
     except UnreadableError:
         return None, None
     return replay.definition, replay.state
 
 
-def definition_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
+def definition_of(agent: AgentState, run: Run) -> Any:
     """The version of the definition that a run began with."""
     if run.definition is not None:
         return run.definition
     current = agent.library.get(run.engine.definition_kind, run.name)
     if current is not None and current.digest == run.digest:
         return current
-    stored = store.definition(run.digest)
+    stored = agent.store.definition(run.digest)
     if stored is None:
         raise UnreadableError(
             f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows"
@@ -77,29 +74,22 @@ def definition_of(agent: AgentState, store: AgentStore, run: Run) -> Any:
         ) from error
 
 
-def in_force(run: Run) -> list[codec.Tracked]:
-    """The commands of a run whose effect goes on: what a snapshot keeps beside the state."""
-    tracked: list[codec.Tracked] = [*run.calls.values(), *run.watches.values(), *run.wakes.values()]
-    tracked += [CancelCall(call) for call in run.abandoned]
-    return [*tracked, Reserve(tuple(run.reserved))] if run.reserved else tracked
-
-
 class _Replay:
-    """A state that grows by what the journal says, and the commands in force.
+    """A state that grows by what the journal says, and what is in force.
 
     `fault` says why it ends before the journal does: then the state is that of the entry before.
     """
 
-    def __init__(self, agent: AgentState, store: AgentStore, run: Run) -> None:
+    def __init__(self, agent: AgentState, run: Run) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
-        self.definition = definition_of(agent, store, run)
+        self.definition = definition_of(agent, run)
         self.state = run.engine.begin(run.eid, self.definition)
-        self.force: InForce = {}
+        self.in_force = InForce()
         self.entries = 0
         self.latest = 0.0
         self.fault: UnreadableError | None = None
         try:
-            self._read(store, run)
+            self._read(agent.store, run)
         except UnreadableError as error:
             self.fault = error
         except StoreError:
@@ -111,12 +101,11 @@ class _Replay:
         snapshot = store.snapshot(run.eid)
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)
-            for command in commands:
-                self._track(command)
+            self._give(commands)
         for row in store.journal(run.eid, snapshot.seq if snapshot is not None else 0):
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)
             self.latest = row.at
-            self.follow(str(entry.event.get("type")), entry.event, entry.changes, entry.commands)
+            self.follow(entry.event, entry.changes, entry.commands)
 
     def _element(self, eid: int) -> Element | None:
         """An element that a pattern in force refers to; the run itself (`$plan`) is as it was by then."""
@@ -125,25 +114,18 @@ class _Replay:
         xml = self.engine.render(self.definition, self.state, self.agent.memory.contexts.of(eid))
         return Element(eid, xml, self.run.started, origin_of(self.run))
 
-    def follow(
-        self, what: str, event: dict[str, Any], changes: Iterable[Any], commands: Iterable[Any]
-    ) -> None:
-        """One entry more."""
+    def follow(self, event: Event | None, changes: Iterable[Any], commands: Iterable[Command]) -> None:
+        """One entry more; of an event that settles nothing in force, None will do."""
         self.entries += 1
-        if what == "Returned":
-            self.force.pop((Call, event["call"]), None)
-            self.force.pop((CancelCall, event["call"]), None)
-        elif what == "CallStarting" and isinstance(call := self.force.get((Call, event["call"])), Call):
-            self.force[Call, call.call] = msgspec.structs.replace(call, begun=True)
-        elif what == "TimerFired":
-            self.force.pop((SetTimer, event["wake"]), None)
+        if event is not None:
+            self.in_force.note(event)
         for change in changes:
             self.engine.apply(self.state, change)
-        for command in commands:
-            self._track(command)
+        self._give(commands)
 
-    def _track(self, command: codec.Tracked) -> None:
-        """Add a command to those in force, or end the one that it takes back."""
-        replayed = REPLAYED.get(type(command))
-        if replayed is not None:
-            replayed(self.force, command)
+    def _give(self, commands: Iterable[Command]) -> None:
+        """Add commands to what is in force, or end what they take back."""
+        for command in commands:
+            in_force = EFFECTS[type(command)].in_force
+            if in_force is not None:
+                in_force(self.in_force, command)

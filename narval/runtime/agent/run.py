@@ -7,13 +7,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
-from narval.engines.commands import Call, SetTimer, Watch
+from narval.engines.effects import InForce
 from narval.engines.engine import Engine
-from narval.engines.events import Caller, CallStarting, Event, Returned
+from narval.engines.events import Caller, Event
 from narval.engines.registry import engine_of_run
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
@@ -32,7 +31,7 @@ MOST_RENDERED = 1000
 """Elements of runs that are over which are kept rendered."""
 
 
-class Run(msgspec.Struct, eq=False):
+class Run(InForce, eq=False):
     """One execution of a definition: what the runtime keeps beside the engine's own state.
 
     `kind` is the engine's kind of runs. `state` is None until it is needed: a run that is over is read from
@@ -60,15 +59,10 @@ class Run(msgspec.Struct, eq=False):
     definition: Any = None
     library: Library | None = None
     state: Any = None
-    calls: dict[str, Call] = msgspec.field(default_factory=dict)
-    abandoned: dict[str, None] = msgspec.field(default_factory=dict)
-    watches: dict[str, Watch] = msgspec.field(default_factory=dict)
-    wakes: dict[str, SetTimer] = msgspec.field(default_factory=dict)
     version: int = 0
     shown: tuple[int, Element] | None = None
     entries: int = 0
     save_at: int = 0
-    reserved: dict[int, None] = msgspec.field(default_factory=dict)
     by: str = ""
 
     def __post_init__(self) -> None:
@@ -87,14 +81,9 @@ class Run(msgspec.Struct, eq=False):
     # --- what happens to it -----------------------------------------------------------------------------
 
     def note(self, event: Event) -> None:
-        """Count an event that the journal has, and settle the call that it is about."""
+        """Count an event that the journal has."""
         self.entries += 1
-        if type(event) is Returned:
-            self.calls.pop(event.call, None)
-            if self.abandoned:
-                self.abandoned.pop(event.call, None)
-        elif type(event) is CallStarting:
-            self.calls[event.call] = replace(self.calls[event.call], begun=True)
+        super().note(event)
 
     def restate(self) -> bool:
         """Look different from now on; True if the row of the run is another too."""
@@ -112,8 +101,9 @@ class Run(msgspec.Struct, eq=False):
         self.phase, self.ended, self.error, self.library = phase, at, error, None
 
     def wait_for_nothing(self) -> None:
-        """Drop calls and timers; the watches are dropped where they are indexed."""
+        """Drop calls, watches and timers."""
         self.wakes.clear()
+        self.watches.clear()
         self.calls.clear()
         self.abandoned.clear()
 
@@ -136,11 +126,12 @@ class Run(msgspec.Struct, eq=False):
         """Drop state and definition: from now on the journal has them."""
         self.definition = self.state = None
 
-    def rebuilt(self, state: Any, entries: int) -> None:
-        """Go on from the state that the store gave back, `entries` behind its last snapshot."""
+    def rebuilt(self, state: Any, in_force: InForce, entries: int) -> None:
+        """Go on from what the store gave back, `entries` behind the last snapshot."""
         self.state, self.entries = state, entries
         self.status = state.status
-        self.reserved.clear()
+        for field in in_force.__struct_fields__:
+            setattr(self, field, getattr(in_force, field))
         self.version += 1
 
     def snapshot_taken(self, size: int) -> None:

@@ -37,6 +37,10 @@ class InUse:
         self._runs = runs
         self._eids: set[int] | None = None
 
+    def reset(self) -> None:
+        """Begin the next turn."""
+        self._eids = None
+
     def eids(self) -> set[int]:
         """All of them."""
         if self._eids is None:
@@ -56,34 +60,31 @@ class Transaction:
     asks the daemon to stop. `unsettled` is True while there is something to settle.
     """
 
-    def __init__(self, agent: AgentState, at: float) -> None:
-        self.agent, self.at = agent, at
-        self.batch = Batch(agent.store.agent)
+    def __init__(self, agent: AgentState) -> None:
+        self.agent = agent
+        self.in_use = InUse(agent.runs)
+        self.begin(0.0)
+
+    def begin(self, at: float) -> None:
+        """Begin the next turn, at a moment."""
+        self.at = at
+        self.batch = Batch(self.agent.store.agent)
         self.outer: deque[tuple[Run, Outer]] = deque()
         self.ended: list[Run] = []
-        self.quit = False
-        self.unsettled = False
+        self.quit = self.unsettled = False
         self.pending = Pending()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
-        self.in_use = InUse(agent.runs)
+        self.in_use.reset()
 
     # --- facts of memory --------------------------------------------------------------------------------
 
     def fact(self, fact: Change) -> None:
-        """Change memory; it can be undone until it is settled."""
-        self.agent.memory.apply(fact)
-        self.pending.facts.append(fact)
-        self.unsettled = True
-
-    def enter(self, element: Element, declared: str = "", held: Run | None = None) -> None:
-        """Put an element into memory, and offer it to those who watch for such."""
-        self.fact(changes.Added(element, declared, held.eid if held is not None else 0))
-        name = element.name
-        if self.agent.watches.index.interested(name):
-            self.pending.offered.append(element.eid)
-        if name in CONTROLS:
-            self.pending.controls.append(element)
+        """Change memory as far as that is news; it can be undone until it is settled."""
+        news = self.agent.memory.apply(fact)
+        if news is not None:
+            self.pending.facts.append(news)
+            self.unsettled = True
 
     def offer(self, element: Element) -> None:
         """Offer an element of memory to those who watch for such."""
@@ -92,18 +93,28 @@ class Transaction:
             self.unsettled = True
 
     def settle(self) -> None:
-        """Let the facts stand: they become rows, and what was to be offered is queued."""
+        """Let the facts stand: they become rows; what is to be offered is queued, new elements first."""
         self.unsettled = False
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
             for fact in pending.facts:
                 self.batch.record(fact)
+                if type(fact) is changes.Added:
+                    self._enter(fact.element)
                 if idle is not None:
                     _note_use(idle, fact, self.at)
             pending.facts.clear()
         if pending.offered:
             self.agent.queue.extend([(0, 0, Offer(eid)) for eid in pending.offered])
             pending.offered.clear()
+
+    def _enter(self, element: Element) -> None:
+        """Offer a new element to those who watch for such, and have done what it says if it is a control."""
+        name = element.name
+        if self.agent.watches.index.interested(name):
+            self.pending.offered.append(element.eid)
+        if name in CONTROLS:
+            self.pending.controls.append(element)
 
     def undo(self) -> None:
         """Take back what is not settled."""
@@ -118,8 +129,8 @@ class Transaction:
     ) -> int:
         """Let an element enter memory from outside an engine; its eid."""
         eid = self.agent.memory.next_eid
-        self.enter(Element(eid, xml, self.at, origin), declared, held)
-        self.settle()
+        element = Element(eid, xml, self.at, origin)
+        self.change(changes.Added(element, declared, held.eid if held is not None else 0))
         return eid
 
     def change(self, fact: Change) -> None:

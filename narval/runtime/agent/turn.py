@@ -16,16 +16,17 @@ from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.controls import Controls
-from narval.runtime.agent.effects import DEFERRED, start_again
+from narval.runtime.agent.effects import TurnEffects, start_again
 from narval.runtime.agent.forgetting import forget_run
 from narval.runtime.agent.jobs import ForgetRun, Job
-from narval.runtime.agent.replay import as_far_as_readable, in_force, rebuild
+from narval.runtime.agent.replay import as_far_as_readable, rebuild
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import start_run
 from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.view import Surroundings, TurnView
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance, Offer, SnapshotRow
+from narval.runtime.store.store import AgentStore
 
 log = logging.getLogger("narval.turn")
 
@@ -33,24 +34,32 @@ log = logging.getLogger("narval.turn")
 class Turn:
     """The part of an agent's work between two commits: runs are told events, requests are done.
 
-    `add`, `start` and `execute_control` are for requests. With `record_only` no run is told anything and
-    nothing is performed: requests are recorded for the next daemon.
+    One object makes all turns of an agent, each begun anew by `begin`. `add`, `start` and `execute_control`
+    are for requests. With `record_only` no run is told anything and nothing is performed: requests are
+    recorded for the next daemon.
     """
 
     def __init__(
         self,
         agent: AgentState,
         surroundings: Surroundings,
-        at: float,
         *,
         record_only: bool = False,
     ) -> None:
-        self.agent, self.store, self.surroundings = agent, agent.store, surroundings
-        self.transaction = Transaction(agent, at)
-        self.view = TurnView(self.transaction, surroundings)
+        self.agent, self.surroundings = agent, surroundings
+        self.transaction = Transaction(agent)
+        self._effects = TurnEffects(self.transaction)
+        self.view = TurnView(agent, surroundings, self._effects.apply)
         self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
         self.add, self.execute_control = self._controls.add, self._controls.execute
         self.start = partial(start_run, self.transaction)
+        self.begin = self.transaction.begin
+        """Begin the next turn, at a moment."""
+
+    @property
+    def store(self) -> AgentStore:
+        """The store of the agent."""
+        return self.agent.store
 
     @property
     def at(self) -> float:
@@ -120,7 +129,7 @@ class Turn:
     def fire(self, run_eid: int, wake: str) -> None:
         """Tell a run that its timer fired, if it still waits for that."""
         run = self.agent.runs.active.get(run_eid)
-        if run is not None and run.wakes.pop(wake, None) is not None:
+        if run is not None and wake in run.wakes:
             self.tell(run_eid, TimerFired(0, 0.0, wake))
 
     def _may_take(self, run: Run, event: Matched) -> bool:
@@ -143,10 +152,7 @@ class Turn:
         self.agent.numbers.draw(1 + len(decided) + len(wished))
         transaction.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
         run.note(event)
-        for command in wished:
-            effect = DEFERRED.get(type(command))
-            if effect is not None:
-                effect(transaction, run, command)
+        self._effects.complete(run, wished)
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
@@ -168,7 +174,7 @@ class Turn:
     def _save(self, run: Run) -> None:
         """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
         batch, last = self.transaction.batch, self.agent.numbers.last
-        data = codec.encode_snapshot(run.state, in_force(run))
+        data = codec.encode_snapshot(run.state, run.commands())
         batch.snapshots.append(SnapshotRow(run.eid, last, data))
         batch.trimmed.append((run.eid, last, self.agent.history_entries))
         run.snapshot_taken(len(data))
@@ -181,7 +187,7 @@ class Turn:
         self.agent.unwait(run)
         pending = [advance for advance in self.transaction.batch.journal if advance.run == run.eid]
         try:
-            rebuild(self.agent, self.store, run, pending)
+            rebuild(self.agent, run, pending)
         except UnreadableError as error:
             run.lose(str(error))
         if run.state is None:
@@ -193,7 +199,7 @@ class Turn:
         """Fail a run that the store cannot give back, as far as it is known (N35)."""
         why = run.unreadable or "its state is not known"
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
-        run.load(*as_far_as_readable(self.agent, self.store, run))
+        run.load(*as_far_as_readable(self.agent, run))
         event = Cancelled(self.agent.numbers.last + 1, self.at, why)
         if run.state is not None:
             self._break(run, event, "unreadable", why)

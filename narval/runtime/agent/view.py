@@ -15,9 +15,8 @@ from narval.memory.elements.element import Element
 from narval.memory.lineage import fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
-from narval.runtime.agent.effects import AT_ONCE
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
-from narval.runtime.agent.transaction import Transaction
 from narval.runtime.home.schemas import Schemas
 
 Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
@@ -69,32 +68,34 @@ class LiveMemory:
 
 
 class TurnView(LiveMemory):
-    """The engines' `View` within a turn; `advance` has an engine decide."""
+    """The engines' `View` within a turn; `advance` has an engine decide.
 
-    def __init__(self, transaction: Transaction, surroundings: Surroundings) -> None:
-        super().__init__(transaction.agent.memory, surroundings)
-        self._transaction, self._agent, self._surroundings = transaction, transaction.agent, surroundings
+    `apply` lets a command of a run take effect.
+    """
+
+    def __init__(
+        self, agent: AgentState, surroundings: Surroundings, apply: Callable[[int, Command], None]
+    ) -> None:
+        super().__init__(agent.memory, surroundings)
+        self.apply = apply
+        self._agent, self._surroundings = agent, surroundings
         self._run: Run | None = None
-        self.definition = partial(self._agent.lookup.definition, self._run)
+        self._at = 0.0
+        self._definition = agent.lookup.definition
+        self.definition = partial(self._definition, self._run)
         """The definition of a kind and name, in the version that counts for the run that asks."""
 
     def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
         """Changes and commands that follow from an event. Raises what the engine raises."""
-        self._run, self.definition = run, partial(self._agent.lookup.definition, run)
+        self._run, self._at, self.definition = run, event.at, partial(self._definition, run)
         decision = run.engine.advance(run.definition, run.state, event, self)
         self._run = None
         return decision
 
     def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
         """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
-        self._run, self.definition = None, partial(self._agent.lookup.definition, None)
+        self._run, self.definition = None, partial(self._definition, None)
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
-
-    def apply(self, command: Command) -> None:
-        """Let an inner command take effect; one that no decision of this advance reads has to wait."""
-        effect = AT_ONCE.get(type(command))
-        if effect is not None and self._run is not None:
-            effect(self._transaction, self._run, command)
 
     # --- runs and definitions ---------------------------------------------------------------------------
 
@@ -137,4 +138,4 @@ class TurnView(LiveMemory):
         """The answer of the user's code. Raises ActionError."""
         if self._run is None:
             raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
-        return self._surroundings.ask(self._run, function, arguments, self._transaction.at)
+        return self._surroundings.ask(self._run, function, arguments, self._at)

@@ -24,20 +24,18 @@ class Watches:
         self._of_outdated: dict[WatchKey, None] = {}
         """Watches that are told, too, when an element that fits is replaced."""
 
-    def add(self, run: Run, command: Watch) -> None:
-        """Watch for an element."""
-        run.watches[command.watch] = command
-        key = (run.eid, command.watch)
+    def add(self, run: int, command: Watch) -> None:
+        """Wake a run for an element."""
+        key = (run, command.watch)
         for bound in command.conditions:
             self.index.add(key, bound)
         if command.or_outdated:
             self._of_outdated[key] = None
 
-    def remove(self, run: Run, watch: str) -> None:
-        """Watch for it no more, if the run did."""
-        if run.watches.pop(watch, None) is not None:
-            self.index.discard((run.eid, watch))
-            self._of_outdated.pop((run.eid, watch), None)
+    def remove(self, run: int, watch: str) -> None:
+        """Wake it no more; a watch that is not there is ignored."""
+        self.index.discard((run, watch))
+        self._of_outdated.pop((run, watch), None)
 
     @property
     def any_of_outdated(self) -> bool:

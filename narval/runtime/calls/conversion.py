@@ -39,6 +39,9 @@ class BadOutputError(ActionError):
         super().__init__(message, "bad-output", final=True)
 
 
+_NO_ELEMENTS = Outcome()
+
+
 @lru_cache(maxsize=4096)
 def parameter(input_id: str) -> str:
     """The name of the parameter that gets an input.
@@ -60,8 +63,9 @@ def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
 def answer(call: CallContext) -> Outcome:
     """Call the function of a call's target with the inputs; the outcome, whatever the function does."""
     try:
-        given = arguments(call.inputs) if call.inputs else {}
-        return Outcome(elements(function_of(call.target)(**given)))
+        function = call.target.function or function_of(call.target)
+        result = function(**arguments(call.inputs)) if call.inputs else function()
+        return _NO_ELEMENTS if result is None else Outcome(elements(result))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise

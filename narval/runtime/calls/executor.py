@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextvars import copy_context
 
 from narval.errors import InternalError
 from narval.runtime.calls.backend import Announce, Counts, Outcome, Produced, RunningCall
 from narval.runtime.calls.backends import Backends
 from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.inline import answer_at_once
+from narval.runtime.calls.inline import answer_at_once, answer_within
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.simulated_sleep import SimulatedSleeps
 from narval.runtime.home.settings import CallLimits
@@ -79,7 +80,7 @@ class Executor:
 
         None where it is not answered at once: then `start` decides.
         """
-        return None if self._is_closing else answer_at_once(call)
+        return None if self._is_closing else copy_context().run(answer_within, call)
 
     def abandon(self, call: str) -> bool:
         """Give a call up: its outcome will say so. False when no such call is under way (any more)."""

@@ -15,9 +15,10 @@ from narval.runtime.calls.conversion import answer
 
 def answer_at_once(call: CallContext) -> Outcome:
     """Call the function of a call's target, in a context of its own."""
-    return copy_context().run(_answer, call)
+    return copy_context().run(answer_within, call)
 
 
-def _answer(call: CallContext) -> Outcome:
+def answer_within(call: CallContext) -> Outcome:
+    """Call the function of a call's target, in the context of variables that is there."""
     call.enter()
     return answer(call)

@@ -200,7 +200,9 @@ class AgentHost:
         """Make one turn; when it breaks down there is none after it, for memory may be ahead of the store."""
         try:
             turn = self.loop.decide()
-            await self._committer.commit(turn)
+            under_way = self._committer.commit(turn)
+            if under_way is not None:
+                await under_way
             self.loop.perform(turn)
         except StoreError as error:
             self._break_down(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 
 from narval.errors import StoreError
@@ -31,19 +32,22 @@ class Committer:
         """The duration of a commit of late."""
         self._under_way: asyncio.Future[None] | None = None
 
-    async def commit(self, turn: Turn) -> None:
-        """Record a turn, whole or not at all. Raises StoreError."""
+    def commit(self, turn: Turn) -> Awaitable[None] | None:
+        """Record a turn, whole or not at all: now, or once the answer is awaited. Raises StoreError."""
         if self._writer is None:
             self._loop.commit(turn)
-        elif self._seconds < WORTH_A_THREAD:
+            return None
+        if self._seconds < WORTH_A_THREAD:
             self._timed_commit(turn)
-        else:
-            loop = asyncio.get_running_loop()
-            self._under_way = loop.run_in_executor(self._writer, self._timed_commit, turn)
-            try:
-                await self._under_way
-            finally:
-                self._under_way = None
+            return None
+        return self._commit_beside(turn, self._writer)
+
+    async def _commit_beside(self, turn: Turn, writer: ThreadPoolExecutor) -> None:
+        self._under_way = asyncio.get_running_loop().run_in_executor(writer, self._timed_commit, turn)
+        try:
+            await self._under_way
+        finally:
+            self._under_way = None
 
     async def recorded(self) -> None:
         """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""

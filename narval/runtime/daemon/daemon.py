@@ -151,7 +151,7 @@ class Daemon:
         host, agent = self.host, self.agent
         clock = host.loop.clock
         self._collect_output()
-        latest = restore_runs(agent, agent.store)
+        latest = restore_runs(agent)
         has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
         if not self.record_only and (has_moved or clock.now() < latest):
             agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile

@@ -44,7 +44,8 @@ class Waiters:
 
     def turned(self) -> None:
         """Answer all that wait for a turn."""
-        self._turned.set()
+        if not self._turned.is_set():
+            self._turned.set()
 
     def give_up(self, error: NarvalError) -> None:
         """Answer all with `error`: there will be no more turns."""

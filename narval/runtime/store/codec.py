@@ -15,40 +15,28 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import msgspec
 from msgspec.structs import replace
 
-from narval.engines.commands import (
-    Add,
-    Call,
-    CancelCall,
-    CancelTimer,
-    Command,
-    Release,
-    Reserve,
-    SetTimer,
-    Unwatch,
-    Watch,
-)
+from narval.engines.commands import Add, Command, Watch
+from narval.engines.effects import EFFECTS, InForce
 from narval.engines.events import Event, Produced, Returned, Signalled
 from narval.errors import PatternError, UnreadableError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.patterns.pattern import Bound
 from narval.runtime.store.batch import Offer
 
-Tracked = Call | CancelCall | Watch | Unwatch | SetTimer | CancelTimer | Reserve | Release
-"""The commands whose effect outlives the turn and stands in no table: recovery needs them back."""
-
 Lookup = Callable[[int], Element | None]
 """The element of an eid, for the variables of a pattern."""
 
 
 class JournalEntry(NamedTuple):
-    """An entry read back: the event as plain data, the changes typed, the tracked commands typed.
+    """An entry read back: the event if it settles something in force, the changes, the tracked commands.
 
-    `lines` is how many lines of history it makes: the event, and each change and command.
+    *Tracked* are the commands whose effect outlives the turn and stands in no table: recovery needs them
+    back. `lines` is how many lines of history it makes: the event, and each change and command.
     """
 
-    event: dict[str, Any]
+    event: Event | None
     changes: list[Any]
-    commands: list[Tracked]
+    commands: list[Command]
     lines: int
 
 
@@ -56,7 +44,7 @@ class Snapshot(NamedTuple):
     """A state, and the tracked commands that are still in force."""
 
     state: Any
-    commands: list[Tracked]
+    commands: list[Command]
 
 
 class _StoredEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -70,17 +58,23 @@ class _StoredSnapshot(msgspec.Struct, array_like=True, frozen=True):
     commands: list[dict[str, Any]]
 
 
+def _counted(event: Any) -> Any:
+    """An event with the number of its elements in place of them."""
+    return replace(event, elements=len(event.elements)) if event.elements else event
+
+
 _SLIM: dict[type, Callable[[Any], Any]] = {
     # The copies hold plain data where their types promise more; they are written and dropped. Made by
     # `replace`, they cannot miss a field that is added to an event or a command one day.
-    Returned: lambda event: replace(event, elements=len(event.elements)),
-    Produced: lambda event: replace(event, elements=len(event.elements)),
-    Signalled: lambda event: replace(event, elements=len(event.elements)),
+    Returned: _counted,
+    Produced: _counted,
+    Signalled: _counted,
     Add: lambda command: replace(command, element=command.element.eid),
     Watch: lambda command: replace(command, conditions=[bound.plain() for bound in command.conditions]),
 }
 _KNOWN = frozenset(command.__name__ for command in get_args(Command))
-_TRACKED: dict[str, Any] = {command.__name__: command for command in get_args(Tracked)}
+_TRACKED = {command.__name__: command for command, effect in EFFECTS.items() if effect.in_force is not None}
+_SETTLING: dict[str, Any] = {kind.__name__: kind for kind in InForce.SETTLED_BY}
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_any = msgspec.msgpack.Decoder().decode
@@ -112,7 +106,7 @@ def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> JournalEntry
     stored = read("an entry of the journal", _decode_entry, data)
     changes = read("an entry of the journal", _changes_decoder(changes_type), stored.changes)
     lines = 1 + len(changes) + len(stored.commands)
-    return JournalEntry(stored.event, changes, list(_tracked(stored.commands, lookup)), lines)
+    return JournalEntry(_settling(stored.event), changes, list(_tracked(stored.commands, lookup)), lines)
 
 
 def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[dict[str, Any]]:
@@ -165,7 +159,7 @@ def decode_queued(data: bytes) -> Event | Offer:
     return event
 
 
-def encode_snapshot(state: Any, commands: Iterable[Tracked]) -> bytes:
+def encode_snapshot(state: Any, commands: Iterable[Command]) -> bytes:
     """The state of a run, and the tracked commands still in force."""
     return _encode((state, [_slim(command) for command in commands]))
 
@@ -208,7 +202,18 @@ def _state_decoder(state_type: Any) -> Callable[[Any], Any]:
     return msgspec.msgpack.Decoder(state_type).decode
 
 
-def _tracked(commands: Iterable[dict[str, Any]], lookup: Lookup) -> Iterator[Tracked]:
+def _settling(event: dict[str, Any]) -> Event | None:
+    """An event, typed but without its elements, if it settles something that is in force."""
+    kind = _SETTLING.get(str(event.get("type")))
+    if kind is None:
+        return None
+    settling: Event = read(
+        "an event of the journal", partial(msgspec.convert, type=kind), {**event, "elements": ()}
+    )
+    return settling
+
+
+def _tracked(commands: Iterable[dict[str, Any]], lookup: Lookup) -> Iterator[Command]:
     """The tracked ones among commands read as plain data."""
     for plain in commands:
         name = plain.get("type")

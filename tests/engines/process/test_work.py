@@ -30,7 +30,7 @@ class Nobody:
     def definition(self, kind: str, name: str) -> Any:
         return self.Maker if (kind, name) == ("node-type", "maker") else None
 
-    def apply(self, command: Any) -> None:
+    def apply(self, run: int, command: Any) -> None:
         """Nothing takes effect."""
 
 

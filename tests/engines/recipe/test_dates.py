@@ -314,7 +314,7 @@ def test_N25_told_early_a_plan_works_its_date_out_anew() -> None:
 def test_N25_a_moment_of_nobody_changes_nothing() -> None:
     said, run = plan(dated("t", "a", "z"))
     said.returned("a")
-    said.wakes["other"] = (run, SetTimer("other", said.now))
+    said.in_force[run].wakes["other"] = SetTimer("other", said.now)
     said.wakes_up("other")
     assert (said.decided, said.wished) == ([], [])
 

@@ -70,7 +70,7 @@ def test_N26_the_step_it_leads_to_is_given_the_error_of_this_step_before_any_oth
     said, _ = plan(transition("ill", "a!", "z"))
     said.load(action("m.z", [Input("error", "error")]))
     older = said.add("<error type='older'/>")
-    said.calls.clear()
+    said.drop_calls()
     said.start("g.r", [older])
     said.erred("a")
     ((mine,),) = said.inputs("z").values()

@@ -156,7 +156,7 @@ def test_N18_N19_a_mark_is_made_when_its_own_call_is_started() -> None:
     run = said.start("g.r")
     assert said.memory.marks == {("g.r", "a", "to"): {addresses[0]: run}}
     said.cancel(run)
-    said.calls.clear()
+    said.drop_calls()
     said.start("g.r")
     assert given(said) == [addresses[1]], "what got no call is for the next plan"
 

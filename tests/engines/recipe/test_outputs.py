@@ -320,7 +320,7 @@ def test_N20_a_yield_or_an_answer_of_a_call_that_is_not_under_way_is_ignored() -
     run = said.start("g.r")
     call = said.call_of("a")
     said.returned("a")
-    said.calls[call.call] = (run, call)
+    said.in_force[run].calls[call.call] = call
     said.produced("a", "<mail id='9'/>")
     assert (said.decided, said.wished) == ([], [])
     said.returned("a", "<mail id='9'/>")

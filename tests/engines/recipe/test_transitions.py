@@ -248,7 +248,7 @@ def test_N23_then_what_the_in_steps_produced_then_the_plan_then_memory() -> None
         said, _ = plan(transition("t", "a", "z", "mail"))
         said.add("<mail from='memory'/>")
         elements = [said.add("<mail from='plan'/>")] if held else []
-        said.calls.clear()
+        said.drop_calls()
         run = said.start("g.r", elements)
         said.returned("a", *(["<mail from='a'/>"] if produced else []))
         (eid,) = took(said, run)

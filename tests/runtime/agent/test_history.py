@@ -11,7 +11,6 @@ import pytest
 import narval
 from narval.errors import RequestError
 from narval.runtime.agent.history import past
-from narval.runtime.agent.replay import in_force
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Batch, SnapshotRow
 from narval.surfaces.python.agent import Agent
@@ -118,7 +117,7 @@ def test_where_the_beginning_is_no_longer_kept_it_is_shown_from_the_snapshot_on(
     known, store = daemon.agent.runs[run], daemon.agent.store
     saved = agent.history(run)[-1]["seq"]
     batch = Batch()
-    batch.snapshots.append(SnapshotRow(run, saved, codec.encode_snapshot(known.state, in_force(known))))
+    batch.snapshots.append(SnapshotRow(run, saved, codec.encode_snapshot(known.state, known.commands())))
     daemon.store.commit(batch)
     agent.add("<go for='line'/>")
     agent.until_idle()
@@ -128,7 +127,7 @@ def test_where_the_beginning_is_no_longer_kept_it_is_shown_from_the_snapshot_on(
     for seq, before in whole.items():
         if seq >= rows[0].seq:
             assert agent.run(run, seq) == before
-    at_snapshot = past(daemon.agent, store, known, saved)
+    at_snapshot = past(daemon.agent, known, saved)
     assert (at_snapshot.state.status, at_snapshot.finish) == ("running", None)
     with pytest.raises(RequestError, match=f"has lines {saved} to .*; what was before is not kept any more"):
         agent.run(run, saved - 1)

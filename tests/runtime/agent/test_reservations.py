@@ -48,6 +48,7 @@ def two_plans(tmp_path: Path, answer: str | None) -> tuple[str, str, dict[str, o
     with opened(tmp_path) as agent:
         agent.stub("lamps.use", use)
         first, second = agent.start("t.use"), agent.start("t.look")
+        agent.wait(second, timeout=0.1)
         assert agent.run(second)["steps"][0]["state"] == "ready"
         assert agent.why(second)["waiting"][0]["for"] == "input"
         go.set()

@@ -91,7 +91,7 @@ def breaks_on(monkeypatch: pytest.MonkeyPatch, recipe: str, event_type: type) ->
     def on_engine_error(definition: Any, state: Any, event: Any, view: Any) -> Any:
         decided = advance(definition, state, event, view)
         if definition.full_name == recipe and isinstance(event, event_type):
-            view.apply(Watch("of no use", (condition("mail").bind({}),), (None,)))
+            view.apply(state.eid, Watch("of no use", (condition("mail").bind({}),), (None,)))
             raise ZeroDivisionError("a bug")
         return decided
 

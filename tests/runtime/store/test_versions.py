@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +26,7 @@ def schema(path: Path) -> set[str]:
 
 
 def test_migrating_from_nothing_gives_the_schema_of_a_new_store(path: Path, tmp_path: Path) -> None:
-    from narval.runtime.store import migrate
+    from narval.runtime.store import migrate, statements
 
     open_store(path).close()
     migrated = tmp_path / "migrated.db"
@@ -35,7 +34,8 @@ def test_migrating_from_nothing_gives_the_schema_of_a_new_store(path: Path, tmp_
     assert schema(migrated) == schema(path)
     assert len(schema(path)) > 10
     connection = sqlite3.connect(migrated)
-    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+    found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    assert found == [(statements.HEAD,)]
     connection.close()
 
 
@@ -89,33 +89,6 @@ def test_what_is_written_down_for_sqlite_are_the_statements_of_the_tables() -> N
     assert {name for _, name, _ in statements.WRITES} <= set(written)
 
 
-SECOND = """
-from alembic import op
-import sqlalchemy as sa
-revision, down_revision = "0002", "0001"
-def upgrade():
-    with op.batch_alter_table("runs") as table:
-        table.add_column(sa.Column("colour", sa.Text))
-    {then}
-"""
-
-
-@pytest.fixture
-def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """A narval that has one migration more, which ends with the given statement."""
-    from narval.runtime.store import migrate, statements
-
-    def become(then: str) -> None:
-        folder = tmp_path / "migrations"
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
-        (folder / "versions" / "v0002.py").write_text(SECOND.format(then=then))
-        monkeypatch.setattr(migrate, "MIGRATIONS", folder)
-        monkeypatch.setattr(statements, "HEAD", "0002")
-
-    return become
-
-
 def test_an_older_store_is_brought_up_to_date_with_all_it_has(
     path: Path, next_version: Callable[[str], None]
 ) -> None:
@@ -129,15 +102,15 @@ def test_an_older_store_is_brought_up_to_date_with_all_it_has(
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, next_version: Callable[[str], None]) -> None:
-    kept = filled_store(path, clean=True)
+    from narval.runtime.store import statements
+
+    kept, now = filled_store(path, clean=True), statements.HEAD
     before = schema(path)
     next_version("op.execute('INSERT INTO nowhere VALUES (1)')")
     with pytest.raises(StoreError, match="nowhere"):
         open_store(path)
     assert schema(path) == before
-    from narval.runtime.store import statements
-
-    statements.HEAD = "0001"  # restored by the fixture
+    statements.HEAD = now  # restored by the fixture
     assert read_all(path)["elements"] == kept["elements"]
 
 

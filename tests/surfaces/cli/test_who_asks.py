@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from narval.errors import RequestError
 from narval.operations.asker import Asker
+from narval.operations.operations import OPERATIONS
+from narval.runtime.home.home import Home
 from narval.runtime.system.logins import login
 from narval.surfaces.cli import without_daemon
+from narval.surfaces.control.client import Client
 from tests.surfaces.cli.command_line import daemon, data, make_home, narval, separately, well
 
 OWN = login(os.geteuid())
@@ -93,6 +97,9 @@ def test_P39_whatever_alters_a_process_is_done_in_another_name(place: Path) -> N
     well(place, "complete", run, "a", "--as", "zoe")
     well(place, "backtrack", run, "a", "--as", "ann")
     assert told(place, run, "Signalled") == [("bob", OWN), ("zoe", OWN), ("ann", OWN)]
+    well(place, "cancel", run, "--reason", "paid twice", "--as", "zoe")
+    if data(place, "status")["state"] == "running":
+        assert f"it was cancelled by zoe ({OWN}): paid twice" in well(place, "why", run)
     shown = narval(place, "environment", run, "--as", "bob")
     assert (shown.exit_code, "--as goes with NAME=VALUE" in shown.stderr) == (2, True)
 
@@ -124,6 +131,21 @@ def test_P39_without_a_daemon_only_the_owner_of_the_home_and_root_may(
     well(home, "add", "-", given="<letter/>")
     (letter,) = data(home, "memory", "letter")
     assert letter["origin"]["by"] == "mallory"
+
+
+# --- fewer scopes -----------------------------------------------------------------------------------------
+
+
+def test_M7_a_connection_that_is_limited_to_reading_alters_nothing(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    with daemon(home), Client(Home(home).socket()) as client:
+        client.ask("limit", scope="read")
+        before = client.ask("count")
+        for name in (name for name in OPERATIONS if OPERATIONS[name].scope != "read"):
+            with pytest.raises(RequestError, match=f"{name} needs the scope write, .* limited to read"):
+                client.ask(name)
+        assert client.ask("count") == before
+        assert client.ask("status")["state"] == "running"
 
 
 # --- what alters nothing ----------------------------------------------------------------------------------

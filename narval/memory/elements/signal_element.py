@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from lxml import etree
 
-from narval.engines.events import Signalled
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import SIGNAL, parse
 
 
-def element(run: int, event: Signalled) -> bytes:
-    """A signal as an element. Raises ElementError for one too large or too deep."""
-    root = etree.Element(SIGNAL, name=event.name, run=str(run))
-    for key, value in event.arguments.items():
+def signal_element(run: int, name: str, attributes: Mapping[str, object], elements: Iterable[bytes]) -> bytes:
+    """A signal to a run as an element. Raises ElementError for one too large or too deep."""
+    root = etree.Element(SIGNAL, name=name, run=str(run))
+    for key, value in attributes.items():
         if value is not None and key not in root.attrib:
             root.set(key, str(value))
-    root.extend(parse(raw.xml) for raw in event.elements)
+    root.extend(map(parse, elements))
     return canonical(root)
