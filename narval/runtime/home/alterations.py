@@ -10,7 +10,7 @@ import difflib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -54,17 +54,21 @@ def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
     return found if name is None else [file for file in found if file.path in _named(name, found)]
 
 
+def takable() -> set[str]:
+    """The names of all that ships and may be copied into a home: paths, and modules by group."""
+    return _names(map(_unit, _files(shipped())))
+
+
 def take(home: Home, name: str, *, force: bool = False) -> str:
     """Copy a module or a file that ships into the home, whole or not at all; the path of the copy.
 
     With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
     """
-    theirs = _files(shipped())
-    known = sorted({_unit(path) for path in theirs})
+    known = sorted({_unit(path) for path in _files(shipped())})
     wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
     path = next((path for path in known if path in wanted), None)
     if path is None:
-        raise RequestError(f"nothing of the name {name!r} ships{closest(name, _names(known))}")
+        raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable())}")
     there = [file for file in _rivals(path) if (home.path / file).exists()]
     if there and not force:
         raise RequestError(
@@ -152,7 +156,7 @@ def _named(name: str, found: list[ComparedFile]) -> set[str]:
     return named
 
 
-def _names(paths: Iterator[str] | list[str]) -> set[str]:
+def _names(paths: Iterable[str]) -> set[str]:
     """The names by which files and modules may be asked for."""
     return {name for path in paths for name in (path, _group(path)) if name}
 

@@ -5,13 +5,27 @@ from __future__ import annotations
 import click
 
 from narval.operations.text import clean, clean_lines
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render.tables import COMPARED, table
 from narval.surfaces.cli.session import Session
 
 
+def _compared(context: click.Context, begun: str) -> completion.Choices:
+    from narval.runtime.home.alterations import compare
+
+    for file in compare(context.ensure_object(Session).home):
+        yield file.path, file.state
+
+
+def _takable(context: click.Context, begun: str) -> completion.Choices:
+    from narval.runtime.home.alterations import takable
+
+    yield from ((name, "") for name in sorted(takable()))
+
+
 @command("diff", example="narval diff\nnarval diff mail\nnarval diff recipes/mail.xml > mine.diff")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.source(_compared))
 @click.pass_context
 def diff(context: click.Context, /, session: Session, name: str | None) -> None:
     """Show how the files of the home differ from what ships.
@@ -48,7 +62,7 @@ def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
 
 
 @command("take", example="narval take mail\nnarval take recipes/mail.xml --force")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=completion.source(_takable))
 @click.option("--force", is_flag=True, help="Replace what is there.")
 def take(session: Session, name: str, force: bool) -> None:
     """Copy something that ships into the home, to be altered.

@@ -177,3 +177,8 @@ def test_bash_completes_a_line(served: Path, tmp_path: Path) -> None:
         ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("demo.greet\n", "")
+
+
+def test_what_ships_is_completed_for_diff_and_take(place: Path) -> None:
+    assert "modules/talk.py" in completed(place, "diff", "modules/").stdout
+    assert set(completed(place, "take", "ma").stdout.split()) == {"plain,mail"}
