@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from narval.definitions.library import Library
 from narval.engines.effects import InForce
 from narval.engines.engine import Engine
-from narval.engines.events import Caller, Event
+from narval.engines.events import Caller
 from narval.engines.registry import engine_of_run
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
@@ -61,7 +61,6 @@ class Run(InForce, eq=False):
     state: Any = None
     version: int = 0
     shown: tuple[int, Element] | None = None
-    entries: int = 0
     save_at: int = 0
     by: str = ""
 
@@ -79,11 +78,6 @@ class Run(InForce, eq=False):
         self.state = self.engine.begin(self.eid, definition)
 
     # --- what happens to it -----------------------------------------------------------------------------
-
-    def note(self, event: Event) -> None:
-        """Count an event that the journal has."""
-        self.entries += 1
-        super().note(event)
 
     def restate(self) -> bool:
         """Look different from now on; True if the row of the run is another too."""
@@ -126,10 +120,9 @@ class Run(InForce, eq=False):
         """Drop state and definition: from now on the journal has them."""
         self.definition = self.state = None
 
-    def rebuilt(self, state: Any, in_force: InForce, entries: int) -> None:
-        """Go on from what the store gave back, `entries` behind the last snapshot."""
-        self.state, self.entries = state, entries
-        self.status = state.status
+    def rebuilt(self, state: Any, in_force: InForce) -> None:
+        """Go on from what the store gave back."""
+        self.state, self.status = state, state.status
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
