@@ -209,7 +209,7 @@ def test_N11_why_says_that_an_element_was_used_before(agent: Agent) -> None:
     agent.until_idle()
     (condition,) = agent.why(second)["waiting"][0]["conditions"]
     assert condition["failed"] == "one not used before"
-    assert "t.wait" in condition["value"]
+    assert condition["value"] == f"used by t.wait t #1 in run {first}"
 
 
 def test_why_of_a_part_gives_its_reason(agent: Agent) -> None:
