@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.places import ROOT
+from narval.runtime.home.new_home import create_home
 
 PATIENCE = 60.0
 """Seconds to wait for what must come; a test that waits this long has failed."""
@@ -91,8 +90,7 @@ def make(folder: Path, **files: str) -> Narval:
 
 def shipped(folder: Path) -> Narval:
     """The home that ships, with the demo's mail."""
-    for part in ("etc", "recipes", "modules", "data"):
-        shutil.copytree(ROOT / part, folder / part)
+    create_home(folder)
     return Narval(folder)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -25,8 +24,8 @@ import psutil
 
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
+from narval.runtime.home.new_home import create_home
 from narval.runtime.system.clock import SimulatedClock
-from tests.places import ROOT
 
 MONTH = 30
 FIRST = datetime(2026, 1, 1, 6, tzinfo=UTC)
@@ -52,8 +51,7 @@ class Year:
     """The assistant's home, and the days that go by."""
 
     def __init__(self, folder: Path, mails: int, restarts: int) -> None:
-        for part in ("etc", "recipes", "modules", "data"):
-            shutil.copytree(ROOT / part, folder / part)
+        create_home(folder)
         self.home, self.mails, self.restarts = Home(folder), mails, restarts
         self.clock = SimulatedClock(FIRST)
         self.chance = Random(0)

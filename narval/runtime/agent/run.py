@@ -39,7 +39,7 @@ class Run(InForce, eq=False):
     are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
     next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
-    from outside.
+    from outside, `actor` who did so in that person's name (P39).
     """
 
     eid: int
@@ -63,6 +63,7 @@ class Run(InForce, eq=False):
     shown: tuple[int, Element] | None = None
     save_at: int = 0
     by: str = ""
+    actor: str = ""
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
@@ -151,7 +152,7 @@ class Run(InForce, eq=False):
 def origin_of(run: Run) -> Origin | None:
     """The origin of the element of a run: the step that called it, or who began it from outside."""
     if run.caller is None:
-        return Origin(by=run.by) if run.by else None
+        return Origin(by=run.by, actor=run.actor) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 
@@ -159,7 +160,7 @@ def row_of(run: Run) -> RunRow:
     """A run as a row of the store."""
     caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
     known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*known, *caller, run.attempt, run.error, run.by))
+    return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
 
 
 def run_of(row: RunRow) -> Run:
@@ -169,7 +170,7 @@ def run_of(row: RunRow) -> Run:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
     engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
     known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
-    return Run(*known, *now, by=row.by)
+    return Run(*known, *now, by=row.by, actor=row.actor)
 
 
 class RunTable(dict[int, Run]):

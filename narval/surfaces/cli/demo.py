@@ -1,4 +1,4 @@
-"""`make demo`: the assistant at work on a scratch copy of the shipped home, reported for people."""
+"""`make demo`: the assistant at work in a scratch home, reported for people."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from narval.errors import HomeHeldError, NarvalError, RequestError
 from narval.memory.elements.element import Element
 from narval.operations.memory import elements
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import PARTS, Home
-from narval.runtime.home.shipped import shipped
+from narval.runtime.home.home import Home
+from narval.runtime.home.new_home import create_home
 from narval.surfaces.cli.without_daemon import serving
 
 SCRATCH = Path(".demo")
@@ -53,16 +53,14 @@ def _maildir(given: str) -> Path:
 
 
 def _scratch_home(scratch: Path, maildir: Path | None) -> Home:
-    """A fresh copy of the shipped home, with the demo's mailbox or the user's own. Raises HomeHeldError."""
+    """A new home, with the demo's mailbox or the user's own. Raises HomeHeldError."""
     holder = Home(scratch).holder()
     if holder is not None:
         raise HomeHeldError(
             f"a demo is at work in {scratch} already: {holder}; end it, or give SCRATCH=folder"
         )
     shutil.rmtree(scratch, ignore_errors=True)
-    for part in PARTS:
-        shutil.copytree(shipped() / part, scratch / part)
-    home = Home(scratch)
+    home = create_home(scratch)
     if maildir is not None:
         _use_maildir(home.memory, maildir)
     return home

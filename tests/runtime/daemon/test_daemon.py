@@ -401,6 +401,18 @@ def test_a_stub_is_called_instead_of_an_action(scene: Scene) -> None:
             agent.stub("w.unheard", lambda: None)
 
 
+def test_G1_the_store_has_the_name_that_the_settings_give(scene: Scene) -> None:
+    async def story() -> None:
+        for name in ("narval", "ada"):
+            if name != "narval":
+                scene.write("etc/narval.toml", f"name = '{name}'\n")
+            daemon = await scene.open()
+            assert daemon.agent.store.identity().name == name
+            await scene.end()
+
+    asyncio.run(story())
+
+
 def test_a_home_in_memory_needs_no_disk() -> None:
     async def story() -> None:
         daemon = await Daemon.open(None)

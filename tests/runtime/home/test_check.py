@@ -115,3 +115,12 @@ def test_N25_a_date_that_leaves_its_finer_fields_open_is_warned_of(home: Home, t
     _write(home.path / "recipes/d.xml", dated.format('years="2020"'))
     [warning] = check_home(home)
     assert "this date has gone by" in str(warning)
+
+
+def test_a_module_outside_that_is_a_folder_is_checked_as_one(home: Home, tmp_path: Path) -> None:
+    _write(tmp_path / "away/talk/__init__.py", "from .words import WORD\n")
+    _write(tmp_path / "away/talk/words.py", "WORD = 1\n")
+    assert check_home(home, [tmp_path / "away"]) == []
+    _write(tmp_path / "away/talk/words.py", "WORD = 1 / 0\n")
+    (fault,) = check_home(home, [tmp_path / "away"])
+    assert (fault.path, fault.line) == (str(tmp_path / "away/talk/words.py"), 1)

@@ -203,3 +203,51 @@ def test_N33_in_workers_modules_are_folders_and_ship_as_they_do_elsewhere(tmp_pa
         (error,) = agent.memory("error[@type='no']")
         detail = error.tree().findtext("detail", "")
         assert detail.startswith("modules/w/act.py:15 in fail: raise ActionError")
+
+
+def version(folder: Path, word: str) -> Path:
+    """An installed narval whose module `talk` says a word."""
+    package = folder / word / "narval"
+    put(package / "home", {
+        "recipes/README": "",
+        "modules/talk/__init__.py": "from .words import said\n" + SAY,
+        "modules/talk/words.py": f"said = '<said>{word}</said>'\n",
+    })  # fmt: skip
+    return package / "__init__.py"
+
+
+SAY = """from narval import Output, action
+
+@action(outputs=[Output("said", "said")])
+def say():
+    return said
+"""
+WAITING = """<recipe group="w" name="r" start_step="a" end_step="b">
+  <step id="a" type="action" target="talk.say"/><step id="b" type="action" target="talk.say"/>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition><match>go</match></condition></transition>
+</recipe>"""
+
+
+def test_N31_a_new_version_of_narval_is_a_change_of_its_modules_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    put(home, {"recipes/w.xml": WAITING})
+    monkeypatch.setattr(narval, "__file__", str(version(tmp_path, "one")))
+    with narval.open(home) as agent:
+        run = agent.start("w.r")
+        agent.until_idle()
+        (first,) = agent.memory("action", current=True)
+    monkeypatch.setattr(narval, "__file__", str(version(tmp_path, "two")))
+    with narval.open(home) as agent:
+        (second,) = agent.memory("action", current=True)
+        assert first.eid != second.eid, "the definition of before is replaced"
+        agent.add("<go/>")
+        assert agent.wait(run)["phase"] == "done"
+        assert [each.text for each in agent.memory("said")] == ["one", "two"]
+    put(tmp_path / "two/narval/home", {"modules/talk/words.py": "1/0"})
+    monkeypatch.setattr(narval, "__file__", str(version(tmp_path, "three")))
+    put(tmp_path / "three/narval/home", {"modules/talk/words.py": "1/0"})
+    with narval.open(home) as agent:
+        (fault,) = agent.ask("definitions")["faults"][:1]
+        assert (fault["path"], fault["line"]) == ("<narval>/modules/talk/words.py", 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from narval.runtime.store import statements
 from narval.runtime.store.batch import Batch, MarkRow
 from narval.runtime.store.open import open_store
 from tests.runtime.store.stores import PAGE, added, batch, entry, running
+
+HEAD_OF_LOG, HEAD_OF_PAGE = 32, 24
 
 BEFORE = """
 CREATE TABLE elements (eid INTEGER NOT NULL, name TEXT NOT NULL, xml BLOB NOT NULL, added DOUBLE NOT NULL,
@@ -53,16 +57,17 @@ def step(number: int) -> Batch:
 
 def bytes_of_tables(connection: sqlite3.Connection) -> dict[str, int]:
     """The bytes that the rows of each table take with its indexes, to the page, in a file made small."""
+    connection.execute("VACUUM")
     full, sizes = _pages(connection), {}
     for table in reversed(COPIED):
         connection.execute(f"DELETE FROM {table}")
+        connection.execute("VACUUM")
         left = _pages(connection)
         sizes[table], full = (full - left) * PAGE, left
     return sizes
 
 
 def _pages(connection: sqlite3.Connection) -> int:
-    connection.execute("VACUUM")
     return int(connection.execute("PRAGMA page_count").fetchone()[0])
 
 
@@ -77,11 +82,16 @@ def test_G22_a_row_is_at_most_12_bytes_longer_than_it_was_for_one_agent(path: Pa
         for table, columns in COPIED.items():
             rows = "rowid" if table in ("elements", "journal") else "1"
             old.execute(f"INSERT INTO {table} SELECT {columns} FROM now.{table} ORDER BY {rows}")
-        count = {table: old.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in COPIED}
+        count = Counter(
+            {table: old.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in COPIED}
+        )
         old.execute("DETACH now")
+        pages = _pages(old)
         before = bytes_of_tables(old)
     with sqlite3.connect(path, isolation_level=None) as new:
+        more = (_pages(new) - pages) * PAGE
         after = bytes_of_tables(new)
+    assert more / count.total() <= 12, "as it was written, with leaves of indexes that are not full"
     grown = {table: (after[table] - before[table]) / count[table] for table in COPIED}
     assert all(more <= 12 for more in grown.values()), grown
 
@@ -108,6 +118,35 @@ def test_G22_a_commit_is_one_statement_for_each_row(path: Path) -> None:
         "INSERT INTO journal",
         "COMMIT",
     ]
+
+
+def written(path: Path, agents: int, turn: Callable[[int, int], Batch]) -> int:
+    """How many pages one commit writes that has a turn of each agent, where each has made fifty before."""
+    log = path.with_name(path.name + "-wal")
+    with open_store(path) as store:
+        for number in range(1, 51):
+            store.commit(*(both(agent, number) for agent in range(1, agents + 1)))
+        store.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+        store.commit(*(turn(agent, 51) for agent in range(1, agents + 1)))
+        return (log.stat().st_size - HEAD_OF_LOG) // (HEAD_OF_PAGE + PAGE)
+
+
+def entry_alone(agent: int, number: int) -> Batch:
+    return batch(agent, journal=[entry(1, 3 * number)])
+
+
+def both(agent: int, number: int) -> Batch:
+    return batch(agent, elements=[added(number)], journal=[entry(1, 3 * number)])
+
+
+def test_a_commit_of_one_agent_writes_a_page_of_each_table_and_index(path: Path, tmp_path: Path) -> None:
+    assert written(path, 1, entry_alone) == 2
+    assert written(tmp_path / "other.db", 1, both) == 4
+
+
+def test_a_hundred_agents_write_their_rows_to_few_pages(path: Path) -> None:
+    """Clustered by agent, it would be a page and more of each table for each of them: 200 at least."""
+    assert written(path, 100, both) <= 110
 
 
 def work_of_contexts(path: Path, runs: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -89,9 +88,9 @@ def test_a_search_cut_short_says_so_and_proves_nothing(home: Path) -> None:
     assert [line["complete"] for line in answer["explored"]] == [False]
 
 
-def test_what_ships_is_explored_whole_and_nothing_in_it_is_impossible(home: Path) -> None:
-    for folder in ("recipes", "modules"):
-        shutil.copytree(ROOT / folder, home / folder, dirs_exist_ok=True)
+def test_what_ships_is_explored_whole_and_nothing_in_it_is_impossible(tmp_path: Path) -> None:
+    home = tmp_path / "whole"
+    assert narval(tmp_path, "init", home).exit_code == 0
     answer = json.loads(narval(home, "check", "--explore", "--json").stdout)
     assert len(answer["explored"]) >= 5
     assert [line["definition"] for line in answer["explored"] if not line["complete"]] == []
