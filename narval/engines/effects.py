@@ -22,19 +22,24 @@ from narval.memory.elements.changes import Change
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
-    """The requests of a run that go on: calls, those given up, watches, timers, reserved elements."""
+    """The requests of a run that go on: calls, those given up, watches, timers, reserved elements.
+
+    `entries` counts the events noted.
+    """
 
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
     abandoned: dict[str, None] = msgspec.field(default_factory=dict)
     watches: dict[str, Watch] = msgspec.field(default_factory=dict)
     wakes: dict[str, SetTimer] = msgspec.field(default_factory=dict)
     reserved: dict[int, None] = msgspec.field(default_factory=dict)
+    entries: int = 0
 
     SETTLED_BY: ClassVar[tuple[type, ...]] = (Returned, CallStarting, TimerFired)
     """The events that settle something of it."""
 
-    def note(self, event: Event) -> None:
-        """Settle the call or the timer that an event is about."""
+    def note(self, event: Event | None) -> None:
+        """Count an event, and settle the call or the timer that it is about; None is one about neither."""
+        self.entries += 1
         kind = type(event)
         if kind is Returned:
             self.calls.pop(event.call, None)  # type: ignore[union-attr]

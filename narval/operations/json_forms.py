@@ -47,7 +47,7 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
         "started": moment(found.started),
         "ended": moment(found.ended),
         "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
-        "by": found.by or None,
+        **_person(found),
         "definition": found.digest,
         "error": _error(agent, found),
     }
@@ -157,4 +157,10 @@ def _origin(origin: Origin | None) -> dict[str, Any] | None:
         return None
     place: Form = {"run": origin.run, "step": origin.step} if origin.run else {"run": None, "step": None}
     file = {"file": origin.step} if origin.step and not origin.run else {}
-    return {**place, **file, "by": origin.by or None, **({"actor": origin.actor} if origin.actor else {})}
+    return {**place, **file, **_person(origin)}
+
+
+def _person(found: Run | Origin) -> Form:
+    """By whom something is, if that is known, and who acted in that person's name, if somebody did."""
+    actor = {"actor": found.actor} if found.actor else {}
+    return {"by": found.by or None, **actor}

@@ -207,6 +207,8 @@ def test_P39_who_acts_in_anothers_name_is_recorded_beside_it(agent: Agent) -> No
     run = asked("start", name="w.order")["eid"]
     assert origin_of(agent, eid) == Origin(by="bob", actor="root")
     assert [(line["by"], line["actor"]) for line in events(agent, run, "Started")] == [("bob", "root")]
+    assert origin_of(agent, run) == Origin(by="bob", actor="root")
+    assert [agent.run(run)[key] for key in ("by", "actor")] == ["bob", "root"]
     (shown,) = agent.ask("memory", xpath="question")
     assert shown["origin"] == {"run": None, "step": None, "by": "bob", "actor": "root"}
 

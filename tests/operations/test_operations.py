@@ -14,7 +14,7 @@ import pytest
 import narval
 from narval import operations as package
 from narval.errors import ElementError, PatternError, RequestError
-from narval.operations.asker import PROGRAM, SCOPES, Asker
+from narval.operations.asker import PROGRAM, SCOPES, Asker, Scope
 from narval.operations.daemon import work
 from narval.operations.operations import OPERATIONS, invoke
 from narval.operations.registry import Operation
@@ -330,16 +330,21 @@ def test_every_operation_is_described_and_has_a_scope() -> None:
         assert "asker" not in operation.parameters
 
 
-def test_an_operation_beyond_the_scopes_of_an_asker_is_refused(agent: Agent) -> None:
-    reader = Asker("ann", scopes=frozenset({"read"}))
-    agent.add("<question/>")
+ASKED = {"read": ("count", {"xpath": "answer"}), "write": ("add", {"elements": [b"<answer/>"]})}
 
-    async def asked(name: str, **arguments: Any) -> Any:
-        return await invoke(agent.daemon, reader, name, arguments)
 
-    assert agent.runner.run(asked("count", xpath="question")) == {"count": 1}
-    with pytest.raises(RequestError, match=r"^add needs the scope write, .* limited to read"):
-        agent.runner.run(asked("add", elements=[b"<answer/>"]))
+@pytest.mark.parametrize("scope", sorted(SCOPES))
+@pytest.mark.parametrize("needed", sorted(ASKED))
+def test_M7_an_operation_beyond_the_scopes_of_an_asker_is_refused(
+    agent: Agent, scope: Scope, needed: str
+) -> None:
+    name, arguments = ASKED[needed]
+    asked = invoke(agent.daemon, Asker("ann", scopes=frozenset({scope})), name, arguments)
+    if scope == needed:
+        agent.runner.run(asked)
+        return
+    with pytest.raises(RequestError, match=f"^{name} needs the scope {needed}, .* limited to {scope}$"):
+        agent.runner.run(asked)
     assert agent.memory("answer") == []
 
 

@@ -125,7 +125,7 @@ class TurnEffects:
 
     def start_run(self, run: Run, command: commands.Start) -> None:
         """Begin another run, now or at a moment (N28)."""
-        job = StartRun(command.name, command.elements, command.attempt, run.by)
+        job = StartRun(command.name, command.elements, command.attempt, run.by, run.actor)
         if command.at is None:
             start_again(self._transaction, job)
         else:
@@ -161,5 +161,6 @@ _NOTHING = (None, None)
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with those of its elements that are still there."""
     there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
-    if start_run(transaction, job.name, there, attempt=job.attempt, origin=Origin(by=job.by)) is None:
+    origin = Origin(by=job.by, actor=job.actor)
+    if start_run(transaction, job.name, there, attempt=job.attempt, origin=origin) is None:
         log.warning("%s was to start again, but no such definition is loaded", job.name)

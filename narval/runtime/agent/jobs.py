@@ -20,6 +20,7 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     elements: tuple[int, ...] = ()
     attempt: int = 0
     by: str = ""
+    actor: str = ""
 
 
 Job = ForgetRun | StartRun

@@ -30,7 +30,7 @@ def rebuild(agent: AgentState, run: Run, pending: Iterable[Advance]) -> float:
         raise replay.fault
     for advance in pending:
         replay.follow(advance.event, advance.changes, advance.commands)
-    run.rebuilt(replay.state, replay.in_force, replay.entries)
+    run.rebuilt(replay.state, replay.in_force)
     agent.wait(run)
     return replay.latest
 
@@ -85,7 +85,6 @@ class _Replay:
         self.definition = definition_of(agent, run)
         self.state = run.engine.begin(run.eid, self.definition)
         self.in_force = InForce()
-        self.entries = 0
         self.latest = 0.0
         self.fault: UnreadableError | None = None
         try:
@@ -116,9 +115,7 @@ class _Replay:
 
     def follow(self, event: Event | None, changes: Iterable[Any], commands: Iterable[Command]) -> None:
         """One entry more; of an event that settles nothing in force, None will do."""
-        self.entries += 1
-        if event is not None:
-            self.in_force.note(event)
+        self.in_force.note(event)
         for change in changes:
             self.engine.apply(self.state, change)
         self._give(commands)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from narval.definitions.library import Library
 from narval.engines.effects import InForce
 from narval.engines.engine import Engine
-from narval.engines.events import Caller, Event
+from narval.engines.events import Caller
 from narval.engines.registry import engine_of_run
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
@@ -39,7 +39,7 @@ class Run(InForce, eq=False):
     are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
     next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
-    from outside.
+    from outside, `actor` who did so in that person's name (P39).
     """
 
     eid: int
@@ -61,9 +61,9 @@ class Run(InForce, eq=False):
     state: Any = None
     version: int = 0
     shown: tuple[int, Element] | None = None
-    entries: int = 0
     save_at: int = 0
     by: str = ""
+    actor: str = ""
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
@@ -79,11 +79,6 @@ class Run(InForce, eq=False):
         self.state = self.engine.begin(self.eid, definition)
 
     # --- what happens to it -----------------------------------------------------------------------------
-
-    def note(self, event: Event) -> None:
-        """Count an event that the journal has."""
-        self.entries += 1
-        super().note(event)
 
     def restate(self) -> bool:
         """Look different from now on; True if the row of the run is another too."""
@@ -126,10 +121,9 @@ class Run(InForce, eq=False):
         """Drop state and definition: from now on the journal has them."""
         self.definition = self.state = None
 
-    def rebuilt(self, state: Any, in_force: InForce, entries: int) -> None:
-        """Go on from what the store gave back, `entries` behind the last snapshot."""
-        self.state, self.entries = state, entries
-        self.status = state.status
+    def rebuilt(self, state: Any, in_force: InForce) -> None:
+        """Go on from what the store gave back."""
+        self.state, self.status = state, state.status
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
@@ -158,7 +152,7 @@ class Run(InForce, eq=False):
 def origin_of(run: Run) -> Origin | None:
     """The origin of the element of a run: the step that called it, or who began it from outside."""
     if run.caller is None:
-        return Origin(by=run.by) if run.by else None
+        return Origin(by=run.by, actor=run.actor) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 
@@ -166,7 +160,7 @@ def row_of(run: Run) -> RunRow:
     """A run as a row of the store."""
     caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
     known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*known, *caller, run.attempt, run.error, run.by))
+    return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
 
 
 def run_of(row: RunRow) -> Run:
@@ -176,7 +170,7 @@ def run_of(row: RunRow) -> Run:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
     engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
     known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
-    return Run(*known, *now, by=row.by)
+    return Run(*known, *now, by=row.by, actor=row.actor)
 
 
 class RunTable(dict[int, Run]):

@@ -39,7 +39,8 @@ def start_run(
         return None
     engine = engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
-    run = Run(agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt, by=by)
+    begun = (transaction.at, caller, attempt)
+    run = Run(agent.memory.next_eid, engine, name, definition.digest, *begun, by=by, actor=actor)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)

@@ -56,7 +56,8 @@ class RunRow(NamedTuple):
     """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
 
     `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
-    why it failed, `by` who began it from outside. When it is to be forgotten stands among the moments.
+    why it failed, `by` who began it from outside, `actor` who did so in that person's name (P39). When it is
+    to be forgotten stands among the moments.
     """
 
     eid: int
@@ -73,6 +74,7 @@ class RunRow(NamedTuple):
     attempt: int = 0
     error: int | None = None
     by: str = ""
+    actor: str = ""
 
 
 class JournalRow(NamedTuple):

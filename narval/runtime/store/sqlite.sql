@@ -127,6 +127,7 @@ CREATE TABLE runs (
 	attempt INTEGER NOT NULL,
 	error INTEGER,
 	"by" TEXT NOT NULL,
+	actor TEXT NOT NULL,
 	PRIMARY KEY (agent, eid)
 )
  WITHOUT ROWID;
@@ -168,7 +169,7 @@ INSERT INTO marks (agent, definition, place, slot, eid, run) VALUES (?, ?, ?, ?,
 INSERT INTO keys (agent, name, expression, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put run
-INSERT INTO runs (agent, eid, kind, name, digest, state, phase, started, ended, parent_run, parent_step, parent_call, attempt, error, "by") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, eid) DO UPDATE SET kind = excluded.kind, name = excluded.name, digest = excluded.digest, state = excluded.state, phase = excluded.phase, started = excluded.started, ended = excluded.ended, parent_run = excluded.parent_run, parent_step = excluded.parent_step, parent_call = excluded.parent_call, attempt = excluded.attempt, error = excluded.error, "by" = excluded."by";
+INSERT INTO runs (agent, eid, kind, name, digest, state, phase, started, ended, parent_run, parent_step, parent_call, attempt, error, "by", actor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, eid) DO UPDATE SET kind = excluded.kind, name = excluded.name, digest = excluded.digest, state = excluded.state, phase = excluded.phase, started = excluded.started, ended = excluded.ended, parent_run = excluded.parent_run, parent_step = excluded.parent_step, parent_call = excluded.parent_call, attempt = excluded.attempt, error = excluded.error, "by" = excluded."by", actor = excluded.actor;
 
 -- name: add entry
 INSERT INTO journal (agent, run, seq, at, data) VALUES (?, ?, ?, ?, ?);
@@ -275,7 +276,7 @@ FROM meta
 WHERE meta.agent = ? ORDER BY meta."key";
 
 -- name: runs
-SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error, runs."by"
+SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error, runs."by", runs.actor
 FROM runs
 WHERE runs.agent = ? ORDER BY runs.eid;
 

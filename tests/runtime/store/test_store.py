@@ -47,6 +47,7 @@ def test_a_run_is_kept_as_it_was_last(store: Store) -> None:
         parent_step="s",
         attempt=1,
         by="ada",
+        actor="root",
     )
     store.commit(batch(runs=[over]))
 

@@ -25,7 +25,17 @@ from narval.operations.text import (
     took,
     zone,
 )
-from narval.surfaces.cli.render.tables import CALLS, LATER, PARTS, RUNS, SNIPPET, Column, fields, table
+from narval.surfaces.cli.render.tables import (
+    CALLS,
+    LATER,
+    PARTS,
+    RUNS,
+    SNIPPET,
+    Column,
+    fields,
+    person,
+    table,
+)
 
 
 def run(shown: Row) -> None:
@@ -40,7 +50,7 @@ def run(shown: Row) -> None:
             ("ended", moment(shown["ended"])),
             ("took", took(shown)),
             ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
-            ("by", shown.get("by")),
+            ("by", person(shown)),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", shown["definition"]),
             ("error", fault_of(error) if error else None),

@@ -78,9 +78,13 @@ def _origin(row: Row) -> str:
     if not origin:
         return ""
     made = origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
-    by, actor = origin.get("by"), origin.get("actor")
-    person = f"{by} ({actor})" if actor else by
-    return ", ".join(filter(None, (made, person)))
+    return ", ".join(filter(None, (made, person(origin))))
+
+
+def person(row: Row) -> str:
+    """By whom something is, and in brackets who acted in that person's name."""
+    by, actor = row.get("by"), row.get("actor")
+    return f"{by} ({actor})" if actor else str(by or "")
 
 
 def _uses(row: Row) -> str:

@@ -167,17 +167,18 @@ CREATE TABLE runs (
 	attempt INTEGER NOT NULL,
 	error INTEGER,
 	"by" TEXT NOT NULL,
+	actor TEXT NOT NULL,
 	PRIMARY KEY (agent, eid)
 )
  WITHOUT ROWID;
-INSERT INTO "runs" VALUES(1,17,'plan','w.waits','f8914d0885e747b09fb5164f88527df082699245ec420197c386a5bb0058071c','running','active',1000000.0,NULL,NULL,'','',0,NULL,'');
-INSERT INTO "runs" VALUES(1,19,'plan','w.calls','bde14c1fb2f9f0fab049546ac8084da56d673cf4f9f82c5fc791308af48088a2','running','active',1000000.0,NULL,NULL,'','',0,NULL,'');
-INSERT INTO "runs" VALUES(1,20,'plan','w.waits','f8914d0885e747b09fb5164f88527df082699245ec420197c386a5bb0058071c','running','active',1000000.0,NULL,19,'a','13.1',0,NULL,'');
-INSERT INTO "runs" VALUES(1,21,'plan','w.later','d7041d326e8591225e9de179e23f16f17713c3f74526681e2835012c4ea23376','running','active',1000000.0,NULL,NULL,'','',0,NULL,'');
-INSERT INTO "runs" VALUES(1,24,'plan','w.ends','c83f769961c4796e54f4f15f73d0a3eb32e68f9b7a60f88a71a59d3244849910','done','done',1000000.0,1000000.0,NULL,'','',0,NULL,'');
-INSERT INTO "runs" VALUES(1,26,'plan','w.fails','b5de6994119eb1213afe12cbab798d0beafee080929e464d0c28121cd241afe4','failed','failed',1000000.0,1000000.0,NULL,'','',0,27,'');
-INSERT INTO "runs" VALUES(1,28,'process','desk.order','3e158066a4730ba22b729c300cd64dd5a695379ebff155ddd1b7555eaeaa182a','executing','active',1000000.0,NULL,NULL,'','',0,NULL,'');
-INSERT INTO "runs" VALUES(1,29,'automaton','guard.door','1e7d7f74378b2c39fecd93d099a63f122cd8bebb3419bfb4c4fe4b67e8baa66b','running','active',1000000.0,NULL,NULL,'','',0,NULL,'');
+INSERT INTO "runs" VALUES(1,17,'plan','w.waits','f8914d0885e747b09fb5164f88527df082699245ec420197c386a5bb0058071c','running','active',1000000.0,NULL,NULL,'','',0,NULL,'','');
+INSERT INTO "runs" VALUES(1,19,'plan','w.calls','bde14c1fb2f9f0fab049546ac8084da56d673cf4f9f82c5fc791308af48088a2','running','active',1000000.0,NULL,NULL,'','',0,NULL,'','');
+INSERT INTO "runs" VALUES(1,20,'plan','w.waits','f8914d0885e747b09fb5164f88527df082699245ec420197c386a5bb0058071c','running','active',1000000.0,NULL,19,'a','13.1',0,NULL,'','');
+INSERT INTO "runs" VALUES(1,21,'plan','w.later','d7041d326e8591225e9de179e23f16f17713c3f74526681e2835012c4ea23376','running','active',1000000.0,NULL,NULL,'','',0,NULL,'','');
+INSERT INTO "runs" VALUES(1,24,'plan','w.ends','c83f769961c4796e54f4f15f73d0a3eb32e68f9b7a60f88a71a59d3244849910','done','done',1000000.0,1000000.0,NULL,'','',0,NULL,'','');
+INSERT INTO "runs" VALUES(1,26,'plan','w.fails','b5de6994119eb1213afe12cbab798d0beafee080929e464d0c28121cd241afe4','failed','failed',1000000.0,1000000.0,NULL,'','',0,27,'','');
+INSERT INTO "runs" VALUES(1,28,'process','desk.order','3e158066a4730ba22b729c300cd64dd5a695379ebff155ddd1b7555eaeaa182a','executing','active',1000000.0,NULL,NULL,'','',0,NULL,'','');
+INSERT INTO "runs" VALUES(1,29,'automaton','guard.door','1e7d7f74378b2c39fecd93d099a63f122cd8bebb3419bfb4c4fe4b67e8baa66b','running','active',1000000.0,NULL,NULL,'','',0,NULL,'','');
 CREATE TABLE snapshots (
 	agent INTEGER NOT NULL,
 	run INTEGER NOT NULL,

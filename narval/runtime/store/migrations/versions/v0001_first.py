@@ -57,7 +57,7 @@ _TABLES = {
         "agent, eid",
         "agent number, eid number, kind text, name text, digest text, state text, phase text, "
         "started moment, ended moment null, parent_run number null, parent_step text, parent_call text, "
-        "attempt number, error number null, by text",
+        "attempt number, error number null, by text, actor text",
     ),
     "journal": ("line", "line number, agent number, run number, seq number, at moment, data bytes"),
     "snapshots": ("agent, run", "agent number, run number, seq number, data bytes"),
