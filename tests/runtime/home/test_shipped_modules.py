@@ -106,6 +106,13 @@ def test_N13_of_a_faulty_replacement_the_last_good_version_is_the_one_that_ships
     assert groups(loader.load()) == {"mail": "modules/mail/__init__.py"}, "its own last good version"
 
 
+def test_N13_a_sibling_of_a_faulty_replacement_gets_what_ships(tmp_path: Path) -> None:
+    put(tmp_path, {"modules/files.py": "1/0", "modules/w.py": "from .files.places import place\n" + MINE})
+    loaded = Loader(tmp_path).load()
+    assert groups(loaded) == {"files": "<narval>/modules/files/__init__.py", "w": "modules/w.py"}
+    assert [fault.path for fault in loaded.faults] == ["modules/files.py"]
+
+
 def test_N13_a_last_good_version_keeps_what_it_names(tmp_path: Path) -> None:
     put(tmp_path, {"recipes/w.xml": recipe("mail.read")})
     loader = Loader(tmp_path)
