@@ -2,9 +2,9 @@
 
     python -m tests.runtime.store.older_stores
 
-writes the store of this version under `versions/`; one of a version that others have is never written anew. In
-it are runs of each kind that wait, an offer in the queue, moments to come, elements used, replaced and kept
-unique.
+writes the store of this version under `versions/`; one of a version that others have is never written anew.
+In it are runs of each kind that wait, an offer in the queue, moments to come, elements used, replaced
+and kept unique.
 """
 
 from __future__ import annotations
