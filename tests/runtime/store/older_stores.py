@@ -2,8 +2,9 @@
 
     python -m tests.runtime.store.older_stores
 
-writes the store of this version under `versions/`, once; a released one is never written anew. In it are runs
-of each kind that wait, an offer in the queue, moments to come, elements used, replaced and kept unique.
+writes the store of this version under `versions/`; one of a version that others have is never written anew.
+In it are runs of each kind that wait, an offer in the queue, moments to come, elements used, replaced
+and kept unique.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.element import Origin
 from narval.operations.processes import complete
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.statements import HEAD
@@ -112,7 +114,11 @@ async def _fill(scene: Scene) -> None:
     daemon = await scene.open()
     await _add(daemon, *(f"<mail n='{number}'/>" for number in range(3)))
     names = ("w.waits", "w.calls", "w.later", "w.ends", "w.fails", "desk.order", "guard.door")
-    runs = {name: await daemon.host.submit(lambda turn, name=name: turn.start(name).eid) for name in names}
+    by = {"w.later": Origin(by="ada")}
+    runs = {
+        name: await daemon.host.submit(lambda turn, name=name: turn.start(name, origin=by.get(name)).eid)
+        for name in names
+    }
     await daemon.host.until_idle()
     for node in ("enter", "bill"):
         await complete(daemon, runs["desk.order"], node)
@@ -135,13 +141,13 @@ async def _add(daemon: Daemon, *texts: str) -> None:
 
 
 def write() -> Path:
-    """Write the store of this version, which was not there yet; the file."""
+    """Write the store of this version; the file."""
     version = VERSIONS / f"{HEAD}.sql"
     with tempfile.TemporaryDirectory() as folder:
         scene = home(Path(folder))
         with watched_commits(scene):
             asyncio.run(_fill(scene))
-        with closing(sqlite3.connect(scene.home.store)) as connection, version.open("x") as file:
+        with closing(sqlite3.connect(scene.home.store)) as connection, version.open("w") as file:
             file.writelines(f"{line}\n" for line in connection.iterdump())
     return version
 
