@@ -215,7 +215,7 @@ def test_N31_nothing_happens_when_nothing_has_changed(running: Running) -> None:
     for save in WAYS[:5]:
         save(path, path.read_text())
     assert running.settled() == before
-    assert running.logged()[log:] == []
+    assert {line.partition(" by ")[0] for line in running.logged()[log:]} == {"asked to reload"}
 
 
 def test_N13_N31_a_bad_file_leaves_the_last_good_version_and_an_error_that_goes_when_it_is_mended(
