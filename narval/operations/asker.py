@@ -13,8 +13,8 @@ from narval.memory.elements.element import Origin
 from narval.runtime.system.logins import login
 
 Scope = Literal["read", "write", "people"]
-"""The right that an operation needs: `read` leaves the home as it is, `write` alters it, `people` is about
-who may do what."""
+"""The right that an operation needs: `read` leaves the home as it is, `write` alters it, `people` is for acts
+of people on their own work."""
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 

@@ -38,8 +38,9 @@ home (`with narval.open(home) as agent`), and any program that asks a daemon thr
   unknown, missing or of another type is refused, and the error says what was expected.
 - **Answers** are plain data in [the forms that `--json` prints](cli.md#json-forms), of commands and of
   `agent.ask`. A method of its own may give something nearer to Python.
-- **Scopes.** `read` leaves the home as it is, `write` alters it, `people` is about who may do what. A
-  connection may lay down the right to all but one of them, and a request may be made in a person's name.
+- **Scopes.** `read` leaves the home as it is, `write` alters it, `people` is for acts of people on their
+  own work. A connection may lay down the right to all but one of them, and a request may be made in a
+  person's name.
 - **Listings.** Without `limit` a listing has all, oldest first; with one the newest so many, newest first;
   `before` leaves out all from that eid on, so the last eid of a page is where the next begins.
 """

@@ -26,7 +26,6 @@ from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.view import Surroundings, TurnView
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance, Offer, SnapshotRow
-from narval.runtime.store.store import AgentStore
 
 log = logging.getLogger("narval.turn")
 
@@ -55,11 +54,6 @@ class Turn:
         self.start = partial(start_run, self.transaction)
         self.begin = self.transaction.begin
         """Begin the next turn, at a moment."""
-
-    @property
-    def store(self) -> AgentStore:
-        """The store of the agent."""
-        return self.agent.store
 
     @property
     def at(self) -> float:
