@@ -22,7 +22,7 @@ WORTH_INDEXING = 32
 """With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
 
 TRIED_OFTEN = 8 * WORTH_INDEXING
-"""Where so many of a few elements have been tried, an index has paid: a thousand runs ask for one of ten."""
+"""Tries of a few elements after which an index has paid: where a thousand runs ask for one of ten."""
 
 TRIED_FIRST = 1024
 """So many of the newest are tried before an index of an attribute is made to find a few of all."""
