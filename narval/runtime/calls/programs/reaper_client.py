@@ -52,7 +52,9 @@ class ReaperClient:
         if self._lock is None or not self._lock.exists():
             return
         former, own = f"{reaper.OWNER}={self._agent}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
-        reaper.end_carriers(lambda variable: variable.startswith(former) and variable != own)
+        reaper.end_carriers(
+            lambda environment: own not in environment and any(v.startswith(former) for v in environment)
+        )
         _wait_for(self._lock)
         with contextlib.suppress(OSError):
             self._lock.unlink()
