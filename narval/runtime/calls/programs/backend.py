@@ -17,7 +17,7 @@ from narval.runtime.calls.programs.group_end import EndingGroups
 from narval.runtime.calls.programs.output import Listen, OutputFolder, ProgramOutput
 from narval.runtime.calls.programs.process_group import ProcessGroup
 from narval.runtime.calls.programs.reaper import CALL, OWNER, signal_name
-from narval.runtime.calls.programs.reaper_client import ReaperClient
+from narval.runtime.calls.programs.reaper_client import ReaperClient, store_of
 from narval.runtime.calls.programs.spawn import CannotStartError, limited
 from narval.runtime.calls.programs.up_to_date import is_up_to_date
 from narval.runtime.home.home import Home
@@ -194,7 +194,8 @@ def programs_of(
     if home is None or record_only:
         return ProgramBackend(loop)
     outputs = OutputFolder(home.var / "output", is_known=is_known)
-    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=ReaperClient(agent_id, home.var))
+    reaper = ReaperClient(store_of(agent_id, home), home.var)
+    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=reaper)
 
 
 def _program(call: CallContext) -> Program:
