@@ -135,7 +135,7 @@ class ReaperClient:
 
 def store_of(agent: str, home: Home) -> str:
     """The store of a home as its programs carry it: the id of its agent (G1), and the device and inode of its
-    file, or of `var/` where a database elsewhere has it. A copy of a home has the same agent, and another file.
+    file, or of `var/` where a database elsewhere has it. A copy of a home has the same agent, another file.
     """
     for path in (home.store, home.var):
         with contextlib.suppress(OSError):
