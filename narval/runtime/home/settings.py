@@ -27,8 +27,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
     for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
-    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
-    when it starts (None: as many as there are).
+    is how many bytes one may add to its worker; `fetch_allow` are the places inside that actions may fetch;
+    `worker_memory` is how many a worker may add to what it has when it starts (None: as many as there are).
     """
 
     threads: int = min(32, 4 + (os.cpu_count() or 1))
@@ -37,6 +37,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     worker_idle: float = 120.0
     patience: float = 1.0
     folders: tuple[str, ...] = ()
+    fetch_allow: tuple[str, ...] = ()
     transform_memory: int = 1024 * 1024 * 1024
     worker_memory: int | None = None
 
@@ -52,7 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
     turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
-    `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
+    `xslt_folders`: what transforms may read (N32). `fetch_allow`: the places of this machine
+    and its networks that actions may fetch. `log_level`: what the log holds.
     """
 
     name: str = "narval"
@@ -68,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     turn_limit: int = 1000
     history_entries: int = 10_000
     xslt_folders: tuple[str, ...] = ()
+    fetch_allow: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @classmethod
@@ -84,8 +87,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def limits(self) -> CallLimits:
         """The limits of the executor."""
-        memory, folders = self.worker_memory, self.xslt_folders
-        return CallLimits(threads=self.threads, workers=self.workers, worker_memory=memory, folders=folders)
+        return CallLimits(
+            threads=self.threads,
+            workers=self.workers,
+            worker_memory=self.worker_memory,
+            folders=self.xslt_folders,
+            fetch_allow=self.fetch_allow,
+        )
 
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
@@ -176,6 +184,16 @@ def _folders(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _places(value: object) -> tuple[str, ...]:
+    from narval.runtime.system.fetch import Grant  # here: most homes grant nothing, and start without it
+
+    if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
+        raise ValueError("a list of hosts, addresses or networks")
+    for place in value:
+        Grant.of(place)
+    return tuple(value)
+
+
 def _zone(value: object) -> str:
     from zoneinfo import ZoneInfo  # here: most homes name no zone, and start without it
 
@@ -207,6 +225,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "turn_limit": _count,
     "history_entries": _count,
     "xslt_folders": _folders,
+    "fetch_allow": _places,
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
 """The readers of settings; a reader raises ValueError with what was expected."""

@@ -23,7 +23,9 @@ def nothing():
 @action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")],
         runs="inline")
 def count(counter):
-    return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
+    counter = counter.tree()
+    counter.set('value', str(int(counter.get('value')) + 1))
+    return counter
 """
 
 
@@ -78,8 +80,50 @@ def test_N4_what_memory_xml_declares_is_added_once_and_what_it_drops_loses_its_p
         declared = agent.daemon.agent.memory.declared
         assert sorted(rules.values()) == ["1", "1", "2", "3"]
         assert sorted(n for eid, n in rules.items() if eid in declared) == ["1", "3"]
+        assert sorted(rule.attributes["n"] for rule in agent.memory("rule", current=True)) == ["1", "3"]
+        (told,) = agent.memory("outdated")
+        gone = [eid for eid, n in rules.items() if eid not in declared]
+        assert told.attributes["elements"] == " ".join(map(str, gone))
+        assert told.attributes["reason"] == "data/memory.xml declares it no more"
+        assert told.origin is not None
+        assert told.origin.inputs == tuple(gone)
     with started(scene) as agent:
         assert len(agent.memory("rule")) == 4
+        assert len(agent.memory("outdated")) == 1
+
+
+@pytest.mark.parametrize("known", ["key='a'", "name='a'", "key='a' name='b'", "xmlns='urn:x' name='a'"])
+def test_N4_a_declared_element_that_is_changed_replaces_the_one_of_its_key_or_name(
+    scene: Scene, known: str
+) -> None:
+    declare(scene, f"<rule {known} n='1'/><rule name='z'/>")
+    with started(scene) as agent:
+        (before,) = agent.memory("*[local-name() = 'rule' and @n]")
+    declare(scene, f"<rule name='z'/><rule {known} n='2'/>")
+    with started(scene) as agent:
+        (after,) = agent.memory("*[local-name() = 'rule' and @n]", current=True)
+        assert after.attributes["n"] == "2"
+        assert after.origin is not None
+        assert after.origin.inputs == (before.eid,)
+        memory = agent.daemon.agent.memory
+        assert before.eid in memory.outdated
+        assert before.eid not in memory.declared
+        assert after.eid in memory.declared
+        assert agent.memory("outdated") == []
+        assert len(agent.memory("rule")) == (1 if "xmlns" in known else 3)
+
+
+def test_N4_what_a_run_made_of_a_declared_element_is_replaced_by_the_changed_declaration(
+    scene: Scene,
+) -> None:
+    declare(scene, "<counter name='n' value='0'/>")
+    with started(scene) as agent:
+        agent.wait(agent.start("w.count"), 20)
+    declare(scene, "<counter name='n' value='40'/>")
+    with started(scene) as agent:
+        agent.wait(agent.start("w.count"), 20)
+        (counter,) = agent.memory("counter", current=True)
+        assert counter.attributes["value"] == "41"
 
 
 def test_N4_a_declared_counter_that_was_replaced_is_not_declared_anew(scene: Scene) -> None:

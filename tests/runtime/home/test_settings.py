@@ -52,6 +52,7 @@ def test_every_setting_is_read() -> None:
         turn_limit = 50
         history_entries = 500
         xslt_folders = ["data/sheets", "/srv/sheets"]
+        fetch_allow = ["wiki.example.org:80", "10.0.0.0/8"]
         log_level = "debug"
     """)
     assert settings == Settings(
@@ -67,6 +68,7 @@ def test_every_setting_is_read() -> None:
         turn_limit=50,
         history_entries=500,
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
+        fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",
     )
 
@@ -124,6 +126,8 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("timezone = '../../etc/passwd'", "1:12: timezone: expected the name of a time zone"),
         ("store = 'narval.db'", "1:9: store: expected the URL of a database"),
         ("xslt_folders = 'x'", "1:16: xslt_folders: expected a list of folders"),
+        ("fetch_allow = 'x'", "1:15: fetch_allow: expected a list of hosts, addresses or networks"),
+        ("fetch_allow = ['http://x/']", "1:15: fetch_allow: expected hosts, addresses or networks, such as"),
         ("xslt_folders = [3]", "1:16: xslt_folders: expected a list of folders"),
         ("nmae = 'x'", "1:1: unknown setting 'nmae'; did you mean 'name'?"),
         ("[web]\nport = 1", "1:2: unknown setting 'web'"),
