@@ -16,7 +16,7 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import add_all, elements_in_long, raise_if_refused
+from narval.operations.documents import admitted, raise_if_refused
 from narval.operations.lookup import find_run
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
@@ -35,27 +35,22 @@ async def add(
     With `replace` the one element given is added in place of that element, which is outdated; where
     `data/memory.xml` declares the old one, the new one is declared (N4).
     """
-    found = await elements_in_long(elements)
-    schemas, time_slice, origin = daemon.files.schemas, TimeSlice(), asker.origin()
+    schemas, origin = daemon.files.schemas, asker.origin()
+    found = await admitted(schemas, elements)
     if replace is not None and len(found) != 1:
         raise RequestError(f"one element replaces another: expected one, got {len(found)}")
-    for element in found:
-        raise_if_refused(schemas.refusal(element))
-        await time_slice.yield_if_due()
 
     def work(turn: Turn) -> list[int]:
+        if turn.surroundings.schemas is not schemas:
+            raise_if_refused(turn, found)
         if replace is not None:
-            if turn.surroundings.schemas is not schemas:
-                raise_if_refused(turn.surroundings.schemas.refusal(found[0]))
             if _outdatable(daemon, replace).eid in turn.agent.memory.outdated:
                 raise RequestError(
                     f"element {replace} was replaced before: `narval why {replace}` tells by what"
                 )
             made = structs.replace(origin or Origin(), inputs=(replace,))
             return [replace_element(turn, replace, found[0], made)]
-        if turn.surroundings.schemas is schemas:
-            return [turn.add(element, origin) for element in found]
-        return add_all(turn, found, origin)
+        return [turn.add(element, origin) for element in found]
 
     return {"eids": await daemon.host.submit(work)}
 

@@ -133,7 +133,7 @@ def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
     """Let elements count no more.
 
     No step or condition gets them from then on, and narval memory --current leaves them out. A call that
-    was given one goes on, but for a source, which ends. The eids of those that counted until then are printed.
+    was given one goes on, but for a source, which ends. Those that counted until then are printed.
     """
     answer = session.ask("outdate", eids=list(eids), reason=reason)
     session.give(answer, lambda found: [click.echo(eid) for eid in found["eids"]])
