@@ -189,6 +189,13 @@ def parse(xml: bytes) -> etree._Element:
     return etree.fromstring(xml, _TRUSTED)
 
 
+def identity(element: Element) -> tuple[str, str] | None:
+    """The root name of a declared element and its `key`, else its `name`; None if it has neither (N4)."""
+    attributes = element.attributes
+    key = attributes.get("key") or attributes.get("name")
+    return (element.name, key) if key else None
+
+
 def children(root: etree._Element) -> list[etree._Element]:
     """The element children, comments and processing instructions left out."""
     return [child for child in root if isinstance(child.tag, str)]

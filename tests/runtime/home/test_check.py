@@ -74,6 +74,13 @@ def test_a_memory_file_that_is_none_is_a_fault(home: Home, text: str) -> None:
     assert {fault.path for fault in check_home(home)} == {"data/memory.xml"}
 
 
+def test_N4_two_elements_of_one_name_and_key_are_a_fault_at_both_places(home: Home) -> None:
+    _write(home.memory, "<memory>\n <rule key='a'/>\n <mail key='a'/>\n <rule name='a'/></memory>")
+    (first, second) = check_home(home)
+    assert _places([first, second]) == [("data/memory.xml", 2), ("data/memory.xml", 4)]
+    assert first.message.startswith("several rule elements are known as 'a' (line 4 too): give each a key")
+
+
 def test_some_files_or_folders_alone_may_be_checked(home: Home) -> None:
     _write(home.recipes / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="m"'))
     _write(home.memory, "<rules/>")
