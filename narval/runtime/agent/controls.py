@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable
 
 from narval.engines.registry import runnable
+from narval.errors import ElementError
 from narval.memory.elements import changes
-from narval.memory.elements.canonical import canonical
+from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.memory.elements.error_element import make_error
@@ -44,7 +45,6 @@ class Controls:
         if self._record_only and root.get("at") == "start":
             return  # the next daemon's start is the one it means
         name = root.get(TARGET, "")
-        first = [canonical(child) for child in children(root)]
         transaction, agent = self._transaction, self._transaction.agent
         if runnable(agent.library, name) is None:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
@@ -53,6 +53,12 @@ class Controls:
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))
+        try:
+            first = [canonical_given(child) for child in children(root)]
+        except ElementError as error:
+            why = f"start-plan of {name} holds an element that is refused: {error}"
+            self.add(make_error(error.kind, why, start=element.eid), element.origin)
+            return
         refusal = next(filter(None, map(self._schema_fault, first)), None)
         if refusal is not None:
             why = f"start-plan of {name} holds an element that its schema refuses: {refusal}"

@@ -10,6 +10,7 @@ import pytest
 
 import narval
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.check import check_home
 from narval.runtime.system.clock import SimulatedClock
 from narval.surfaces.python.agent import Agent
 from tests.runtime.at_work import Scene
@@ -296,3 +297,14 @@ def test_N4_N5_what_replaces_a_declared_element_is_declared_in_its_place(scene: 
     declare(scene, "")
     with started(scene) as agent:
         assert agent.daemon.agent.memory.declared.get(counter.eid) is None
+
+
+def test_N7_a_declaration_that_its_schema_refuses_is_told_at_its_place(scene: Scene) -> None:
+    scene.write(
+        "etc/schemas/note.rng",
+        '<element name="note" xmlns="http://relaxng.org/ns/structure/1.0"><empty/></element>',
+    )
+    declare(scene, "\n  <gift\n  n='1'/>\n  <note\n  by='ann'/>\n")
+    found = [str(fault) for fault in check_home(scene.home) if fault.path == "data/memory.xml"]
+    assert len(found) == 1
+    assert found[0].startswith("data/memory.xml:4:3: refused by its schema: <note> is not valid")
