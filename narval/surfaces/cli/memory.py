@@ -136,7 +136,7 @@ def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
     was given one goes on, but for a source, which ends. Those that counted until then are printed.
     """
     answer = session.ask("outdate", eids=list(eids), reason=reason)
-    session.give(answer, lambda found: [click.echo(eid) for eid in found["eids"]])
+    session.give(answer, lambda found: click.echo("".join(f"{eid}\n" for eid in found["eids"]), nl=False))
 
 
 @command(
