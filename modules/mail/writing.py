@@ -49,13 +49,14 @@ def composed(
     subject: str = "",
     answered: Mapping[str, str] | None = None,
     auto: str = "",
+    once: str = "",
 ) -> bytes:
     """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
-    again composes the same mail.
+    again composes the same mail. Of several with the same `once` memory keeps the first.
     """
     me = identity.attributes
     ident = f"{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
-    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto}
+    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto, "once": once}
     facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
     facts |= {"to": to, "cc": cc, "subject": subject}
     if answered is not None:
@@ -80,6 +81,17 @@ def _addresses(text: str, name: str) -> list[str]:
                 f"expected addresses like name@example.org in {name}, got {address!r}", "bad-address"
             )
     return addresses
+
+
+def first(addresses: str | None) -> str:
+    """The first of several addresses: what a stranger asks for is written to one."""
+    return next(iter((addresses or "").split()), "")
+
+
+def mailbox_of(address: str) -> str:
+    """The mailbox behind an address, by the usual rules: case does not count, nor what follows a `+`."""
+    local, _, domain = address.lower().rpartition("@")
+    return f"{local.partition('+')[0]}@{domain}"
 
 
 def _digest(text: str) -> str:

@@ -14,7 +14,7 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import add_all, elements_in_long, raise_if_refused
+from narval.operations.documents import add_all, admitted
 from narval.operations.lookup import find_run
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
@@ -26,11 +26,8 @@ from narval.runtime.system.time_slice import TimeSlice
 @operation("write")
 async def add(daemon: Daemon, elements: list[bytes], *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Add elements: of each document the root, or each child of a root `memory`."""
-    found = await elements_in_long(elements)
-    schemas, time_slice, origin = daemon.files.schemas, TimeSlice(), asker.origin()
-    for element in found:
-        raise_if_refused(schemas.refusal(element))
-        await time_slice.yield_if_due()
+    schemas, origin = daemon.files.schemas, asker.origin()
+    found = await admitted(schemas, elements)
 
     def work(turn: Turn) -> list[int]:
         if turn.surroundings.schemas is schemas:

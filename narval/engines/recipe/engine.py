@@ -101,6 +101,10 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
             decision.command(commands.Unwatch(event.watch))
             decision.to_run.append(decision.definition.steps[step])
             return
+    for step in decision.state.following:
+        if decision.state.step(step).watch == event.watch:
+            retries.follow_selection(decision, decision.definition.steps[step], event.eid)
+            return
     transitions.matched(decision, event.watch)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 
 from narval.engines.commands import RESTART_PAUSE
 from narval.engines.registry import runnable
+from narval.errors import ElementError
 from narval.memory.elements import changes
-from narval.memory.elements.canonical import canonical
+from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.memory.elements.error_element import make_error
@@ -52,7 +53,6 @@ class Controls:
         if self._record_only and root.get("at") == "start":
             return  # the next daemon's start is the one it means
         name = root.get(TARGET, "")
-        first = [canonical(child) for child in children(root)]
         transaction, agent = self._transaction, self._transaction.agent
         definition = runnable(agent.library, name)
         if definition is None:
@@ -62,6 +62,12 @@ class Controls:
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))
+        try:
+            first = [canonical_given(child) for child in children(root)]
+        except ElementError as error:
+            why = f"start-plan of {name} holds an element that is refused: {error}"
+            self.add(make_error(error.kind, why, start=element.eid), element.origin)
+            return
         refusal = next(filter(None, map(self._schema_fault, first)), None)
         if refusal is not None:
             why = f"start-plan of {name} holds an element that its schema refuses: {refusal}"

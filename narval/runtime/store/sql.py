@@ -145,15 +145,7 @@ class DatabaseAgent(AgentStore):
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
-        for eid, name, xml, added, origin, declared, outdated, _ in self._tables.stream(
-            "elements", self.agent
-        ):
-            known, fault = None, ""
-            try:
-                known = decode_origin(origin)
-            except UnreadableError as error:
-                fault = str(error)
-            yield KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
+        return map(kept_element, self._tables.stream("elements", self.agent))
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of elements and runs that are there."""
@@ -275,6 +267,17 @@ class Database(Store):
                 self._execute(self._sql["put meta"], (STORE, "clean", "1"))
         self.writer.close()
         self._driver.close()
+
+
+def kept_element(row: tuple[Any, ...]) -> KeptElement:
+    """An element as its row has it; what its origin was, if that can be read."""
+    eid, name, xml, added, origin, declared, outdated, _ = row
+    known, fault = None, ""
+    try:
+        known = decode_origin(origin)
+    except UnreadableError as error:
+        fault = str(error)
+    return KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
 
 
 def _definition(row: tuple[Any, ...]) -> DefinitionRow:
