@@ -112,7 +112,7 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 RESTART_PAUSE = 1.0
-"""Seconds at least between the starts of a definition that starts itself and has nothing to wait for (N28)."""
+"""Seconds at least between starts of a definition that starts itself and has nothing to wait for (N28)."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
