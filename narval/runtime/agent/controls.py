@@ -80,9 +80,7 @@ class Controls:
             by, actor = (element.origin.by, element.origin.actor) if element.origin is not None else ("", "")
             transaction.later(at, StartRun(name, added, 0, by, actor, dict(line)))
             return
-        run = start_run(transaction, name, added, origin=element.origin)
-        if run is not None:
-            run.descend(line)
+        start_run(transaction, name, added, origin=element.origin, line=line)
 
     def _moment(self, name: str, line: Mapping[str, int]) -> float | None:
         """The moment for a definition that a run of the line has followed (N28): of those that descend from

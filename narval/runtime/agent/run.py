@@ -116,17 +116,6 @@ class Run(InForce, eq=False):
         """A job is set to forget it."""
         self.decays = True
 
-    def belong(self, caller: Run | None) -> None:
-        """Be of the family of who called it, if that is known, or of its own."""
-        if caller is not None:
-            self.family, self.depth = caller.family, caller.depth + 1
-        else:
-            self.family = self.eid
-
-    def descend(self, line: Mapping[str, int]) -> None:
-        """Be begun by a start-plan of these."""
-        self.line = line
-
     # --- its state --------------------------------------------------------------------------------------
 
     def load(self, definition: Any, state: Any = None) -> None:
@@ -204,12 +193,17 @@ class Families:
         """Have other limits from now on, for runs that begin."""
         self._depth, self._size = depth, size
 
-    def join(self, run: Run) -> None:
-        """Count a run that is under way."""
-        self._active[run.family] += 1
+    def join(self, run: Run, caller: Run | None) -> None:
+        """Know a run as one of the family of who called it, if that is known, or of its own."""
+        if caller is not None:
+            run.family, run.depth = caller.family, caller.depth + 1
+        else:
+            run.family = run.eid
+        if run.active:
+            self._active[run.family] += 1
 
     def leave(self, run: Run) -> None:
-        """Count a run no more."""
+        """Count a run no more: it is over."""
         self._active[run.family] -= 1
         if self._active[run.family] <= 0:
             del self._active[run.family]
@@ -264,13 +258,12 @@ class RunTable(dict[int, Run]):
     def add(self, run: Run) -> None:
         """Know a run from now on, and show it in memory (N2)."""
         self[run.eid] = run
-        run.belong(self.get(run.caller.run) if run.caller is not None else None)
+        self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
         if run.phase == "failed":
             self._failures.append(run.eid)
         if run.active:
             self.active[run.eid] = run
-            self.families.join(run)
         if run.caller is not None:
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
