@@ -35,7 +35,7 @@ class Controls:
     ) -> None:
         self._transaction, self._schema_fault, self._record_only = transaction, schema_fault, record_only
         self._paced: dict[int, float] = {}
-        """When the last of those begins that descend from a run and follow its definition, by that run."""
+        """The beginning of the last that descends from a run and follows its definition, by that run."""
 
     def execute_all(self) -> None:
         """Execute those that have entered memory."""
@@ -99,7 +99,7 @@ class Controls:
         return self._paced[first] if self._paced[first] > now else None
 
     def _last_planned(self, name: str, first: int) -> float:
-        """When the last of those begins that descend from a run, or when that began itself."""
+        """The moment at which the last that descends from a run begins, or at which that began itself."""
         agent = self._transaction.agent
         run = agent.runs.get(first)
         planned = (
