@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
         run="plan",
         suffixes=(".xml",),
         roots=("cookbook", "recipe"),
+        warns=True,
     ),
     "automaton": Kind(
         "narval.definitions.automaton",

@@ -152,12 +152,16 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def _origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step or file that an element came from, and who gave it; None if neither is known."""
+    """The step, call and inputs, or the file, that an element came from, and who gave it (N8); None if
+    nothing of that is known.
+    """
     if origin is None:
         return None
-    place: Form = {"run": origin.run, "step": origin.step} if origin.run else {"run": None, "step": None}
-    file = {"file": origin.step} if origin.step and not origin.run else {}
-    return {**place, **file, **_person(origin)}
+    if not origin.run:
+        file = {"file": origin.step} if origin.step else {}
+        return {"run": None, "step": None, **file, **_person(origin)}
+    made = {"call": origin.call or None, "inputs": list(origin.inputs)}
+    return {"run": origin.run, "step": origin.step, **made, **_person(origin)}
 
 
 def _person(found: Run | Origin) -> Form:

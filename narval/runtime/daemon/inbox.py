@@ -88,7 +88,7 @@ class Inbox:
         """Add what a file holds, all of it or nothing, and remove it."""
         try:
             elements, owner = await asyncio.to_thread(read, claim)
-            await self._check(elements)
+            await self._check(elements, claim)
         except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
@@ -102,11 +102,14 @@ class Inbox:
         log.info("%s: %d elements", claim.shown, len(eids))
         await asyncio.to_thread(self._folder.remove, claim)
 
-    async def _check(self, elements: list[bytes]) -> None:
-        """Raise ElementError for the first element that its schema refuses (N7)."""
+    async def _check(self, elements: list[bytes], claim: Claim) -> None:
+        """Raise ElementError for the first element that its schema refuses (N7), with its place."""
         schemas, time_slice = self._files.schemas, TimeSlice()
-        for xml in elements:
+        for position, xml in enumerate(elements):
             refusal = schemas.refusal(xml)
             if refusal is not None:
-                raise ElementError("invalid", f"refused by its schema: {refusal}")
+                document = await asyncio.to_thread(claim.path.read_bytes)
+                fault = schemas.refusal_in(document, position)
+                reason, line, column = (fault.message, fault.line, fault.column) if fault else (refusal, 1, 1)
+                raise ElementError("invalid", f"refused by its schema: {reason}", line, column)
             await time_slice.yield_if_due()

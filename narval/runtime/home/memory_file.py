@@ -48,10 +48,12 @@ def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
         return
-    for child in root.children:
-        refusal = schemas.refusal(child.xml())
-        if refusal is not None:
-            yield source.fault(f"refused by its schema: {refusal}", child.line, child.column)
+    for position, child in enumerate(root.children):
+        if schemas.refusal(child.xml()) is None:
+            continue
+        fault = schemas.refusal_in(source.data, position)
+        if fault is not None:
+            yield source.fault(f"refused by its schema: {fault.message}", fault.line, fault.column)
     yield from _doubles(root, source)
 
 

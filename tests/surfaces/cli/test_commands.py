@@ -149,7 +149,16 @@ def test_memory_gives_what_matches_in_the_promised_form(place: Path) -> None:
     (found,) = data(place, "memory", "greeting[.='Hello Ann']")
     assert set(found) >= {"eid", "name", "xml", "added", "origin", "used_by", "outdated"}
     assert found["name"] == "greeting"
-    assert found["origin"] == {"run": run_of(place, "demo.greet"), "step": "say", "by": None}
+    origin = found["origin"]
+    assert (origin["run"], origin["step"], origin["by"]) == (run_of(place, "demo.greet"), "say", None)
+    (call,) = [
+        line
+        for line in data(place, "history", origin["run"])
+        if line["what"] == "Call" and line["step"] == "say"
+    ]
+    assert origin["call"] == call["call"]
+    (given,) = data(place, "memory", "name")
+    assert origin["inputs"] == [given["eid"]]
     assert found["outdated"] is False
     assert "Hello Ann" in well(place, "memory", "greeting")
 
