@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from lxml import etree
 
-from narval import Element, Input, Output, action, call
+from narval import ActionError, Element, Input, Output, action, call
 
 from .account import Account
 from .boxes import Batch, Signal, batches, letters_as_they_come, opened
@@ -178,11 +178,18 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
 )
 async def send(mail: Element, outbox: Element) -> bytes:
-    """Send a mail: to a Maildir exactly once, by SMTP at least once, known by its Message-ID (N37)."""
+    """Send a mail: to a Maildir exactly once, by SMTP at least once, known by its Message-ID (N37).
+
+    An error that is not final may pass: the server is away, or asks for patience (N29).
+    """
     here = call()
     account = Account(outbox.attributes, here.home)
-    letter = outgoing(mail, here.id)
-    refused = await carried(account, letter)
+    try:
+        letter = outgoing(mail, here.id)
+        refused = await carried(account, letter)
+    except ActionError as error:
+        said = f"{error}; when that is mended, `narval retry {here.run}` sends it again"
+        raise ActionError(said, error.kind, final=error.final) from error
     sent = etree.Element("sent", {"message-id": letter.ident}, at=now(), outbox=fit(str(account)))
     facts = {"in-reply-to": mail.attributes.get("in-reply-to"), "to": " ".join(letter.to)}
     for name, value in (facts | {"refused": " ".join(refused)}).items():
