@@ -56,7 +56,7 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
-    """What became of an element; of what was made of it, and of the runs, the first `TOLD`."""
+    """The story of an element; of what was made of it, and of the runs that wait, the first `TOLD`."""
     agent, eid = daemon.agent, element.eid
     memory, time_slice = agent.memory, TimeSlice()
     made, count, successor = list[dict[str, Any]](), 0, None

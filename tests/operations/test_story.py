@@ -1,4 +1,4 @@
-"""What became of an element: `why` of its eid, as data, in Python and on the command line (N11)."""
+"""The story of an element: `why` of its eid, as data, in Python and on the command line (N11)."""
 
 from __future__ import annotations
 

@@ -126,11 +126,11 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
 @run_argument
 @click.argument("identifier", metavar="[ID]", required=False, shell_complete=completion.parts)
 def why(session: Session, run: int, identifier: str | None) -> None:
-    """Tell what a run waits for, why a part of it did not go on, or what became of an element.
+    """Tell what a run waits for, or what became of an element.
 
-    ID is that part: a step, transition, node or state. For each condition this names the nearest element,
-    the predicate that failed, and the value found there. With the eid of an element for RUN: what it was made
-    from, who used it and holds it, what was made of it, what outdated it, and who waits for such.
+    ID is a part that did not go on: a step, transition, node or state. For each condition this names the
+    nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
+    what it was made from, who used it and holds it, what was made of it, what outdated it, who waits for such.
     """
     answer = session.ask("why", run=run, id=identifier)
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))

@@ -204,7 +204,7 @@ def why(answer: Row) -> Iterator[str]:
 
 
 def _story(answer: Row) -> Iterator[str]:
-    """What became of an element: a line each."""
+    """The story of an element, a line each."""
     by = f", declared by {answer['declared']}" if answer["declared"] else ""
     came = ", ".join(filter(None, (came_from(answer), moment(answer["added"]))))
     yield f"element {answer['element']}, {article(answer['name'])} {clean(answer['name'])}: {came}{by}"
