@@ -130,7 +130,7 @@ def why(session: Session, run: int, identifier: str | None) -> None:
 
     ID is a part that did not go on: a step, transition, node or state. For each condition this names the
     nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
-    what it was made from, who used it and holds it, what was made of it, what outdated it, who waits for such.
+    what it was made from, who used it and holds it, what was made of it, what outdated it, who wants such.
     """
     answer = session.ask("why", run=run, id=identifier)
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
