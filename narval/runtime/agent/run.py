@@ -14,6 +14,7 @@ from narval.engines.effects import InForce
 from narval.engines.engine import Engine
 from narval.engines.events import Caller, Failure
 from narval.engines.registry import engine_of_run
+from narval.errors import StoreError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
 from narval.runtime.store.batch import RunRow
@@ -169,11 +170,17 @@ def row_of(run: Run) -> RunRow:
 
 
 def run_of(row: RunRow) -> Run:
-    """A run as far as its row in the store tells."""
+    """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
     caller = None
     if row.parent_run is not None:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
-    engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    try:
+        engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    except KeyError:
+        raise StoreError(
+            f"the store is damaged: run {row.eid} is said to be of the kind {row.kind!r:.40}, which there is "
+            "not; put back a backup (docs/store.md)"
+        ) from None
     known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
     return Run(*known, *now, by=row.by, actor=row.actor)
 
