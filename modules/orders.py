@@ -18,13 +18,13 @@ class Task:
     def execute(self, token: Token) -> str:
         """Put the task into memory, where people and recipes see it."""
         return (
-            f"<task run='{token.process.run}' token='{token.id}' node={quoteattr(token.node.name)}"
+            f"<todo run='{token.process.run}' token='{token.id}' node={quoteattr(token.node.name)}"
             f" title={quoteattr(self.title)} group={quoteattr(self.group)}/>"
         )
 
     def backtrack(self, token: Token) -> str:
         """Say that what was done does not count any more."""
-        return f"<task-undone run='{token.process.run}' token='{token.id}' title={quoteattr(self.title)}/>"
+        return f"<todo-undone run='{token.process.run}' token='{token.id}' title={quoteattr(self.title)}/>"
 
 
 @node_type("charge", runs="worker")

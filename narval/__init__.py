@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from narval.errors import NarvalError as NarvalError
     from narval.memory.elements.element import Element as Element
     from narval.runtime.calls.context import call as call
+    from narval.runtime.calls.context import fetch as fetch
     from narval.runtime.calls.context import sleep as sleep
     from narval.runtime.calls.process_code.token import Delay as Delay
     from narval.runtime.calls.process_code.token import Token as Token
     from narval.runtime.system.clock import SimulatedClock as SimulatedClock
+    from narval.runtime.system.fetch import Fetched as Fetched
+    from narval.runtime.system.fetch import FetchError as FetchError
     from narval.surfaces.python.agent import open as open
 
 __version__ = "0.1.0"
@@ -54,6 +57,9 @@ _WHERE = {
     "NarvalError": "narval.errors",
     "SimulatedClock": "narval.runtime.system.clock",
     "call": "narval.runtime.calls.context",
+    "fetch": "narval.runtime.calls.context",
+    "Fetched": "narval.runtime.system.fetch",
+    "FetchError": "narval.runtime.system.fetch",
     "sleep": "narval.runtime.calls.context",
     "open": "narval.surfaces.python.agent",
 }
@@ -64,6 +70,8 @@ __all__ = [
     "Delay",
     "Discard",
     "Element",
+    "FetchError",
+    "Fetched",
     "Input",
     "NarvalError",
     "Output",
@@ -73,6 +81,7 @@ __all__ = [
     "action",
     "call",
     "date_function",
+    "fetch",
     "join",
     "listener",
     "node_type",

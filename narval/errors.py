@@ -71,7 +71,9 @@ class PatternError(NarvalError):
 
 
 class ElementError(NarvalError):
-    """An element is refused. `kind` is a stable word: malformed, doctype, too-large, too-deep, invalid."""
+    """An element is refused. `kind` is a stable word: malformed, doctype, too-large, too-deep, invalid,
+    reserved.
+    """
 
     def __init__(self, kind: str, message: str, line: int = 1, column: int = 1) -> None:
         self.kind, self.message, self.line, self.column = kind, message, line, column

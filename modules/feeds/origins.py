@@ -5,24 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import importlib
 import json
 import os
 import random
 import time
-import zlib
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import NamedTuple
+
+from narval import FetchError, fetch
 
 from ..files.watching import WHOLE, Notices
-from .reading import MAX_BYTES, FeedError, Items, cut, is_web, items_of, joined
+from .reading import MAX_BYTES, FeedError, Items, items_of
 
-MAX_REDIRECTS = 5
 TOTAL_SECONDS = 60.0
 """A whole answer, redirects included, takes at most this long, however steadily it drips."""
-SILENT_SECONDS = 20.0
 DAY_SECONDS = 86_400.0
 QUIET_SECONDS = 0.2
 """A file is read once it has been left alone for this long: most programs write in several strokes."""
@@ -122,82 +118,26 @@ def _replace(path: Path, data: bytes) -> None:
 
 async def _fetch(url: str, kept: Kept) -> Answer:
     """Ask a server for a feed. Raises FeedError, whatever the server does."""
-    # Its import takes 0.2 s, and its TLS context reads the certificates: not in the loop.
-    httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
-    tls = await asyncio.to_thread(_tls)
     headers = {
-        "User-Agent": "narval",
         "Accept": "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5",
-        "Accept-Encoding": "gzip",
         "If-None-Match": kept.etag,
         "If-Modified-Since": kept.modified,
     }
     headers = {name: value for name, value in headers.items() if value}
     try:
-        async with (
-            asyncio.timeout(TOTAL_SECONDS),
-            httpx2.AsyncClient(verify=tls, timeout=SILENT_SECONDS, headers=headers) as client,
-        ):
-            return await _follow(client, url)
-    except TimeoutError:
-        raise FeedError("feed-unreachable", f"no whole answer within {TOTAL_SECONDS:g} s") from None
-    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
-        raise FeedError("feed-unreachable", str(error) or type(error).__name__) from None
-    except zlib.error as error:
-        raise FeedError(
-            "feed-unreachable", f"the answer is badly compressed: {error}", refused=True
-        ) from None
-
-
-@cache
-def _tls() -> Any:
-    return importlib.import_module("httpx2").create_ssl_context()
-
-
-async def _follow(client: Any, url: str) -> Answer:
-    # By hand, because httpx2 reads the whole body of a redirect before it follows it, however long it is.
-    for _ in range(MAX_REDIRECTS + 1):
-        async with client.stream("GET", url) as response:
-            if not response.has_redirect_location:
-                return await _answer(response)
-            url = joined(str(response.url), response.headers["location"])
-        if not is_web(url):
-            raise FeedError("feed-unreachable", f"redirected to {cut(url, 200)!r}", refused=True)
-    raise FeedError("feed-unreachable", f"redirected more than {MAX_REDIRECTS} times", refused=True)
-
-
-async def _answer(response: Any) -> Answer:
-    given = response.headers
-    if response.status_code in (204, 304):
+        found = await fetch(url, headers=headers, most=MAX_BYTES, seconds=TOTAL_SECONDS)
+    except FetchError as error:
+        kind = "bad-feed" if error.kind == "too-large" else "feed-unreachable"
+        raise FeedError(kind, str(error), refused=error.kind != "unreachable") from None
+    given = found.headers
+    if found.status in (204, 304):
         return Answer(None)
-    if response.status_code != 200:
-        raise FeedError(
-            "feed-unreachable",
-            f"the server answered {response.status_code} {response.reason_phrase}",
-            wait=retry_after(given.get("retry-after", "")),
-            refused=True,
-        )
-    return Answer(
-        await _body(response),
-        _without_password(str(response.url)),
-        given.get("content-type", ""),
-        _sendable(given.get("etag", "")),
-        _sendable(given.get("last-modified", "")),
-    )
-
-
-async def _body(response: Any) -> bytes:
-    """The body, and never more of it than is allowed: a kilobyte may unfold to a megabyte."""
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise FeedError("feed-unreachable", f"the answer is encoded as {encoding!r}, unasked", refused=True)
-    unfold = None if encoding in ("", "identity") else zlib.decompressobj(wbits=47)
-    body = bytearray()
-    async for chunk in response.aiter_raw():
-        body += unfold.decompress(chunk, MAX_BYTES + 1 - len(body)) if unfold else chunk
-        if len(body) > MAX_BYTES:
-            raise FeedError("bad-feed", f"expected at most {MAX_BYTES:,} bytes, got more", refused=True)
-    return bytes(body)
+    if found.status != 200:
+        wait = retry_after(given.get("retry-after", ""))
+        message = f"the server answered {found.status} {found.reason}"
+        raise FeedError("feed-unreachable", message, wait=wait, refused=True)
+    vouched = (_sendable(given.get(name, "")) for name in ("etag", "last-modified"))
+    return Answer(found.body, found.url, given.get("content-type", ""), *vouched)
 
 
 def retry_after(text: str) -> float:
@@ -210,12 +150,6 @@ def retry_after(text: str) -> float:
     except (ValueError, OverflowError):
         return 0.0
     return min(max(seconds, 0.0), DAY_SECONDS)
-
-
-def _without_password(url: str) -> str:
-    """The URL as it may be shown: what is relative in a feed becomes a link that begins with it."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _sendable(header: str) -> str:

@@ -74,13 +74,15 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
     With `or_outdated` it also fires when an element that fits is replaced: a step that waits for a reserved
-    one to come free must know that it never will (N18).
+    one to come free must know that it never will (N18). With `standing` it is kept as long as the calls of
+    its step are, each of which it may add another to; so exploration, which would never end, passes it over.
     """
 
     watch: str
     conditions: tuple[Bound, ...]
     scopes: tuple[MarkScope | None, ...]
     or_outdated: bool = False
+    standing: bool = False
 
 
 class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -107,6 +109,10 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
     """End a timer."""
 
     wake: str
+
+
+RESTART_PAUSE = 1.0
+"""Seconds at least between starts of a definition that starts itself and has nothing to wait for (N28)."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
 from lxml import etree
 
 from narval.definitions.prototype import Output, Prototype
+from narval.definitions.unique import unique_value
 from narval.engines.candidates import Bindings
 from narval.engines.events import OutputElement
 from narval.engines.view import View
@@ -129,12 +129,7 @@ def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
     """The fault of `unique` or "", and the key it gives; an empty value is no key (N37)."""
     assert output.unique is not None, output
     try:
-        value = _string_of(output.unique, tuple(sorted(output.namespaces.items())))(tree.root)
+        value = unique_value(output.unique, output.namespaces, tree)
     except etree.XPathError as error:
         return f"the unique expression {output.unique!r} cannot be evaluated: {error}", None
-    return "", (str(tree.root.tag), output.unique, str(value)) if value else None
-
-
-@lru_cache(maxsize=1024)
-def _string_of(expression: str, namespaces: tuple[tuple[str, str], ...]) -> etree.XPath:
-    return etree.XPath(f"string({expression})", namespaces=dict(namespaces) or None)
+    return "", (str(tree.root.tag), output.unique, value) if value else None

@@ -50,7 +50,7 @@ def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happenin
     for call in reached.in_force.calls.values():
         yield from _returns(call, reached, identifier, targets)
     for watch in reached.in_force.watches.values():
-        if not in_vain(watch):
+        if not (watch.standing or in_vain(watch)):
             event = Matched(identifier, now, watch.watch, reached.next_eid)
             yield Happening(event, next_eid=reached.next_eid + 1)
     for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):

@@ -9,6 +9,8 @@ from narval.errors import ElementError
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.element import Origin
 from narval.runtime.agent.turn import Turn
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.system.time_slice import TimeSlice
 
 LONG = 64 * 1024
 """Bytes from which a document is taken apart in a thread."""
@@ -22,26 +24,50 @@ def elements_in(documents: list[bytes] | None) -> list[bytes]:
     return [element for document in documents or () for element in _elements(document)]
 
 
-async def elements_in_long(documents: list[bytes]) -> list[bytes]:
-    """The elements of documents, without holding up the loop. Raises ElementError."""
+async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
+    """The elements of documents, without holding up the loop. Raises ElementError, also for one that its
+    schema refuses (N7).
+    """
     found: list[bytes] = []
     for document in documents:
         is_short = len(document) < LONG
         found += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
+    time_slice = TimeSlice()
+    for position, element in enumerate(found):
+        refusal = schemas.refusal(element)
+        if refusal is not None:
+            raise _refused_at(schemas, documents, position, refusal)
+        await time_slice.yield_if_due()
     return found
 
 
 def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
-    for element in elements:
-        raise_if_refused(turn.view.schema_fault(element))
+    raise_if_refused(turn, elements)
     return [turn.add(element, origin) for element in elements]
 
 
-def raise_if_refused(refusal: str | None) -> None:
-    """Raise ElementError if a schema refused an element."""
-    if refusal is not None:
-        raise ElementError("invalid", f"refused by its schema: {refusal}")
+def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:
+    """Raise ElementError for an element that its schema, as it is in this turn, refuses (N7)."""
+    for element in elements:
+        refusal = turn.view.schema_fault(element)
+        if refusal is not None:
+            raise ElementError("invalid", f"refused by its schema: {refusal}")
+
+
+def _refused_at(schemas: Schemas, documents: Sequence[bytes], position: int, refusal: str) -> ElementError:
+    """The refusal of the element of that position among all, with its place in the document it came in."""
+    for number, document in enumerate(documents, 1):
+        count = len(elements_of(document))
+        if position < count:
+            fault = schemas.refusal_in(document, position)
+            if fault is None:
+                break
+            which = f"document {number} of {len(documents)}: " if len(documents) > 1 else ""
+            why = f"{which}{fault.line}:{fault.column}: refused by its schema: {fault.message}"
+            return ElementError("invalid", why, fault.line, fault.column)
+        position -= count
+    return ElementError("invalid", f"refused by its schema: {refusal}")
 
 
 def _elements(document: bytes) -> list[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,6 +17,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
+from narval.runtime.system.clock import utc
 
 Form = dict[str, Any]
 
@@ -27,7 +27,7 @@ def moment(at: float | None, zone: str | None = None) -> str | None:
     if at is None:
         return None
     there = ZoneInfo(zone) if zone is not None else None
-    return datetime.fromtimestamp(at, UTC).astimezone(there).isoformat(timespec="milliseconds")
+    return utc(at).astimezone(there).isoformat(timespec="milliseconds")
 
 
 def fault(found: Fault) -> dict[str, Any]:
@@ -152,12 +152,16 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def _origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step or file that an element came from, and who gave it; None if neither is known."""
+    """The step, call and inputs, or the file, that an element came from, and who gave it (N8); None if
+    nothing of that is known.
+    """
     if origin is None:
         return None
-    place: Form = {"run": origin.run, "step": origin.step} if origin.run else {"run": None, "step": None}
-    file = {"file": origin.step} if origin.step and not origin.run else {}
-    return {**place, **file, **_person(origin)}
+    if not origin.run:
+        file = {"file": origin.step} if origin.step else {}
+        return {"run": None, "step": None, **file, **_person(origin)}
+    made = {"call": origin.call or None, "inputs": list(origin.inputs)}
+    return {"run": origin.run, "step": origin.step, **made, **_person(origin)}
 
 
 def _person(found: Run | Origin) -> Form:

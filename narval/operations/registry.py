@@ -12,6 +12,7 @@ import msgspec
 
 from narval.errors import RequestError
 from narval.operations.asker import Scope
+from narval.runtime.store.page import RunsPage
 
 ASKER = "asker"
 """The parameter that is not given by name: who asks."""
@@ -19,15 +20,20 @@ ASKER = "asker"
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+PageOf = Callable[[Mapping[str, Any]], RunsPage | None]
+
 
 class Operation(Generic[Parameters, Result]):
     """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`.
 
-    `scope` is the right that one needs to ask it.
+    `scope` is the right that one needs to ask it. `page` gives the page of runs that suffices to answer, from
+    the arguments; None where all that is remembered is needed.
     """
 
-    def __init__(self, function: Callable[Parameters, Result], scope: Scope) -> None:
-        self._function, self.scope = function, scope
+    def __init__(
+        self, function: Callable[Parameters, Result], scope: Scope, page: PageOf = lambda _: None
+    ) -> None:
+        self._function, self.scope, self.page = function, scope, page
         self.name = function.__name__
         update_wrapper(self, function)
 
@@ -71,13 +77,14 @@ class Operation(Generic[Parameters, Result]):
 
 
 def operation(
-    scope: Scope,
+    scope: Scope, page: PageOf = lambda _: None
 ) -> Callable[[Callable[Parameters, Result]], Operation[Parameters, Result]]:
     """Mark a function as an operation that needs a scope; its first parameter is the daemon.
 
-    One that has a keyword `asker` is told who asks; that is no argument which anybody could give.
+    One that has a keyword `asker` is told who asks; that is no argument which anybody could give. One that
+    can be answered from a page of runs says by `page` from which.
     """
-    return lambda function: Operation(function, scope)
+    return lambda function: Operation(function, scope, page)
 
 
 def _fits(value: Any, wanted: Any) -> bool:

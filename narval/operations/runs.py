@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from narval.memory.elements.element import Element, Origin
 from narval.operations import dot, json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.daemon import turn as next_turn
-from narval.operations.documents import add_all, elements_in
+from narval.operations.documents import add_all, admitted
 from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
@@ -27,6 +28,7 @@ from narval.runtime.agent.replay import state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.page import RunsPage
 
 
 @operation("write")
@@ -45,7 +47,7 @@ async def start(
 
     A process may be given attributes: its first `environment`.
     """
-    found, origin = elements_in(elements), asker.origin()
+    found, origin = await admitted(daemon.files.schemas, elements or ()), asker.origin()
     if each:
         runs = await _start(daemon, name, [[element] for element in found], environment, origin)
         return {"runs": [run.eid for run in runs]}
@@ -93,7 +95,17 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
         raise RequestError(str(error)) from None
 
 
-@operation("read")
+def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
+    """The page of runs that is asked for; None for a listing of all."""
+    wanted = _wanted(**arguments)
+    return wanted if wanted.limit is not None and wanted.limit > 0 else None
+
+
+def _wanted(kind: str | None = None, **arguments: Any) -> RunsPage:
+    return RunsPage((kind,) if kind is not None else tuple(run_kinds()), **arguments)
+
+
+@operation("read", _page)
 async def runs(
     daemon: Daemon,
     state: str | None = None,
@@ -106,16 +118,16 @@ async def runs(
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
-    agent, kinds = daemon.agent, [kind] if kind is not None else list(run_kinds())
+    agent, wanted = daemon.agent, _wanted(kind, state=state, name=name)
 
     def form(eid: int) -> dict[str, Any] | None:
         run = agent.runs.get(eid)
-        if run is None or state not in (None, run.status, run.phase) or name not in (None, run.name):
+        if run is None or not wanted.has(run.kind, run.name, run.status, run.phase):
             return None
         return json_forms.run(agent, run)
 
-    newest = partial(agent.memory.index.newest_named, kinds)
-    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(kinds)), newest)
+    newest = partial(agent.memory.index.newest_named, wanted.kinds)
+    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(wanted.kinds)), newest)
     return await gathered(map(form, eids), limit)
 
 

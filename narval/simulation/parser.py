@@ -34,7 +34,7 @@ from narval.engines.outputs import judge
 from narval.engines.registry import runnable
 from narval.engines.view import View
 from narval.errors import DefinitionError, ElementError, Fault
-from narval.memory.elements.canonical import canonical
+from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.runtime.home.schemas import Schemas
@@ -237,7 +237,7 @@ class _Parser:
     def _elements(self, entry: Entry) -> Iterator[bytes]:
         for child in entry.node.children:
             try:
-                yield canonical(child.xml())
+                yield canonical_given(child.xml())
             except ElementError as error:
                 self._reading.fault(child, f"refused as an element: {error.message}")
 

@@ -123,6 +123,26 @@ def test_A6_the_second_example_goes_round_until_it_is_stopped(tmp_path: Path) ->
     assert left == []
 
 
+def test_A16_two_side_by_side_leave_each_others_programs_alone(tmp_path: Path) -> None:
+    """Without a home, ids of calls are random: no two are the same, and one that ends ends its own only."""
+    script = "echo $NARVAL_CALL; while ! test -e open; do sleep 0.02; done"
+    (tmp_path / "a.xml").write_text(
+        f"<automaton grace='0.3'><state name='start' command='sh'>{script}</state></automaton>"
+    )
+    command = [*NARVAL, str(tmp_path / "a.xml")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as first,
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as second,
+    ):
+        assert first.stdout is not None
+        assert second.stdout is not None
+        assert first.stdout.readline() != second.stdout.readline()
+        second.send_signal(signal.SIGINT)
+        assert second.wait() == 130
+        (tmp_path / "open").touch()
+        assert first.wait() == 0
+
+
 def test_A16_a_file_with_a_first_line_for_the_system_runs_by_itself(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/narval").write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -106,6 +107,27 @@ def test_A15_cancelling_the_caller_ends_the_programs_of_what_it_called(tmp_path:
         until(lambda: not carrying(home), "the program is gone")
         until(lambda: not narval.ask("runs", "--state", "active"), "all are over")
         assert {run["phase"] for run in narval.ask("runs")} == {"cancelled"}
+
+
+def test_A12_a_copy_of_a_home_ends_none_of_the_programs_of_the_original(tmp_path: Path) -> None:
+    """Both have one agent, one run and one id of a call; each has its own store."""
+    narval = make(tmp_path / "home")
+    narval.write("recipes/mid.xml", MID.replace('target="g.inner"', 'command="true"'))
+    with narval.running():
+        run = narval.ask("start", "g.mid")["eid"]
+        until((tmp_path / "home/mid.reached").exists, "the program runs")
+        (original,) = [program for program in carrying(tmp_path / "home") if program.name() == "sh"]
+        shutil.copytree(
+            tmp_path / "home", tmp_path / "copy", ignore=shutil.ignore_patterns("*socket", "*.sock")
+        )
+        copied = Narval(tmp_path / "copy")
+        with copied.running():
+            until(lambda: carrying(tmp_path / "copy"), "the copy makes the call again")
+            copied.ask("cancel", str(run))
+            until(lambda: not carrying(tmp_path / "copy"), "its program is gone")
+        assert original in carrying(tmp_path / "home")
+        (tmp_path / "home/mid.open").touch()
+        until(lambda: narval.ask("show", str(run))["phase"] == "done", "the original ends well")
 
 
 def test_A15_the_failure_of_an_automaton_is_an_error_of_the_step_that_called_it(tmp_path: Path) -> None:

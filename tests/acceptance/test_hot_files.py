@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lxml import etree
 
 from narval.errors import ElementError, RequestError
 from narval.runtime.home.home import Home
@@ -261,6 +262,26 @@ def test_N7_N31_a_schema_takes_effect_and_a_bad_one_leaves_the_last_good_one(run
     assert running.takes('<note by="Ada"/>')
     (running.home / "etc/schemas/note.rng").unlink()
     until(lambda: running.takes("<note/>"), "the schema is gone")
+
+
+def test_N4_N31_an_edited_memory_xml_takes_effect_and_a_bad_one_leaves_what_it_declared(
+    running: Running,
+) -> None:
+    def rules() -> list[tuple[str, str]]:
+        found = [etree.fromstring(rule["xml"]) for rule in running.ask("memory", xpath="rule", current=True)]
+        return [(str(rule.get("name")), str(rule.get("when"))) for rule in found]
+
+    running.write("data/memory.xml", "<memory><rule name='a' when='1'/><rule name='b' when='1'/></memory>")
+    until(lambda: rules() == [("a", "1"), ("b", "1")], "two rules")
+    running.write("data/memory.xml", "<memory><rule name='a' when='2'/><rule name='c' when='1'/></memory>")
+    until(lambda: rules() == [("a", "2"), ("c", "1")], "others")
+    running.write("data/memory.xml", "<memory>\n<rule name='a'/>\n<rule name='a' when='4'/></memory>")
+    until(lambda: len(running.faults()) == 2, "two faults")
+    assert [fault["line"] for fault in running.faults()] == [2, 3]
+    assert rules() == [("a", "2"), ("c", "1")]
+    running.write("data/memory.xml", "<memory/>")
+    until(lambda: rules() == [], "none")
+    assert running.faults() == []
 
 
 def test_N31_settings_take_effect_at_once_or_are_reported_for_the_next_start(running: Running) -> None:

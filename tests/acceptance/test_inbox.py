@@ -120,7 +120,14 @@ BAD = {
     "empty.xml": (b"", "empty.xml:1:1: not well-formed XML"),
     "zero.xml": (b"\0" * 100, "zero.xml:1:1: not well-formed XML"),
     "big.xml": (b"<a>" + b" " * (16 * 1024 * 1024) + b"</a>", "expected at most 16,777,216 bytes"),
-    "schema.xml": (b'<memory><ok/><note by="a"/><note/></memory>', "refused by its schema: line 1, column 1"),
+    "schema.xml": (
+        b'<memory>\n<ok/>\n  <note\n by="a"/>\n  <note/></memory>',
+        "schema.xml:5:3: refused by its schema: <note> is not valid",
+    ),
+    "plan.xml": (
+        b"<memory>\n<plan state='failed'/></memory>",
+        "plan.xml:2:1: <plan> is what narval calls a run",
+    ),
 }
 
 

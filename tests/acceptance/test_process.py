@@ -67,7 +67,7 @@ def test_an_order_survives_a_kill_after_every_step(tmp_path: Path, wait_for_char
     until(lambda: standing(narval, run).get("done") == "complete", "the customer is thanked")
     assert attributes(narval, run)["thanked"] == "true"
     assert len(narval.ask("memory", "charge")) == 1
-    assert len(narval.ask("memory", "task")) == 3
+    assert len(narval.ask("memory", "todo")) == 3
     narval.ask("backtrack", run, "ship")
     killed(daemon)
 
@@ -118,7 +118,7 @@ def test_a_recipe_calls_a_process_that_calls_a_recipe_that_calls_a_process(tmp_p
         narval.write(f"recipes/{name}.xml", text)
     daemon = begun(narval)
     outer = narval("start", "deep.outer").stdout.decode().strip()
-    bottom = "task[@title='At the bottom']"
+    bottom = "todo[@title='At the bottom']"
     until(lambda: narval.ask("memory", bottom), "the task at the bottom")
     killed(daemon)
 

@@ -37,7 +37,17 @@ def test_ratios_are_of_one_round_and_the_table_has_their_median() -> None:
     fast: list[Lines] = [{"W1-1000x10": {"per_second": ours}, "W1-1000x10/burr": {"per_second": peer}}
                          for ours, peer in ((50.0, 10.0), (100.0, 40.0), (30.0, 5.0))]  # fmt: skip
     table = report.table({"W1": fast})
-    assert "| W1 1000x10 | steps a second, over burr | ≥ 4× | 5× | 2.5 – 6 | met |" in table
+    assert "| W1 1000x10 | steps a second, over burr | ≥ 4× | 5× | 2.5 – 6 | in part |" in table
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"), [((5, 4, 6), "met"), ((5, 3, 6), "in part"), ((5, 3, 2), "**missed**")]
+)
+def test_a_mark_is_met_where_every_round_met_it(rounds: tuple[float, ...], said: str) -> None:
+    lines: list[Lines] = [
+        {"W1-1000x10": {"per_second": ours}, "W1-1000x10/burr": {"per_second": 1.0}} for ours in rounds
+    ]
+    assert report.table({"W1": lines}).splitlines()[-1].endswith(f"| {said} |")
 
 
 def test_a_mark_without_its_peer_is_left_out() -> None:

@@ -23,7 +23,7 @@ def examples(page: str, language: str) -> list[str]:
 
 def test_the_pages_have_examples() -> None:
     assert len(examples("recipe.md", "xml")) == 2
-    assert len(examples("module.md", "python")) == 4
+    assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
 
@@ -37,6 +37,7 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "modules/mail.py": modules[form],
         "modules/desk.py": OTHERS,
         "modules/clock.py": modules[2],
+        "modules/web.py": modules[3],
         "modules/basic.py": "from narval import action\n@action\ndef nothing(): ...\n",
     }
     for name, text in files.items():
@@ -52,11 +53,12 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "desk.page",
         "desk.write",
         "mail.acknowledge",
+        "web.look",
     }
 
 
 def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
-    decorated, in_xml, _, _ = examples("module.md", "python")
+    decorated, in_xml, *_ = examples("module.md", "python")
     found = []
     for number, text in enumerate((decorated, in_xml)):
         home = tmp_path / str(number)

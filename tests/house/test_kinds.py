@@ -24,6 +24,7 @@ ALLOWED: dict[str, str] = {
     "narval.definitions.transform.parser": "$plan is a variable of patterns (N10)",
     "narval.definitions.automaton.parser": "a state without a kind calls a recipe (A15)",
     "narval.memory.elements.control_elements": "recipe is an attribute of start-plan (N4)",
+    "narval.memory.elements.reserved": "their elements come from narval alone (N2)",
     "narval.runtime.scripts.interpreters": "scripts know their process by that name (section 10)",
     "narval.simulation.parser": "recipe is an attribute of scenarios, for any definition",
     "narval.surfaces.cli": "automaton is a command",

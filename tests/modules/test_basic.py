@@ -80,11 +80,11 @@ def test_N1_a_copy_is_a_new_element() -> None:
 
 def test_a_copy_may_have_another_name_and_other_attributes() -> None:
     wish = element(
-        '<copy-as name="task"><attribute name="state" value="to do"/><attribute name="from"/>'
+        '<copy-as name="todo"><attribute name="state" value="to do"/><attribute name="from"/>'
         '<attribute name="never-there"/></copy-as>'
     )
     made = do(basic.copy, element('<email from="a@example.org" state="new"><body/></email>'), wish)
-    assert shown(made) == '<task state="to do"><body/></task>'
+    assert shown(made) == '<todo state="to do"><body/></todo>'
     renamed = do(
         basic.copy, element("<email a='1'/>"), element('<copy-as><attribute name="a" value=""/></copy-as>')
     )
@@ -219,13 +219,13 @@ COOKBOOK = """
       <input id="element"><match>note</match></input>
     </step>
     <step id="copy" type="action" target="basic.copy">
-      <arguments><copy-as name="task"><attribute name="state" value="new"/></copy-as></arguments>
+      <arguments><copy-as name="todo"><attribute name="state" value="new"/></copy-as></arguments>
       <input id="element"><match>note</match></input>
     </step>
     <step id="count" type="action" target="basic.count"/>
-    <step id="log" type="action" target="basic.log"><input id="element"><match>task</match></input></step>
+    <step id="log" type="action" target="basic.log"><input id="element"><match>todo</match></input></step>
     <step id="collect" type="action" target="basic.collect">
-      <input id="elements"><match>note | task</match></input>
+      <input id="elements"><match>note | todo</match></input>
     </step>
     <step id="fail" type="action" target="basic.error">
       <arguments><message type="closed">not today</message></arguments>
@@ -273,8 +273,8 @@ def test_in_a_recipe_each_does_what_it_says(home: Path) -> None:
         agent.add("<note>text</note>")
         assert agent.wait(run)["phase"] == "done"
         agent.until_idle()
-        [note], [task] = agent.memory("note"), agent.memory("task")
-        assert task.xml == b'<task state="new">text</task>'
+        [note], [task] = agent.memory("note"), agent.memory("todo")
+        assert task.xml == b'<todo state="new">text</todo>'
         assert [each.attributes["value"] for each in agent.memory("counter", current=True)] == ["2"]
         [collection] = agent.memory("collection")
         assert {int(each.get("eid", "")) for each in collection.tree()} <= {note.eid, task.eid}

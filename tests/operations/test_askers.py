@@ -113,7 +113,7 @@ def test_P30_a_signal_that_becomes_an_element_is_known_as_theirs(agent: Agent) -
     assert (origin.run, origin.by) == (run, "ann")
     assert [line["by"] for line in events(agent, run, "Signalled")] == ["ann"]
     (shown,) = agent.ask("memory", xpath="signal", context=run)
-    assert shown["origin"] == {"run": run, "step": "", "by": "ann"}
+    assert shown["origin"] == {"run": run, "step": "", "call": origin.call, "inputs": [], "by": "ann"}
 
 
 def test_P30_what_comes_with_a_signal_to_an_automaton_is_known_as_theirs(agent: Agent) -> None:

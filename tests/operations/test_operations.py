@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+from lxml import etree
 
 import narval
 from narval import operations as package
@@ -165,6 +166,10 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
     agent.ask("start", name="t.fails", wait=True)
     (error,) = agent.ask("memory", xpath="error")
     assert error["origin"]["step"] == "s"
+    assert (error["origin"]["call"], error["origin"]["inputs"]) == (
+        etree.fromstring(error["xml"]).get("call"),
+        [],
+    )
 
 
 def test_history_is_in_order_and_may_begin_behind_a_number(agent: Agent) -> None:
@@ -357,3 +362,14 @@ def test_stop_ends_the_work(agent: Agent) -> None:
         assert summary == {"idle": True, "timed_out": False, "failed": [], "later": []}
 
     agent.runner.run(stopped())
+
+
+def test_N2_a_run_or_a_definition_is_not_to_be_forged(agent: Agent) -> None:
+    for text in ("<plan state='failed'/>", "<memory><a/><recipe group='mail' name='m'/></memory>"):
+        with pytest.raises(ElementError, match="is what narval calls a"):
+            agent.add_all([text])
+    eid = agent.add("<start-plan recipe='t.wait'><plan state='failed'/></start-plan>")
+    (error,) = agent.memory("error[@type='reserved']")
+    assert error.attributes["start"] == str(eid)
+    assert "<plan> is what narval calls a run" in error.text
+    assert agent.memory("plan") == agent.memory("a") == []

@@ -24,7 +24,7 @@ class Task:
     title: str = ""
     def execute(self, token):
         token.set("title", self.title)
-        return f"<task title='{self.title}' token='{token.id}'/>"
+        return f"<todo title='{self.title}' token='{token.id}'/>"
     def backtrack(self, token):
         return f"<undone title='{token.environment['title']}'/>"
     def is_backtrackable(self, token):
@@ -72,7 +72,7 @@ def test_a_task_waits_and_undoes_what_it_did(at: At) -> None:
     )
     agent.complete(run, node="a")
     agent.until_idle()
-    assert [element.attributes["title"] for element in agent.memory("task")] == ["First", "Second"]
+    assert [element.attributes["title"] for element in agent.memory("todo")] == ["First", "Second"]
     agent.environment(run, values={"sealed": True})
     assert refused(NotBacktrackableError, lambda: agent.backtrack(run, node="a")) == "not-backtrackable"
     assert standing(agent, run) == [("a", "complete"), ("b", "active")]
@@ -254,13 +254,13 @@ def test_a_simulation_calls_no_node_and_goes_on(at: At) -> None:
         "<node name='c' type='wait'/>",
         TASKS,
     )
-    before = len(agent.memory("task"))
+    before = len(agent.memory("todo"))
     told = agent.simulate("w.p")
     assert {call["action"]: call["how"] for call in told["calls"]} == {
         "task": "noted",
         "the script of node b": "ran",
     }
-    assert len(agent.memory("task")) == before
+    assert len(agent.memory("todo")) == before
 
 
 def test_a_module_that_changed_counts_for_the_processes_that_begin_then(at: At, tmp_path: Path) -> None:

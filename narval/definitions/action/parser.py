@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from narval.definitions.reading.python import (
 from narval.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
 from narval.definitions.reading.xml import Entry, Place, Reading, TooManyFaultsError
 from narval.definitions.suggestions import closest
+from narval.definitions.unique import check_unique
 from narval.errors import DefinitionError, Fault, PatternError
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import compile_pattern
@@ -159,16 +160,18 @@ class _ActionMaker:
                 yield value
 
     def _patterns(self, declared: Input | Output, place: Place, decorator: tuple[int, int]) -> None:
-        unique = [declared.unique] if isinstance(declared, Output) and declared.unique is not None else []
-        for text in (*declared.match, *unique):
+        tried: list[tuple[str, Callable[..., object]]] = [(text, compile_pattern) for text in declared.match]
+        if isinstance(declared, Output) and declared.unique is not None:
+            tried.append((declared.unique, check_unique))
+        for text, check in tried:
             at = self.source.text.find(text, *decorator)
             try:
-                pattern = compile_pattern(text, declared.namespaces)
+                check(text, declared.namespaces)
             except PatternError as error:
                 where = place if at < 0 else self.source.place(at + min(max(error.column - 1, 0), len(text)))
                 self._fault(where, f"{text!r} is no XPath that narval can try: {error.message}")
                 continue
-            for variable in sorted(pattern.variables - {"plan"}):
+            for variable in sorted(compile_pattern(text, declared.namespaces).variables - {"plan"}):
                 where = place if at < 0 else self.source.place(at + max(text.find(f"${variable}"), 0))
                 self._fault(where, f"${variable}: expected $plan, as an action knows no step")
 

@@ -10,6 +10,7 @@ from narval.definitions.reading.lexer import Locate
 from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.suggestions import closest
+from narval.definitions.unique import check_unique
 from narval.errors import PatternError
 from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
 
@@ -84,11 +85,20 @@ class Patterns:
         """The inputs and outputs that an entry declares (tables 2.16, 2.18, N14)."""
         for declared in entry.of("input", "output"):
             self.condition(declared)
-            self.of_attribute(declared, "unique")
+            self._unique(declared)
         return Prototype(
             tuple(self._input(declared) for declared in self._reading.by_name(entry.of("input")).values()),
             tuple(self._output(declared) for declared in self._reading.by_name(entry.of("output")).values()),
         )
+
+    def _unique(self, entry: Entry) -> None:
+        pattern = self.of_attribute(entry, "unique")
+        if pattern is None:
+            return
+        try:
+            check_unique(pattern.text, entry.namespaces)
+        except PatternError as error:
+            self._reading.fault_at(entry.place("unique", error.column - 1), f"unique: {error.message}")
 
     def _input(self, entry: Entry) -> Input:
         texts, namespaces = self.texts(entry)

@@ -86,6 +86,20 @@ class CallMade(PlanChange, frozen=True):
     source: bool = False
 
 
+class SelectionFollowed(PlanChange, frozen=True):
+    """A `foreach` over sources watches for what else it would select, and for what is replaced (N36)."""
+
+    step: str
+    watch: str
+
+
+class SelectionGrown(PlanChange, frozen=True):
+    """A `foreach` over sources is to make a call for this element too."""
+
+    step: str
+    element: int
+
+
 class CallsDropped(PlanChange, frozen=True):
     """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
 

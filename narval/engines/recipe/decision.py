@@ -23,11 +23,14 @@ PLAN = "plan"
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
-    """The elements that variables stand for: of `$STEPID` its products, of `$plan` the plan element (N10)."""
+    """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
+    `$plan` the plan element (N10).
+    """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
         if name in recipe.steps:
-            eids = state.step(name).produced
+            step = state.step(name)
+            eids = step.errors or step.produced
         else:
             eids = (state.eid,) if name == PLAN else ()
         found = (element(eid) for eid in eids)
@@ -75,9 +78,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return self.add_error_element(kind, message, part, detail, call, inputs, where)
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
-        """The elements that variables stand for: of `$STEPID` its products, of `$plan` the plan element
-        (N10).
-        """
+        """The elements that variables stand for (N10)."""
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def surroundings(
@@ -122,7 +123,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in (*self.state.awaiting_date, *self.state.awaiting_duration):
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for step in self.state.blocked:
+        for step in (*self.state.blocked, *self.state.following):
             self.command(commands.Unwatch(self.state.step(step).watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:

@@ -142,6 +142,12 @@ class InputSearch:
         bounds = tuple(self._bound(slot) for slot in mandatory)
         return commands.Watch(watch, bounds, tuple(map(self.scope, mandatory)), or_outdated=True)
 
+    def standing_watch(self, watch: str, slot: Input) -> commands.Watch:
+        """The watch of a `foreach` over sources: what it would select besides, and what is replaced (N36)."""
+        return commands.Watch(
+            watch, (self._bound(slot),), (self.scope(slot),), or_outdated=True, standing=True
+        )
+
     def explain_missing(self, slot: Input) -> str:
         """The reason why an input has no element, for people (N17)."""
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view

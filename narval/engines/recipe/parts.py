@@ -63,7 +63,8 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a step; one that is not in the state is `todo`.
 
     Transition `via` led to it; `selected` are the elements of a `foreach`, of which the first `reached` have
-    had their call or are to have none; `watch` is set while the step is blocked.
+    had their call or are to have none; `watch` is set while the step is blocked, or follows what its
+    `foreach` selects.
     """
 
     state: str = "todo"

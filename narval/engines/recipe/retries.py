@@ -14,10 +14,17 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.backoff import wait
 from narval.engines.events import Failure
-from narval.engines.recipe.changes import CallExpired, CallReturned, NextTryMade, TriesReset, TryFailed
+from narval.engines.recipe.changes import (
+    CallExpired,
+    CallReturned,
+    NextTryMade,
+    SelectionGrown,
+    TriesReset,
+    TryFailed,
+)
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun
-from narval.engines.recipe.steps import ask, finish, limit_of
+from narval.engines.recipe.steps import ask, call_more, finish, limit_of
 
 
 def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
@@ -82,6 +89,27 @@ def cancel_calls(decision: RecipeDecision) -> None:
             back(decision, step, identifier, call)
             if not call.expired:
                 decision.ask(commands.CancelCall(identifier))
+
+
+def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
+    """Make a call for what a `foreach` over sources selects besides; end those of what was replaced (N36)."""
+    run, selected = decision.state.step(step.id), step.foreach
+    assert selected is not None, step
+    bound = selected.bind(decision.bindings(selected.variables))
+    if any(True for _ in decision.view.among((eid,), bound, None)):
+        if eid not in run.selected:
+            decision.change(SelectionGrown(step.id, eid))
+            call_more(decision, step)
+        return
+    for identifier, call in tuple(run.calls.items()):
+        if eid not in call.inputs:
+            continue
+        if call.next_try is not None:
+            decision.command(commands.CancelTimer(identifier))
+            decision.change(CallReturned(identifier))
+            call_more(decision, step)
+        else:
+            decision.ask(commands.CancelCall(identifier))
 
 
 def end_sources(decision: RecipeDecision) -> None:

@@ -54,11 +54,23 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
         back = CallReturned(event.call, event.eids)
         decision.add_to_context(event.eids)
     if back is not None:
-        _end_call(decision, step, run, call, back)
+        replaced = event.abandoned and step.id in decision.state.following
+        _end_call(decision, step, run, call, back, is_last=not replaced)
 
 
-def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun, back: CallReturned) -> None:
-    """Replace or free what the call reserved (N18), and go on with the step, or end it."""
+def _end_call(
+    decision: RecipeDecision,
+    step: Step,
+    run: StepRun,
+    call: CallRun,
+    back: CallReturned,
+    *,
+    is_last: bool = True,
+) -> None:
+    """Replace or free what the call reserved (N18), and go on with the step, or end it.
+
+    A step does not end with the call of a source whose element was replaced: `is_last` is False.
+    """
     well = back.fault is None and not back.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
@@ -69,7 +81,7 @@ def _end_call(decision: RecipeDecision, step: Step, run: StepRun, call: CallRun,
     decision.change(back)
     if run.waiting and run.fault is None:
         call_more(decision, step)
-    if not run.calls:
+    if is_last and not run.calls:
         finish(decision, step)
 
 

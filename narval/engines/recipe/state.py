@@ -24,6 +24,8 @@ from narval.engines.recipe.changes import (
     PlanMoved,
     PlanResumed,
     PlanStarted,
+    SelectionFollowed,
+    SelectionGrown,
     StepBlocked,
     StepDone,
     StepErred,
@@ -67,6 +69,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """Transitions in wait-condition whose elements have not fitted long enough (N38)."""
     blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
+    following: dict[str, None] = {}
+    """Steps whose `foreach` over sources follows what it selects (N36)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
     resumed: tuple[int, str] | None = None
@@ -172,6 +176,15 @@ def _call_made(state: PlanState, change: CallMade) -> None:
         run.reached = run.selected.index(change.given, run.reached) + 1
 
 
+def _selection_followed(state: PlanState, change: SelectionFollowed) -> None:
+    state.steps[change.step].watch = change.watch
+    state.following[change.step] = None
+
+
+def _selection_grown(state: PlanState, change: SelectionGrown) -> None:
+    state.steps[change.step].selected += (change.element,)
+
+
 def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
     run = state.steps[change.step]
     run.reached = max(run.reached, run.selected.index(change.elements[-1]) + 1)
@@ -216,7 +229,14 @@ def _end_step(state: PlanState, step: str, to: str) -> StepRun:
     if run.state != "running":
         raise illegal_move(state, f"step {step}", run.state, to)
     run.state = to
+    _follow_no_more(state, step)
     return run
+
+
+def _follow_no_more(state: PlanState, step: str) -> None:
+    if step in state.following:
+        del state.following[step]
+        state.steps[step].watch = ""
 
 
 def _step_done(state: PlanState, change: StepDone) -> None:
@@ -235,6 +255,7 @@ def _step_erred(state: PlanState, change: StepErred) -> None:
 def _step_failed(state: PlanState, change: StepFailed) -> None:
     state.blocked.pop(change.step, None)
     if state.steps[change.step].state == "running":
+        _follow_no_more(state, change.step)
         _move_step(state, change.step, "end")
     _move_step(state, change.step, "failed").fault = change.error
 
@@ -311,6 +332,8 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     for transition in tuple(state.awaiting_duration):
         _end_duration(state, transition)
     state.blocked.clear()
+    for step in tuple(state.following):
+        _follow_no_more(state, step)
 
 
 APPLY = apply_table(globals())

@@ -14,6 +14,7 @@ from narval.engines.recipe.changes import (
     CallMade,
     CallsDropped,
     ForeachCalls,
+    SelectionFollowed,
     StepBlocked,
     StepDone,
     StepErred,
@@ -48,7 +49,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
     elif step.foreach is None:
         _call_once(decision, step, prototype, target)
     else:
-        _call_for_each(decision, step, prototype, step.foreach)
+        _call_for_each(decision, step, prototype, step.foreach, source=_is_source(target))
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
@@ -95,8 +96,13 @@ def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, targe
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
 
 
-def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition) -> None:
-    """Make a call for each selected element, given to the one input it fits; share the others (N19)."""
+def _call_for_each(
+    decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition, *, source: bool
+) -> None:
+    """Make a call for each selected element, given to the one input it fits; share the others (N19).
+
+    Calls of sources go on: what is selected is followed from then on (N36).
+    """
     search = InputSearch(decision, step, prototype)
     found = _selected(decision, selected)
     slot, fault = _one_input(decision, search, found)
@@ -121,6 +127,10 @@ def _call_for_each(decision: RecipeDecision, step: Step, prototype: Prototype, s
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
     decision.change(StepRunning(step.id, foreach=foreach, selected=eids))
+    if source:
+        watch = decision.identifier()
+        decision.change(SelectionFollowed(step.id, watch))
+        decision.command(search.standing_watch(watch, slot))
     call_more(decision, step)
 
 
@@ -222,6 +232,8 @@ def limit_of(step: Step) -> float | None:
 def finish(decision: RecipeDecision, step: Step) -> None:
     """End a step whose calls are all back: it is done, in error, or failed."""
     run = decision.state.step(step.id)
+    if step.id in decision.state.following:
+        decision.command(commands.Unwatch(run.watch))
     well = run.fault is None and not run.errors
     if run.foreach is not None:
         decision.free(run.foreach.reserved, well=well)

@@ -87,7 +87,7 @@ def _try_watched(decision: RecipeDecision, identifier: str) -> None:
 def fail_if_stuck(decision: RecipeDecision) -> None:
     """Fail a plan of which nothing can ever fire again (N27)."""
     state = decision.state
-    waits = state.calls or state.waiting or state.awaiting_date or state.blocked
+    waits = state.calls or state.waiting or state.awaiting_date or state.blocked or state.following
     if state.status == "running" and not waits:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"

@@ -30,6 +30,14 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
     for step in state.blocked:
         watch = watches.get(state.step(step).watch)
         yield Wait(step, "input", "an element that another call has reserved", **_conditions(watch))
+    for step in state.following:
+        if not state.step(step).calls:
+            yield Wait(
+                step,
+                "input",
+                "an element for its foreach",
+                **_conditions(watches.get(state.step(step).watch)),
+            )
     for identifier in state.awaiting_date:
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(identifier, "time", then, until=state.transition(identifier).date)

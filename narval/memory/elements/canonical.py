@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
 
 from lxml import etree
 
 from narval.errors import ElementError
 from narval.memory.elements.element import children, local_name
 from narval.memory.elements.flat_xml import canonical_flat
+from narval.memory.elements.reserved import check_name
 
 MAX_BYTES = 16 * 1024 * 1024
 """The most bytes of XML of an element; a larger one is to be kept as a file and referred to."""
@@ -41,6 +41,11 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
     return _kept_bytes(parse_untrusted(_encoded(source), text=isinstance(source, str)))
 
 
+def canonical_given(source: str | bytes | etree._Element) -> bytes:
+    """The bytes under which an element is kept that somebody else than narval gives. Raises ElementError."""
+    return check_name(canonical(source))
+
+
 def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
     """The root of untrusted bytes; with `text` an encoding declaration does not apply.
 
@@ -52,10 +57,12 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
             f"expected at most {MAX_BYTES:,} bytes of XML, got {len(data):,}; "
             "keep it as a file and refer to it by its path",
         )
+    before = b""
     if not data.startswith(_WIDE):
+        before = data[: len(data) - len(data.lstrip())]
         data = data.strip()
     try:
-        root = etree.fromstring(_utf8(data, text=text), _PARSER)
+        root = etree.fromstring(_utf8(data, before, text=text), _PARSER)
     except etree.XMLSyntaxError as error:
         raise _refusal(error) from None
     except ValueError as error:
@@ -65,18 +72,23 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
     return root
 
 
-def _utf8(data: bytes, *, text: bool) -> bytes:
-    """The bytes as UTF-8 without a declaration, where a declaration names another encoding."""
+def _utf8(data: bytes, before: bytes, *, text: bool) -> bytes:
+    """The bytes as UTF-8, without a declaration where it names another encoding or something is `before`.
+
+    What is before stays, so that a fault has the line that it has in the file.
+    """
     declared = _DECLARATION.match(data)
-    if declared is not None and text:
-        return data[declared.end() :]
-    if declared is None or declared["encoding"] is None:
-        return data
-    encoding = declared["encoding"].decode("ascii")
+    if declared is None:
+        return before + data
+    encoding = declared["encoding"]
+    if text or encoding is None:
+        return before + data[declared.end() :] if before or text else data
     try:
-        return data[declared.end() :].decode(codecs.lookup(encoding).name).encode("utf-8")
+        plain = data[declared.end() :].decode(codecs.lookup(encoding.decode("ascii")).name)
     except LookupError:
-        raise ElementError("malformed", f"unknown encoding {encoding!r}; write the file as UTF-8") from None
+        why = f"unknown encoding {encoding.decode('ascii')!r}; write the file as UTF-8"
+        raise ElementError("malformed", why) from None
+    return before + plain.encode("utf-8")
 
 
 def elements_of(data: str | bytes) -> list[bytes]:
@@ -86,10 +98,14 @@ def elements_of(data: str | bytes) -> list[bytes]:
     """
     flat = canonical_flat(data)
     if flat is not None and not flat.startswith(b"<memory"):
-        return [flat]
-    root = parse_untrusted(_encoded(data), text=isinstance(data, str))
-    roots: Iterable[etree._Element] = children(root) if local_name(root.tag) == "memory" else [root]
-    return [_kept_bytes(root) for root in roots]
+        return [check_name(flat)]
+    roots = roots_of(parse_untrusted(_encoded(data), text=isinstance(data, str)))
+    return [check_name(_kept_bytes(root), root.sourceline or 1) for root in roots]
+
+
+def roots_of(root: etree._Element) -> list[etree._Element]:
+    """The elements of a document: the children of a root `memory`, or any other root itself."""
+    return children(root) if local_name(root.tag) == "memory" else [root]
 
 
 def _encoded(data: str | bytes) -> bytes:

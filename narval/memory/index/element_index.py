@@ -21,6 +21,9 @@ from narval.memory.patterns.pattern import Bound
 WORTH_INDEXING = 32
 """With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
 
+TRIED_OFTEN = 8 * WORTH_INDEXING
+"""Tries of a few elements after which an index has paid: where a thousand runs ask for one of ten."""
+
 TRIED_FIRST = 1024
 """So many of the newest are tried before an index of an attribute is made to find a few of all."""
 
@@ -37,6 +40,8 @@ class ElementIndex:
         self._by_name: defaultdict[str, SortedInts] = defaultdict(SortedInts)
         self._by_value: dict[str, dict[str, ValueIndex]] = {}
         """By root name and attribute, of the attributes that a pattern has asked for."""
+        self._tried: dict[str, int] = {}
+        """The elements of a name that were tried because they were few."""
         self._run_names: set[str] = set()
         """Runs change, so the attributes of elements of these names are not indexed."""
         self._addressed: set[int] = set()
@@ -149,8 +154,13 @@ class ElementIndex:
     def _bucket(self, name: str, equalities: Iterable[tuple[str, str]], make: bool) -> SortedInts | Span:
         """The smallest indexed set that holds every element of that name with these attribute values."""
         best: SortedInts | Span = self._by_name.get(name, _NONE)
-        if name in self._run_names or (least := len(best)) < WORTH_INDEXING:
+        least = len(best)
+        if least <= 1 or name in self._run_names:
             return best
+        if least < WORTH_INDEXING:
+            tried = self._tried[name] = self._tried.get(name, 0) + least
+            if tried < TRIED_OFTEN:
+                return best
         for attribute, value in equalities:
             if not make and attribute not in self._by_value.get(name, _NO_INDEXES):
                 continue

@@ -1,7 +1,7 @@
 """Elements that are declared: by the library (N2), by `data/memory.xml` (N4).
 
 Each is compared with memory when it is read; what it declares is never forgotten, what it dropped loses its
-protection. A dropped `start-plan` with at="start" is outdated besides: it would go on to act.
+protection and is outdated.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from narval.definitions.kinds import IN_MODULES
 from narval.definitions.library import Library
 from narval.engines.registry import runnable
 from narval.errors import Fault
 from narval.memory.elements import changes
 from narval.memory.elements.control_elements import ACTED, START_PLANS, TARGET
-from narval.memory.elements.element import parse
+from narval.memory.elements.element import Element, Origin, identity, parse
 from narval.memory.elements.error_element import make_error
+from narval.memory.elements.outdated_element import make_outdated
+from narval.runtime.agent.effects import outdate
 from narval.runtime.agent.turn import Turn
 from narval.runtime.store.batch import DefinitionRow
 
@@ -68,25 +72,57 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:
-    """Declare what `data/memory.xml` holds (N4)."""
+    """Declare what `data/memory.xml` holds (N4): what is changed there replaces the element of its identity,
+    what is gone is outdated.
+    """
     wanted: dict[str, bytes] = {}
     for xml in elements:
         key = hashlib.sha256(xml).hexdigest()
         while key in wanted:
             key += "+"
         wanted[key] = xml
-    gone = _compare(turn, MEMORY, wanted)
-    starts = tuple(eid for eid in gone if _acts_at_start(turn, eid))
-    if starts:
-        turn.transaction.change(changes.Outdated(starts))
+    there = _declared_by(turn, MEMORY)
+    memory = turn.agent.memory
+    dropped = [eid for key, eid in there.items() if key not in wanted]
+    before = {
+        known: eid
+        for eid, element in zip(dropped, map(memory.element, dropped), strict=True)
+        if element is not None and (known := identity(element)) is not None
+    }
+    for key, xml in wanted.items():
+        if key in there:
+            continue
+        known = identity(Element(0, xml))
+        old = before.pop(known, None) if known is not None else None
+        if old is None:
+            turn.add(xml, declared=f"{MEMORY}:{key}")
+        else:
+            dropped.remove(old)
+            replace_element(turn, old, xml, Origin(inputs=(old,)), f"{MEMORY}:{key}")
+    if dropped:
+        turn.transaction.change(changes.Undeclared(tuple(dropped)))
+    current = tuple(eid for eid in dropped if eid not in memory.outdated)
+    if current:
+        outdate_elements(turn, current, "data/memory.xml declares it no more")
 
 
-def _acts_at_start(turn: Turn, eid: int) -> bool:
-    """True if an element would go on to start runs, though it is declared no more."""
-    element = turn.agent.memory.element(eid)
-    if element is None or element.name not in START_PLANS:
-        return False
-    return parse(element.xml).get("at") == "start"
+def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Origin | None = None) -> int:
+    """Let elements count no more; the eid of the element that says so, and why."""
+    outdate(turn.transaction, eids)
+    return turn.add(make_outdated(eids, reason), replace(origin or Origin(), inputs=eids))
+
+
+def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: str | None = None) -> int:
+    """Add an element in place of an old one, which is outdated; its eid.
+
+    It is declared as the old one was, unless `declared` says otherwise.
+    """
+    key = turn.agent.memory.declared.get(old, "")
+    if key:
+        turn.transaction.change(changes.Undeclared((old,)))
+    new = turn.add(xml, origin, key if declared is None else declared)
+    outdate(turn.transaction, (old,))
+    return new
 
 
 def start_declared(turn: Turn, again: Container[int]) -> None:
@@ -110,11 +146,7 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
 
 def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:
     """Add what is declared and not there yet; give back the eids of what is declared no more."""
-    there = {
-        key.partition(":")[2]: eid
-        for eid, key in turn.agent.memory.declared.items()
-        if key.partition(":")[0] == declarer
-    }
+    there = _declared_by(turn, declarer)
     gone = tuple(eid for key, eid in there.items() if key not in wanted)
     if gone:
         turn.transaction.change(changes.Undeclared(gone))
@@ -122,3 +154,9 @@ def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[in
         if key not in there:
             turn.add(xml, declared=f"{declarer}:{key}")
     return gone
+
+
+def _declared_by(turn: Turn, declarer: str) -> dict[str, int]:
+    """The elements that one declares, by the digests of what it says."""
+    pairs = ((key.partition(":"), eid) for eid, key in turn.agent.memory.declared.items())
+    return {digest: eid for (by, _, digest), eid in pairs if by == declarer}

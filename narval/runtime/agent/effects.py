@@ -12,6 +12,7 @@ from narval.engines.effects import EFFECTS
 from narval.engines.events import Matched
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
@@ -74,11 +75,7 @@ class TurnEffects:
         for eid in command.eids:
             if eid in agent.memory.declared:
                 self._transfer_declaration(run, eid)
-        for eid in command.eids if agent.watches.any_of_outdated else ():
-            element = agent.memory.element(eid)
-            if element is not None:
-                for waiting, watch in agent.watches.of_outdated(agent.memory.tree(element), agent.runs):
-                    agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+        _tell_of_outdated(agent, command.eids)
 
     def _transfer_declaration(self, run: Run, eid: int) -> None:
         """Declare in place of an element the one of its name that a run has just made of it, so that what
@@ -158,9 +155,23 @@ class TurnEffects:
 _NOTHING = (None, None)
 
 
+def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
+    """Let elements count no more though no run replaced them, and tell runs that watch for that (N18)."""
+    transaction.change(changes.Outdated(eids))
+    _tell_of_outdated(transaction.agent, eids)
+
+
+def _tell_of_outdated(agent: AgentState, eids: tuple[int, ...]) -> None:
+    for eid in eids if agent.watches.any_of_outdated else ():
+        element = agent.memory.element(eid)
+        if element is not None:
+            for waiting, watch in agent.watches.of_outdated(agent.memory.tree(element), agent.runs):
+                agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+
+
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with those of its elements that are still there."""
     there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
     origin = Origin(by=job.by, actor=job.actor)
-    if start_run(transaction, job.name, there, attempt=job.attempt, origin=origin) is None:
+    if start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, line=job.line) is None:
         log.warning("%s was to start again, but no such definition is loaded", job.name)

@@ -7,13 +7,16 @@ import contextvars
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from narval.engines.commands import Program
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
+
+if TYPE_CHECKING:
+    from narval.runtime.system.fetch import Fetched
 
 Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script"]
 Inputs = Mapping[str, Element | list[Element] | None]
@@ -69,7 +72,8 @@ class CallContext(msgspec.Struct, eq=False):
 
     For the runtime: `target` is called with `inputs`, by input id. `timeout` is in seconds, None for none.
     `family` is the run of the top level behind the caller. `program` is run where the call is of a program;
-    `payload` is plain data for the `runner` of the target.
+    `payload` is plain data for the `runner` of the target; `fetch_allow` are the places inside that it may
+    fetch.
     """
 
     id: str
@@ -86,6 +90,7 @@ class CallContext(msgspec.Struct, eq=False):
     payload: Mapping[str, Any] | None = None
     listener: Listener | None = None
     sleeper: Sleeper | None = None
+    fetch_allow: tuple[str, ...] = ()
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
 
@@ -112,6 +117,10 @@ class CallContext(msgspec.Struct, eq=False):
     def attach(self, listener: Listener | None, sleeper: Sleeper | None = None) -> None:
         """Have reports go to `listener`, and `sleep` done by `sleeper` in place of the event loop."""
         self.listener, self.sleeper = listener, sleeper
+
+    def allow(self, places: tuple[str, ...]) -> None:
+        """Let it fetch from these places inside, and no others, from now on."""
+        self.fetch_allow = places
 
     def start_clock(self, now: float) -> None:
         """Set the deadline: the time limit runs from `now` (seconds since 1970)."""
@@ -160,6 +169,26 @@ async def sleep(seconds: float) -> None:
         raise RequestError(f"expected to sleep for a number of seconds, got {seconds!r}")
     current = _current.get(None)
     await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
+
+
+async def fetch(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    most: int = 10 * 1024 * 1024,
+    seconds: float = 60.0,
+) -> Fetched:
+    """Fetch what is behind a URL, redirects followed; an answer of any status is given.
+
+    It has at most `most` bytes, unpacked, and takes at most so many seconds. Raises FetchError, an
+    ActionError: for an address of this machine or its networks, too, unless `fetch_allow` in the settings
+    grants it.
+    """
+    from narval.runtime.system.fetch import fetched  # here: few actions fetch
+
+    current = _current.get(None)
+    allow = () if current is None else current.fetch_allow
+    return await fetched(url, headers=headers, allow=allow, most=most, seconds=seconds)
 
 
 def current_call() -> CallContext | None:

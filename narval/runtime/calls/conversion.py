@@ -17,7 +17,7 @@ from lxml import etree
 
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError, ElementError, InternalError
-from narval.memory.elements.canonical import canonical
+from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import xml_safe
 from narval.runtime.calls.backend import Outcome
@@ -135,13 +135,13 @@ def _element(thing: object, place: str) -> bytes:
     prefix = f"{place}: " if place else ""
     try:
         if isinstance(thing, str):
-            return canonical(thing)
+            return canonical_given(thing)
         if isinstance(thing, Element):
-            return canonical(thing.xml)
+            return canonical_given(thing.xml)
         if isinstance(thing, _BYTES):
-            return canonical(bytes(thing))
+            return canonical_given(bytes(thing))
         if isinstance(thing, etree._Element) and isinstance(thing.tag, str):
-            return canonical(etree.tostring(thing, encoding="utf-8", with_tail=False))
+            return canonical_given(etree.tostring(thing, encoding="utf-8", with_tail=False))
     except ElementError as error:
         raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column})") from None
     except (ValueError, etree.LxmlError) as error:

@@ -33,7 +33,8 @@ class Executor:
         programs: ProgramBackend | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._backends = Backends(self._loop, limits or CallLimits(), programs)
+        limits = limits or CallLimits()
+        self._backends, self._fetch_allow = Backends(self._loop, limits, programs), limits.fetch_allow
         self.programs = self._backends.programs
         self._on_caught_up: Callable[[str], None] = _ignore
         self._clock = clock or SystemClock()
@@ -71,6 +72,7 @@ class Executor:
             raise InternalError(f"the call {call.id} is under way already")
         listener = self._report if where == "source" else None
         call.attach(listener, self._sleep if self._sleeps is not None else None)
+        call.allow(self._fetch_allow)
         running = RunningCall(call, self._done, produced, announce, since=self._clock.now())
         self._calls[call.id] = (running, done)
         self._backends.of(where).start(running)
@@ -114,8 +116,11 @@ class Executor:
         await self._backends.close()
 
     def limit(self, limits: CallLimits) -> None:
-        """Keep to other limits from now on: calls under way go on."""
+        """Keep to other limits from now on: calls under way go on, but fetch only what is granted now."""
         self._backends.limit(limits)
+        self._fetch_allow = limits.fetch_allow
+        for running, _ in self._calls.values():
+            running.call.allow(limits.fetch_allow)
 
     def renew(self) -> None:
         """Renew the workers, which may have imported modules that have changed, as soon as they are free."""

@@ -8,17 +8,22 @@ from typing import NamedTuple
 from narval.errors import Fault
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
 
 
 class HomeFiles(NamedTuple):
-    """All that takes effect while a home is at work; `settings` are None when they have faults."""
+    """All that takes effect while a home is at work.
+
+    `settings`, and what `data/memory.xml` has `declared`, are None when they have faults.
+    """
 
     loaded: Loaded
     schemas: Schemas
     settings: Settings | None
     faults: tuple[Fault, ...]
+    declared: list[bytes] | None = None
 
     @classmethod
     def of(cls, loaded: Loaded, schemas: Schemas, settings: Settings | None, *others: Fault) -> HomeFiles:
@@ -29,12 +34,17 @@ class HomeFiles(NamedTuple):
     def read(cls, home: Home, loader: Loader, before: Schemas) -> HomeFiles:
         """Read and check the files of `home`; `before` has the last good versions of its schemas."""
         settings, faults = read_settings(home.path)
-        return cls.of(loader.load(), Schemas(home.schemas, before), settings, *faults)
+        return cls.of(loader.load(), Schemas(home.schemas, before), settings, *faults).with_memory(home)
+
+    def with_memory(self, home: Home) -> HomeFiles:
+        """The same, with what `data/memory.xml` declares, and its faults."""
+        declared, faults = read_memory(home.memory, self.schemas)
+        return self._replace(faults=tuple(sorted({*self.faults, *faults})), declared=declared)
 
     @property
     def state(self) -> tuple[object, ...]:
         """Equal for files of equal contents."""
-        return self.loaded.files, self.schemas.digest, self.settings, self.faults
+        return self.loaded.files, self.schemas.digest, self.settings, self.faults, self.declared
 
 
 def differences(before: Loaded, after: Loaded) -> Iterator[str]:

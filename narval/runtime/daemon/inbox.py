@@ -21,6 +21,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.drop_folder import Claim, DropFolder, read
 from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
 from narval.runtime.system.time_slice import TimeSlice
 
@@ -44,7 +45,7 @@ class Inbox:
 
     def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
         durable = files.settings.durability == "power"
-        self._folder = DropFolder(home, int(meta.get(RECORDED, "0")), durable=durable)
+        self._folder = DropFolder(home, number(meta, RECORDED, 0), durable=durable)
         self._host, self._files = host, files
         self._settling = Debounce(SETTLE, MOST)
         self.is_busy = True
@@ -87,7 +88,7 @@ class Inbox:
         """Add what a file holds, all of it or nothing, and remove it."""
         try:
             elements, owner = await asyncio.to_thread(read, claim)
-            await self._check(elements)
+            await self._check(elements, claim)
         except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
@@ -101,11 +102,14 @@ class Inbox:
         log.info("%s: %d elements", claim.shown, len(eids))
         await asyncio.to_thread(self._folder.remove, claim)
 
-    async def _check(self, elements: list[bytes]) -> None:
-        """Raise ElementError for the first element that its schema refuses (N7)."""
+    async def _check(self, elements: list[bytes], claim: Claim) -> None:
+        """Raise ElementError for the first element that its schema refuses (N7), with its place."""
         schemas, time_slice = self._files.schemas, TimeSlice()
-        for xml in elements:
+        for position, xml in enumerate(elements):
             refusal = schemas.refusal(xml)
             if refusal is not None:
-                raise ElementError("invalid", f"refused by its schema: {refusal}")
+                document = await asyncio.to_thread(claim.path.read_bytes)
+                fault = schemas.refusal_in(document, position)
+                reason, line, column = (fault.message, fault.line, fault.column) if fault else (refusal, 1, 1)
+                raise ElementError("invalid", f"refused by its schema: {reason}", line, column)
             await time_slice.yield_if_due()

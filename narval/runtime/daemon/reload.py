@@ -21,7 +21,6 @@ from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
-from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import AT_START, FILE, Settings
 from narval.runtime.system.log import Logbook
@@ -44,7 +43,6 @@ class FilesInForce:
         self._home, self._loader, self._files = home, loader, files
         self._host, self._logbook = host, logbook
         self._added: list[str | Path] = []
-        self._memory_faults: list[Fault] = []
         self._reading = asyncio.Lock()
 
     @property
@@ -55,7 +53,7 @@ class FilesInForce:
     @property
     def faults(self) -> list[Fault]:
         """All that is wrong with the files of the home."""
-        return sorted({*self._files.faults, *self._memory_faults})
+        return list(self._files.faults)
 
     def use(self, loaded: Loaded) -> None:
         """Let these definitions count from now on; import their engines before the first run needs one."""
@@ -77,8 +75,8 @@ class FilesInForce:
         """Read what `data/memory.xml` declares; None if it has faults, which are noted."""
         if self._home is None:
             return []
-        declared, self._memory_faults = read_memory(self._home.memory, self.schemas)
-        return declared
+        self._files = self._files.with_memory(self._home)
+        return self._files.declared
 
     def sync_declared(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
         """Bring memory in line with the library, its faults, and what `data/memory.xml` declares.
@@ -136,7 +134,7 @@ class FilesInForce:
             log.warning("did not load: %s", fault)
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
-        self.sync_declared(turn, None)
+        self.sync_declared(turn, files.declared)
 
     def _set(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible now."""
@@ -147,6 +145,7 @@ class FilesInForce:
         self.settings = now
         self._host.loop.set_limit(now.turn_limit)
         self._host.agent.keep_history(now.history_entries)
+        self._host.agent.runs.families.limit(now.run_depth, now.run_family)
         self._host.dispatcher.limit(now.call_timeout)
         self._host.executor.limit(now.limits)
         self._host.stop.set_grace(now.stop_grace)

@@ -31,7 +31,7 @@ MOST = 5.0
 RESCAN = 30.0
 """Seconds between two looks where the system has no room to watch."""
 
-PARTS = {"recipes": True, "modules": True, "etc": True, FOLDER: False}
+PARTS = {"recipes": True, "modules": True, "etc": True, "data": False, FOLDER: False}
 """The folders that are watched; True: with all that is below them."""
 
 

@@ -10,7 +10,7 @@ from narval.engines.registry import runnable
 from narval.errors import DefinitionError, ElementError, Fault
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.control_elements import START_PLANS, TARGET
-from narval.memory.elements.element import local_name
+from narval.memory.elements.element import Element, identity, local_name
 from narval.runtime.home.schemas import Schemas
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
@@ -48,10 +48,27 @@ def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
         return
+    for position, child in enumerate(root.children):
+        if schemas.refusal(child.xml()) is None:
+            continue
+        fault = schemas.refusal_in(source.data, position)
+        if fault is not None:
+            yield source.fault(f"refused by its schema: {fault.message}", fault.line, fault.column)
+    yield from _doubles(root, source)
+
+
+def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
+    """Faults at both places of elements that have one root name, and one `key` or `name` (N4)."""
+    known: dict[tuple[str, str], list[XmlNode]] = {}
     for child in root.children:
-        refusal = schemas.refusal(child.xml())
-        if refusal is not None:
-            yield source.fault(f"refused by its schema: {refusal}", child.line, child.column)
+        named = identity(Element(0, child.xml()))
+        if named is not None:
+            known.setdefault(named, []).append(child)
+    for (name, key), nodes in known.items():
+        for node in nodes if len(nodes) > 1 else ():
+            others = ", ".join(str(other.line) for other in nodes if other is not node)
+            what = f"several {name} elements are known as {key!r} (line {others} too)"
+            yield source.fault(f"{what}: give each a key, or a name, of its own", node.line, node.column)
 
 
 def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:

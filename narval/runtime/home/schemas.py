@@ -18,7 +18,7 @@ from typing import Any
 from lxml import etree
 
 from narval.errors import ElementError, Fault
-from narval.memory.elements.canonical import parse_untrusted
+from narval.memory.elements.canonical import parse_untrusted, roots_of
 from narval.memory.elements.element import parse
 from narval.runtime.home.found_files import names_in
 
@@ -54,15 +54,22 @@ class Schemas:
         """The reason for which an element is refused, for people; None when it is not."""
         if not self._names:
             return None
-        root = parse(xml)
+        fault = self._fault(parse(xml), xml)
+        return None if fault is None else f"line {fault.line}, column {fault.column}: {fault.message}"
+
+    def refusal_in(self, document: bytes, position: int) -> Fault | None:
+        """The reason for which the element of that position in a document is refused, and its place there."""
+        return self._fault(roots_of(parse_untrusted(document))[position], document)
+
+    def _fault(self, root: etree._Element, text: bytes) -> Fault | None:
         name = etree.QName(root).localname
         if name not in self._names:
             return None
         schema = self._schema(name)
         if isinstance(schema, Fault):
             reason = f"the schema of {name!r} cannot be used ({schema}); correct it, or move it away"
-            return f"line 1, column 1: {reason}"
-        return None if schema(root) else self._reason(schema, name, xml)
+            return Fault("", *_place(text, root.sourceline or 1), reason)
+        return None if schema(root) else self._reason(schema, name, text)
 
     def faults(self) -> list[Fault]:
         """The faults of the schemas themselves; all of them are compiled."""
@@ -79,13 +86,12 @@ class Schemas:
                 good[name] = self._names[name], text
         return good
 
-    def _reason(self, schema: Any, name: str, xml: bytes) -> str:
+    def _reason(self, schema: Any, name: str, text: bytes) -> Fault:
         """The first error of a log; the place of a tag is looked for, as libxml2 knows no columns here."""
         reason = f"<{name}> is not valid by etc/schemas/{self._names[name].name}"
         for entry in schema.error_log:
-            line = max(entry.line, 1)
-            return f"line {line}, column {_column(xml, line)}: {reason}: {entry.message}"
-        return f"line 1, column 1: {reason}"
+            return Fault("", *_place(text, max(entry.line, 1)), f"{reason}: {entry.message}")
+        return Fault("", 1, 1, reason)
 
     def _schema(self, name: str) -> Any:
         """The compiled schema of a name, which tells if a root fits it; or the fault of the file."""
@@ -156,7 +162,20 @@ def _dtd(data: bytes) -> etree.DTD:
         raise ElementError("invalid", f"not a DTD: {error}", *place) from None
 
 
-def _column(xml: bytes, line: int) -> int:
-    lines = xml.split(b"\n")
-    text = lines[line - 1].decode("utf-8", "replace") if line <= len(lines) else ""
-    return len(text) - len(text.lstrip()) + 1
+_TAG = re.compile(rb"""<[^\s<>!?/](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")
+_NEAR = 16_384
+"""Bytes before a line in which the tag is sought that reaches it."""
+
+
+def _place(text: bytes, line: int) -> tuple[int, int]:
+    """The line and column of the tag in which a line is: libxml2 knows the lines where tags end alone."""
+    begin = 0
+    for _ in range(line - 1):
+        begin = text.find(b"\n", begin) + 1
+    end = text.find(b"\n", begin)
+    near = max(0, begin - _NEAR)
+    for tag in _TAG.finditer(text, near, len(text) if end < 0 else end + _NEAR):
+        if tag.end() > begin:
+            column = len(text[text.rfind(b"\n", 0, tag.start()) + 1 : tag.start()].decode("utf-8", "replace"))
+            return line - text.count(b"\n", tag.start(), begin), column + 1
+    return line, 1

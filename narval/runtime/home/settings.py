@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -22,13 +23,24 @@ AT_START = ("timezone", "durability", "store", "forget_after")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
 
+COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "email": ("from", "to", "subject"),
+        "triage": ("verdict", "why", "mail"),
+        "sent": ("to", "at"),
+        "item": ("feed", "title"),
+    }
+)
+"""The attributes that tables show of the elements that ship, unless the settings say otherwise."""
+
+
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The number of calls that go on at once, and the times and memory they have.
 
     `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
     for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
-    is how many bytes one may add to its worker; `worker_memory` is how many a worker may add to what it has
-    when it starts (None: as many as there are).
+    is how many bytes one may add to its worker; `fetch_allow` are the places inside that actions may fetch;
+    `worker_memory` is how many a worker may add to what it has when it starts (None: as many as there are).
     """
 
     threads: int = min(32, 4 + (os.cpu_count() or 1))
@@ -37,6 +49,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     worker_idle: float = 120.0
     patience: float = 1.0
     folders: tuple[str, ...] = ()
+    fetch_allow: tuple[str, ...] = ()
     transform_memory: int = 1024 * 1024 * 1024
     worker_memory: int | None = None
 
@@ -52,7 +65,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
     turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
-    `xslt_folders`: what transforms may read (N32). `log_level`: what the log holds.
+    `run_depth`: how deep runs may call one another; `run_family`: how many runs that one top-level run has
+    called, directly or not, may be under way with it. `xslt_folders`: what transforms may
+    read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
+    `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
     """
 
     name: str = "narval"
@@ -67,8 +83,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     forget_after: float | None = None
     turn_limit: int = 1000
     history_entries: int = 10_000
+    run_depth: int = 100
+    run_family: int = 10_000
     xslt_folders: tuple[str, ...] = ()
+    fetch_allow: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    columns: Mapping[str, tuple[str, ...]] = COLUMNS
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -84,8 +104,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def limits(self) -> CallLimits:
         """The limits of the executor."""
-        memory, folders = self.worker_memory, self.xslt_folders
-        return CallLimits(threads=self.threads, workers=self.workers, worker_memory=memory, folders=folders)
+        return CallLimits(
+            threads=self.threads,
+            workers=self.workers,
+            worker_memory=self.worker_memory,
+            folders=self.xslt_folders,
+            fetch_allow=self.fetch_allow,
+        )
 
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
@@ -176,6 +201,16 @@ def _folders(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _places(value: object) -> tuple[str, ...]:
+    from narval.runtime.system.fetch import Grant  # here: most homes grant nothing, and start without it
+
+    if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
+        raise ValueError("a list of hosts, addresses or networks")
+    for place in value:
+        Grant.of(place)
+    return tuple(value)
+
+
 def _zone(value: object) -> str:
     from zoneinfo import ZoneInfo  # here: most homes name no zone, and start without it
 
@@ -193,6 +228,15 @@ def _url(value: object) -> str:
     return value
 
 
+def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
+    """The attributes by root name; those of elements that are not named are as shipped."""
+    if not isinstance(value, dict) or not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in value.values()
+    ):
+        raise ValueError('a list of attributes for each name, such as email = ["from", "subject"]')
+    return MappingProxyType({**COLUMNS, **{name: tuple(names) for name, names in value.items()}})
+
+
 READERS: Mapping[str, Callable[[object], Any]] = {
     "name": _text,
     "timezone": _or_none(_zone),
@@ -206,8 +250,12 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "forget_after": _or_none(duration),
     "turn_limit": _count,
     "history_entries": _count,
+    "run_depth": _count,
+    "run_family": _count,
     "xslt_folders": _folders,
+    "fetch_allow": _places,
     "log_level": _one_of("debug", "info", "warning", "error"),
+    "columns": _columns,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""
 

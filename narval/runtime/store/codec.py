@@ -230,7 +230,8 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
     try:
         conditions = tuple(Bound.from_plain(bound, lookup) for bound in plain["conditions"])
         scopes = msgspec.convert(plain["scopes"], tuple[tuple[str, str, str] | None, ...])
-        return Watch(plain["watch"], conditions, scopes, bool(plain.get("or_outdated")))
+        flags = bool(plain.get("or_outdated")), bool(plain.get("standing"))
+        return Watch(plain["watch"], conditions, scopes, *flags)
     except (AttributeError, KeyError, TypeError, ValueError, PatternError) as error:
         raise _unreadable("a Watch of the journal", error) from None
 
@@ -239,7 +240,7 @@ def read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
     """Something that was stored; `what` it is, for people. Raises UnreadableError."""
     try:
         return decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
         raise _unreadable(what, error) from None
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,9 +22,29 @@ from urllib.parse import quote
 
 from narval.errors import StoreError
 from narval.runtime.store import statements
-from narval.runtime.store.batch import HOME_AGENT, Batch, DefinitionRow, JournalRow
+from narval.runtime.store.batch import (
+    HOME_AGENT,
+    Batch,
+    DefinitionRow,
+    JournalRow,
+    KeptElement,
+    MarkRow,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+)
 from narval.runtime.store.memory import VolatileStore
-from narval.runtime.store.sql import DatabaseAgent, Driver, Tables, driver_of, open_database, version_of
+from narval.runtime.store.page import RunsPage
+from narval.runtime.store.rows import ElementRow, LastRow, number
+from narval.runtime.store.sql import (
+    DatabaseAgent,
+    Driver,
+    Tables,
+    driver_of,
+    kept_element,
+    open_database,
+    version_of,
+)
 from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble
 from narval.runtime.store.store import AgentStore, Store
 
@@ -32,6 +53,9 @@ PATIENCE = 5.0
 
 ATTEMPTS = 5
 """The number of times a look begins anew because a daemon that starts or ends has moved the files."""
+
+MOST_EID = (1 << 63) - 1
+"""The greatest number that a column takes."""
 
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -46,6 +70,11 @@ class Look(Store):
         self._tables = Tables(driver, lambda: nullcontext(connection))
         self._is_still = is_still
         self._decided = VolatileStore()
+        self._page: RunsPage | None = None
+
+    def narrow(self, page: RunsPage) -> None:
+        """Let all that is read be what it takes to list a page of runs."""
+        self._page = page
 
     def is_still(self) -> bool:
         """False if another program has written the file that was read as one that nobody writes."""
@@ -53,7 +82,10 @@ class Look(Store):
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""
-        return _AgentLook(self._tables, agent, self._decided.of(agent))
+        decided = self._decided.of(agent)
+        if self._page is not None:
+            return _AgentPage(self._tables, agent, decided, self._page)
+        return _AgentLook(self._tables, agent, decided)
 
     def commit(self, *batches: Batch) -> None:
         """Keep the batches for those who look."""
@@ -82,11 +114,72 @@ class _AgentLook(DatabaseAgent):
         return super().definition(digest) or self._decided.definition(digest)
 
 
+class _AgentPage(_AgentLook):
+    """The rows of one agent that a page of its runs shows, and those that are compared with its files."""
+
+    def __init__(self, tables: Tables, agent: int, decided: AgentStore, page: RunsPage) -> None:
+        super().__init__(tables, agent, decided)
+        self._page = page
+
+    @cached_property
+    def _shown(self) -> list[RunRow]:
+        page = self._page
+        below = MOST_EID if page.before is None else min(page.before, MOST_EID)
+        rows = self._typed(RunRow, "runs before", below)
+        fitting = (row for row in rows if page.has(row.kind, row.name, row.state, row.phase))
+        return list(islice(fitting, page.limit))[::-1]
+
+    @cached_property
+    def _of_files(self) -> dict[int, KeptElement]:
+        rows = map(kept_element, self._typed(ElementRow, "elements of files"))
+        return {kept.element.eid: kept for kept in rows}
+
+    def runs(self) -> list[RunRow]:
+        """The runs of the page, oldest first."""
+        return self._shown
+
+    def elements(self) -> Iterator[KeptElement]:
+        """The errors of these runs, and what the files are compared with, oldest first."""
+        known = dict(self._of_files)
+        for eid in {row.error for row in self._shown if row.error is not None} - known.keys():
+            known.update((eid, kept_element(row)) for row in self._typed(ElementRow, "element", eid))
+        return (known[eid] for eid in sorted(known))
+
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of what the files are compared with."""
+        for eid in self._of_files:
+            yield from self._typed(MarkRow, "marks of element", eid)
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent; what is numbered while one looks comes behind all that is there."""
+        known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
+        following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
+        return {**known, "next_eid": str(following)}
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """None: a listing has no context."""
+        return iter(())
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """None: no output is given."""
+        return iter(())
+
+    def queue(self) -> list[QueuedRow]:
+        """None: nobody is told."""
+        return []
+
+    def moments(self) -> list[MomentRow]:
+        """None: nothing is done."""
+        return []
+
+
 @contextmanager
-def look(where: Path | str, is_held: Callable[[], bool]) -> Iterator[Store]:
+def look(where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None) -> Iterator[Store]:
     """The store there, to be read; an empty one in memory where there is none yet. Raises StoreError.
 
     After a stop that was not clean the file is checked, unless `is_held` says that a daemon is at work on it.
+    With a `page` nothing is read but what it takes to list it.
     """
     with ExitStack() as ends:
         driver = driver_of(where, "crash", PATIENCE)
@@ -100,6 +193,8 @@ def look(where: Path | str, is_held: Callable[[], bool]) -> Iterator[Store]:
             if not isinstance(error, (OSError, *driver.errors)):
                 raise
             raise trouble(driver.name, error) from error
+        if page is not None and isinstance(store, Look):
+            store.narrow(page)
         yield store
 
 

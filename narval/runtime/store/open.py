@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.page import RunsPage
 from narval.runtime.store.store import Durability, Store
 
 
@@ -22,11 +23,14 @@ def open_store(where: Path | str | None, durability: Durability = "crash", *, pa
     return open_database(where, durability, patience)
 
 
-def look_into(where: Path | str, is_held: Callable[[], bool]) -> AbstractContextManager[Store]:
+def look_into(
+    where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None
+) -> AbstractContextManager[Store]:
     """The store at a path or URL as it is at one moment, of which not a byte is altered (`look.py`).
 
-    `is_held` says if a daemon is at work on it. Raises StoreError.
+    `is_held` says if a daemon is at work on it. With a `page` nothing is there but what it takes to list it.
+    Raises StoreError.
     """
     from narval.runtime.store.look import look
 
-    return look(where, is_held)
+    return look(where, is_held, page)

@@ -235,6 +235,28 @@ SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origi
 FROM elements
 WHERE elements.agent = ? ORDER BY elements.eid;
 
+-- name: element
+SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
+FROM elements
+WHERE elements.agent = ? AND elements.eid = ?;
+
+-- name: elements of files
+SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
+FROM elements
+WHERE elements.agent = ? AND (elements.declared != '' OR elements.name = 'start-plan' OR elements.name = '{http://www.logilab.org/namespaces/Narval/1.2}start-plan') ORDER BY elements.eid;
+
+-- name: last eids
+SELECT max(elements.eid) AS max_1
+FROM elements
+WHERE elements.agent = ? UNION ALL SELECT max(runs.eid) AS max_2
+FROM runs
+WHERE runs.agent = ?;
+
+-- name: marks of element
+SELECT marks.definition, marks.place, marks.slot, marks.eid, marks.run
+FROM marks
+WHERE marks.agent = ? AND marks.eid = ? ORDER BY marks.definition, marks.place, marks.slot;
+
 -- name: contexts
 SELECT elements.held_by AS run, elements.eid
 FROM elements
@@ -279,6 +301,11 @@ WHERE meta.agent = ? ORDER BY meta."key";
 SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error, runs."by", runs.actor
 FROM runs
 WHERE runs.agent = ? ORDER BY runs.eid;
+
+-- name: runs before
+SELECT runs.eid, runs.kind, runs.name, runs.digest, runs.state, runs.phase, runs.started, runs.ended, runs.parent_run, runs.parent_step, runs.parent_call, runs.attempt, runs.error, runs."by", runs.actor
+FROM runs
+WHERE runs.agent = ? AND runs.eid < ? ORDER BY runs.eid DESC;
 
 -- name: entries of run
 SELECT journal.run, journal.seq, journal.at, journal.data

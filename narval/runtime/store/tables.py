@@ -55,6 +55,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
+from narval.memory.elements.control_elements import START_PLANS
 from narval.runtime.store.batch import (
     AgentRow,
     DefinitionRow,
@@ -213,6 +214,12 @@ def _reading() -> dict[str, Statement]:
     return {
         "agent": _all(agents),
         "elements": _all(elements, "eid"),
+        "element": _all(elements).where(_is(elements.c.eid)),
+        "elements of files": _all(elements, "eid").where(_of_files()),
+        "last eids": union_all(
+            *(select(func.max(of.c.eid)).where(_is(of.c.agent)) for of in (elements, runs))
+        ),
+        "marks of element": _all(marks, "definition", "place", "slot").where(_is(marks.c.eid)),
         "contexts": _held(),
         "marks": _all(marks, "eid", "definition", "place", "slot"),
         "keys": _all(keys, "name", "expression", "value"),
@@ -220,6 +227,7 @@ def _reading() -> dict[str, Statement]:
         "moments": _all(moments, "at", "id"),
         "meta": _all(meta, "key"),
         "runs": _all(runs, "eid"),
+        "runs before": _before(runs),
         "entries of run": _all(journal, "line").where(_is(journal.c.run), journal.c.seq > bindparam("after")),
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
         "definitions": _all(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
@@ -316,6 +324,19 @@ def _all(table: Table, *order: str) -> Select[Any]:
 def _narrowed(column: Column[Any]) -> Any:
     """The condition that a column, which is never null, has the value given; true where none is."""
     return column == func.coalesce(bindparam(f"the_{column.name}", type_=column.type), column)
+
+
+def _of_files() -> Any:
+    """The condition that an element matters when memory is compared with the files of a home."""
+    columns = elements.c
+    named = (columns.name == literal_column(f"'{name}'") for name in START_PLANS)
+    return or_(columns.declared != literal_column("''"), *named)
+
+
+def _before(table: Table) -> Select[Any]:
+    """The rows of lower eids than the one given, the youngest first."""
+    eid = table.c.eid
+    return _all(table).where(eid < bindparam("before")).order_by(eid.desc())
 
 
 def _held() -> CompoundSelect[Any]:

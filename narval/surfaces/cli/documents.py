@@ -89,8 +89,6 @@ def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[No
         yield
     except ElementError as error:
         name, place, text = _culprit(files, documents), f"{error.line}:{error.column}:", str(error)
-        if error.kind == "invalid" and len(files) == 1:  # a schema knows elements, and not where they stood
-            text = f"{place} {text}"
         joint = ":" if text.startswith(place) else ": "
         raise ElementError(error.kind, f"{name}{joint}{text}", error.line, error.column) from None
 

@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from narval.errors import DaemonGoneError, HomeHeldError, StoreError
 from narval.operations.asker import Asker, user
-from narval.operations.operations import invoke
+from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
 from narval.runtime.store.open import look_into
+from narval.runtime.store.page import RunsPage
 from narval.runtime.store.store import Store
 from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
@@ -38,9 +39,15 @@ class LookedAtHome:
         self._asker = replace(user(os.geteuid(), "terminal"), scopes=frozenset({"read"}))
         self._store: Store | None = None
         self._daemon: Daemon | None = None
+        self._page: RunsPage | None = None
+        """The part of the runs that is looked at; None: all that is remembered."""
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation of the scope `read`. Raises NarvalError."""
+        page = OPERATIONS[method].page(params)
+        if self._daemon is not None and page != self._page:
+            self._end()
+        self._page = page
         for _ in range(ATTEMPTS):
             try:
                 answer = self._runner.run(self._answer(method, params))
@@ -57,7 +64,8 @@ class LookedAtHome:
         if self._daemon is None:
             with suspended():
                 home, settings = self._home, Settings.load(self._home.path)
-                self._store = self._ends.enter_context(look_into(settings.store or home.store, home.is_held))
+                where = settings.store or home.store
+                self._store = self._ends.enter_context(look_into(where, home.is_held, self._page))
                 self._daemon = await Daemon.look(home, settings, self._store)
         return await invoke(self._daemon, self._asker, method, params)
 

@@ -256,6 +256,16 @@ def test_N30_a_module_xml_that_is_none_is_told_so(text: str, told: str) -> None:
     [
         ('@action(inputs=[Input("mail", "email[")])\ndef f(mail): ...', "2:38: 'email[' is no XPath"),
         ('@action(outputs=[Output("m", "email", unique="@a[")])\ndef f(): ...', "2:50: '@a[' is no XPath"),
+        (
+            '@action(outputs=[Output("m", "x", unique="x/@a = 1")])\ndef f(): ...',
+            "2:43: 'x/@a = 1' is no XPath",
+        ),
+        ('@action(outputs=[Output("m", "x", unique="/x/@a")])\ndef f(): ...', "2:43: '/x/@a' is no XPath"),
+        ('@action(outputs=[Output("m", "x", unique="$plan")])\ndef f(): ...', "2:43: '$plan' is no XPath"),
+        (
+            '@action(outputs=[Output("m", "x", unique="lower-case(@a)")])\ndef f(): ...',
+            "2:43: 'lower-case(@a)'",
+        ),
         ('@action(inputs=[Input("m", "email[@x=$s]")])\ndef f(m): ...', "2:38: $s: expected $plan"),
         ('@action(inputs=["email"])\ndef f(email): ...', "3:1: @action: expected Input("),
         (

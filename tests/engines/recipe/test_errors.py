@@ -66,6 +66,22 @@ def test_N26_the_condition_of_an_error_link_may_take_the_error_itself() -> None:
     assert said.transitions(run) == {"other": "impossible", "ours": "fired"}
 
 
+def test_N10_a_step_in_error_stands_for_its_errors() -> None:
+    """A link whose condition names it does not take an error of somebody else."""
+    said, run = plan(transition("ill", "a!", "z", "error[@call=$a/@call]"))
+    said.add("<error type='older' call='other'/>")
+    said.erred("a")
+    assert said.transitions(run) == {"ill": "fired"}
+
+
+def test_N10_an_error_link_whose_condition_asks_more_of_the_step_does_not_take_another_error() -> None:
+    said, run = plan(transition("ill", "a!", "z", "error[@type=$a/@type and @call!=$a/@call]"))
+    said.add("<error type='KeyError' call='other'/>")
+    said.erred("a")
+    assert said.transitions(run) == {"ill": "fail"}
+    assert said.state(run) == "failed"
+
+
 def test_N26_the_step_it_leads_to_is_given_the_error_of_this_step_before_any_other() -> None:
     said, _ = plan(transition("ill", "a!", "z"))
     said.load(action("m.z", [Input("error", "error")]))

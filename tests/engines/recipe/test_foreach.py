@@ -1,7 +1,7 @@
 """One call for each of several elements (N19, §1.3.2)."""
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Call
+from narval.engines.commands import Call, CancelCall
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 GREETS = action("m.a", [Input("to", "address")], [Output("mail", "mail")])
@@ -361,3 +361,44 @@ def test_N19_a_recipe_with_no_element_to_be_called_for_ends_the_plan() -> None:
     assert said.state(run) == "failed"
     assert said.error()["message"] == "nothing in memory fits foreach (address)"
     assert (said.error()["recipe"], said.error()["target"]) == ("g.r", "g.inner")
+
+
+# --- sources (N36) ----------------------------------------------------------------------------------------
+
+WATCHES = action("m.a", [Input("to", "address")], [Output("mail", "mail", list=True)], source=True)
+
+
+def test_N36_a_foreach_over_sources_follows_what_it_selects() -> None:
+    said = Dialogue(recipe("g.r", step("a", foreach="address[@on]"), end="a"), WATCHES)
+    first = said.add("<address on='1'/>")
+    run = said.start("g.r")
+    said.arrives("<address/>")
+    second = said.arrives("<address on='2'/>")
+    assert given(said) == [first, second]
+    call = said.call_of("a", given=first)
+    said.outdated(first)
+    assert said.wishes(CancelCall) == [CancelCall(call.call)]
+    said.answer(call, abandoned=True)
+    assert given(said) == [second]
+    call = said.call_of("a")
+    said.outdated(second)
+    said.answer(call, abandoned=True)
+    assert said.steps(run) == {"a": "running"}, "with none it waits for the next"
+    third = said.arrives("<address on='3'/>")
+    assert given(said) == [third]
+    said.returned("a")
+    assert said.state(run) == "done"
+
+
+def test_N29_N36_a_source_that_waits_for_another_try_is_given_up_with_its_element() -> None:
+    said = Dialogue(
+        recipe("g.r", step("a", foreach="address", retries="9", max_parallel="1"), end="a"), WATCHES
+    )
+    first, second = said.add("<address/>"), said.add("<address/>")
+    run = said.start("g.r")
+    said.erred("a", given=first)
+    said.outdated(first)
+    assert given(said) == [second], "there is room for it now"
+    said.outdated(first)
+    said.cancel(run)
+    assert said.state(run) == "cancelled"

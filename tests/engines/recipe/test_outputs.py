@@ -203,6 +203,21 @@ def test_N37_a_value_may_be_computed() -> None:
     assert len(said.named("mail")) == 2
 
 
+@pytest.mark.parametrize("unique", ["mail/@id", "/memory/mail/@id", "//mail/@id", "mail[@box='x']/@id"])
+def test_N37_a_unique_expression_may_be_a_pattern(unique: str) -> None:
+    said = Dialogue(ONE, action("m.a", (), [Output("m", "mail", list=True, unique=unique)]))
+    said.start("g.r")
+    said.returned("a", "<mail box='x' id='1'/>", "<mail box='x' id='2'/>", "<mail box='x' id='1'/>")
+    assert [element.attributes["id"] for element in said.named("mail")] == ["1", "2"]
+
+
+def test_N37_a_computed_value_of_nothing_is_no_key() -> None:
+    said = Dialogue(ONE, action("m.a", (), [Output("m", "mail", list=True, unique="concat(@box, ' ', @id)")]))
+    said.start("g.r")
+    said.returned("a", "<mail/>", "<mail/>")
+    assert len(said.named("mail")) == 2
+
+
 def test_N37_a_unique_expression_that_cannot_be_evaluated_is_a_bad_output() -> None:
     said, _ = returning([Output("mail", "mail", unique="unknown-function(@id)")], "<mail id='1'/>")
     assert said.error()["output"] == "mail"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import narval
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.check import check_home
 from narval.runtime.system.clock import SimulatedClock
 from narval.surfaces.python.agent import Agent
 from tests.runtime.at_work import Scene
@@ -22,7 +25,9 @@ def nothing():
 @action(inputs=[Input("counter", "counter", outdates=True)], outputs=[Output("counter", "counter")],
         runs="inline")
 def count(counter):
-    return f"<counter value='{int(counter.attributes['value']) + 1}'/>"
+    counter = counter.tree()
+    counter.set('value', str(int(counter.get('value')) + 1))
+    return counter
 """
 
 
@@ -77,8 +82,50 @@ def test_N4_what_memory_xml_declares_is_added_once_and_what_it_drops_loses_its_p
         declared = agent.daemon.agent.memory.declared
         assert sorted(rules.values()) == ["1", "1", "2", "3"]
         assert sorted(n for eid, n in rules.items() if eid in declared) == ["1", "3"]
+        assert sorted(rule.attributes["n"] for rule in agent.memory("rule", current=True)) == ["1", "3"]
+        (told,) = agent.memory("outdated")
+        gone = [eid for eid, n in rules.items() if eid not in declared]
+        assert told.attributes["elements"] == " ".join(map(str, gone))
+        assert told.attributes["reason"] == "data/memory.xml declares it no more"
+        assert told.origin is not None
+        assert told.origin.inputs == tuple(gone)
     with started(scene) as agent:
         assert len(agent.memory("rule")) == 4
+        assert len(agent.memory("outdated")) == 1
+
+
+@pytest.mark.parametrize("known", ["key='a'", "name='a'", "key='a' name='b'", "xmlns='urn:x' name='a'"])
+def test_N4_a_declared_element_that_is_changed_replaces_the_one_of_its_key_or_name(
+    scene: Scene, known: str
+) -> None:
+    declare(scene, f"<rule {known} n='1'/><rule name='z'/>")
+    with started(scene) as agent:
+        (before,) = agent.memory("*[local-name() = 'rule' and @n]")
+    declare(scene, f"<rule name='z'/><rule {known} n='2'/>")
+    with started(scene) as agent:
+        (after,) = agent.memory("*[local-name() = 'rule' and @n]", current=True)
+        assert after.attributes["n"] == "2"
+        assert after.origin is not None
+        assert after.origin.inputs == (before.eid,)
+        memory = agent.daemon.agent.memory
+        assert before.eid in memory.outdated
+        assert before.eid not in memory.declared
+        assert after.eid in memory.declared
+        assert agent.memory("outdated") == []
+        assert len(agent.memory("rule")) == (1 if "xmlns" in known else 3)
+
+
+def test_N4_what_a_run_made_of_a_declared_element_is_replaced_by_the_changed_declaration(
+    scene: Scene,
+) -> None:
+    declare(scene, "<counter name='n' value='0'/>")
+    with started(scene) as agent:
+        agent.wait(agent.start("w.count"), 20)
+    declare(scene, "<counter name='n' value='40'/>")
+    with started(scene) as agent:
+        agent.wait(agent.start("w.count"), 20)
+        (counter,) = agent.memory("counter", current=True)
+        assert counter.attributes["value"] == "41"
 
 
 def test_N4_a_declared_counter_that_was_replaced_is_not_declared_anew(scene: Scene) -> None:
@@ -134,6 +181,76 @@ def test_N4_the_children_of_a_start_plan_are_the_first_context_of_its_plan(scene
         assert [each.attributes["n"] for each in agent.memory("gift", context=run["eid"])] == ["1", "2"]
 
 
+SOURCE = """
+import asyncio
+from narval import Input, Output, action
+
+@action(source=True, inputs=[Input("box", "box")], outputs=[Output("seen", "seen", list=True)])
+async def watch(box):
+    yield f"<seen path='{box.attributes['path']}'/>"
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        (CLOSED / box.attributes["path"]).touch()
+"""
+
+
+def test_N4_N36_sources_follow_the_file_a_changed_one_is_watched_anew_a_dropped_one_no_more(
+    scene: Scene,
+) -> None:
+    closed = scene.home.path / "var" / "closed"
+    closed.mkdir(parents=True)
+    scene.write("modules/s.py", SOURCE.replace("CLOSED", f"__import__('pathlib').Path({str(closed)!r})"))
+    step = '<step id="s" type="action" target="s.watch" foreach="box[@path]"/>'
+    scene.write(
+        "recipes/s.xml",
+        f'<recipe group="s" name="r" start_step="s" end_step="s" restart="yes">{step}</recipe>',
+    )
+    with narval.open(scene.home.path) as agent:
+        declare(scene, "<box name='a' path='1'/><box name='b' path='2'/>")
+        agent.ask("reload")
+        run = agent.start("s.r")
+
+        def seen(*paths: str) -> None:
+            until_seen(agent, [*paths])
+
+        seen("1", "2")
+        declare(scene, "<box name='a' path='3'/><box name='b' path='2'/><box name='c' path='4'/>")
+        agent.ask("reload")
+        seen("1", "2", "3", "4")
+        until_closed(agent, closed, "1")
+        declare(scene, "<box name='a' path='3'/>")
+        agent.ask("reload")
+        until_closed(agent, closed, "1", "2", "4")
+        declare(scene, "")
+        agent.ask("reload")
+        until_closed(agent, closed, "1", "2", "3", "4")
+        agent.until_idle()
+        assert agent.run(run)["state"] == "running", "it waits for another"
+        (waits,) = agent.why(run)["waiting"]
+        assert (waits["id"], waits["for"]) == ("s", "input")
+        declare(scene, "<box name='a' path='5'/>")
+        agent.ask("reload")
+        seen("1", "2", "3", "4", "5")
+        assert agent.memory("error") == []
+
+
+def until_seen(agent: Agent, paths: list[str]) -> None:
+    """Wait until the sources have given these."""
+    worked_until(agent, lambda: sorted(seen.attributes["path"] for seen in agent.memory("seen")) == paths)
+
+
+def until_closed(agent: Agent, folder: Path, *paths: str) -> None:
+    """Wait until these sources have ended."""
+    worked_until(agent, lambda: sorted(path.name for path in folder.iterdir()) == [*paths])
+
+
+def worked_until(agent: Agent, fact: Callable[[], bool]) -> None:
+    """Let the home work until something is true, or for 20 s."""
+    agent.runner.run(agent.daemon.host.work_until(fact, deadline=time.monotonic() + 20))
+    assert fact()
+
+
 # --- the library ----------------------------------------------------------------------------------------
 
 
@@ -180,3 +297,14 @@ def test_N4_N5_what_replaces_a_declared_element_is_declared_in_its_place(scene: 
     declare(scene, "")
     with started(scene) as agent:
         assert agent.daemon.agent.memory.declared.get(counter.eid) is None
+
+
+def test_N7_a_declaration_that_its_schema_refuses_is_told_at_its_place(scene: Scene) -> None:
+    scene.write(
+        "etc/schemas/note.rng",
+        '<element name="note" xmlns="http://relaxng.org/ns/structure/1.0"><empty/></element>',
+    )
+    declare(scene, "\n  <gift\n  n='1'/>\n  <note\n  by='ann'/>\n")
+    found = [str(fault) for fault in check_home(scene.home) if fault.path == "data/memory.xml"]
+    assert len(found) == 1
+    assert found[0].startswith("data/memory.xml:4:3: refused by its schema: <note> is not valid")

@@ -13,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from narval.errors import Fault, SettingsError
-from narval.runtime.home.settings import FILE, READERS, Settings, parse_settings, read_settings
+from narval.runtime.home.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.source.text import Source
 from tests.places import ROOT
 
@@ -51,8 +51,14 @@ def test_every_setting_is_read() -> None:
         forget_after = "30d"
         turn_limit = 50
         history_entries = 500
+        run_depth = 20
+        run_family = 300
         xslt_folders = ["data/sheets", "/srv/sheets"]
+        fetch_allow = ["wiki.example.org:80", "10.0.0.0/8"]
         log_level = "debug"
+        [columns]
+        email = ["subject"]
+        letter = ["to"]
     """)
     assert settings == Settings(
         name="clerk",
@@ -66,8 +72,12 @@ def test_every_setting_is_read() -> None:
         forget_after=2592000.0,
         turn_limit=50,
         history_entries=500,
+        run_depth=20,
+        run_family=300,
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
+        fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",
+        columns={**COLUMNS, "email": ("subject",), "letter": ("to",)},
     )
 
 
@@ -124,6 +134,8 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("timezone = '../../etc/passwd'", "1:12: timezone: expected the name of a time zone"),
         ("store = 'narval.db'", "1:9: store: expected the URL of a database"),
         ("xslt_folders = 'x'", "1:16: xslt_folders: expected a list of folders"),
+        ("fetch_allow = 'x'", "1:15: fetch_allow: expected a list of hosts, addresses or networks"),
+        ("fetch_allow = ['http://x/']", "1:15: fetch_allow: expected hosts, addresses or networks, such as"),
         ("xslt_folders = [3]", "1:16: xslt_folders: expected a list of folders"),
         ("nmae = 'x'", "1:1: unknown setting 'nmae'; did you mean 'name'?"),
         ("[web]\nport = 1", "1:2: unknown setting 'web'"),
@@ -177,7 +189,7 @@ def test_the_limits_of_the_executor() -> None:
 def test_the_sample_shows_every_setting_with_its_default() -> None:
     text = (ROOT / FILE).read_text()
     assert parsed(text) == Settings()
-    shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#\w+ = ", line)]
+    shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
     usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
     assert settings == usual

@@ -98,6 +98,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "why": ["1"],
         "cancel": ["1"],
         "add": ["-"],
+        "outdate": ["1"],
         "start": ["a.b"],
     } | {
         "signal": ["1", "go"],
@@ -141,6 +142,10 @@ def test_N7_a_refusal_by_a_schema_is_told_like_other_faults(home: Path) -> None:
     result = narval(home, "add", "-", given="<letter/>")
     assert result.exit_code == 1
     assert result.stderr.startswith("narval: <stdin>:1:1: refused by its schema: ")
+    several = "\n<memory>\n  <note\n    n='1'/>\n  <letter/>\n</memory>"
+    for asked in (("add", "-"), ("start", "demo.greet", "-")):
+        result = narval(home, *asked, given=several)
+        assert result.stderr.startswith("narval: <stdin>:5:3: refused by its schema: <letter> is not valid")
     assert well(home, "add", "-", given="<letter to='ann'/>")
 
 

@@ -102,7 +102,7 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
     result = narval(place, "show", eid)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"narval: {eid} is an element (letter), not a run; narval memory '*[@eid={eid}]' shows it\n"
+        f"narval: {eid} is an element (letter), not a run; `narval why {eid}` tells what became of it\n"
     )
     assert [element["eid"] for element in data(place, "memory", f"*[@eid={eid}]")] == [eid]
 
@@ -149,7 +149,16 @@ def test_memory_gives_what_matches_in_the_promised_form(place: Path) -> None:
     (found,) = data(place, "memory", "greeting[.='Hello Ann']")
     assert set(found) >= {"eid", "name", "xml", "added", "origin", "used_by", "outdated"}
     assert found["name"] == "greeting"
-    assert found["origin"] == {"run": run_of(place, "demo.greet"), "step": "say", "by": None}
+    origin = found["origin"]
+    assert (origin["run"], origin["step"], origin["by"]) == (run_of(place, "demo.greet"), "say", None)
+    (call,) = [
+        line
+        for line in data(place, "history", origin["run"])
+        if line["what"] == "Call" and line["step"] == "say"
+    ]
+    assert origin["call"] == call["call"]
+    (given,) = data(place, "memory", "name")
+    assert origin["inputs"] == [given["eid"]]
     assert found["outdated"] is False
     assert "Hello Ann" in well(place, "memory", "greeting")
 

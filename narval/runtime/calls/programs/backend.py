@@ -13,10 +13,11 @@ from narval.engines.events import Failure
 from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.programs.environment import environment_of, standard_input
+from narval.runtime.calls.programs.group_end import EndingGroups
 from narval.runtime.calls.programs.output import Listen, OutputFolder, ProgramOutput
 from narval.runtime.calls.programs.process_group import ProcessGroup
-from narval.runtime.calls.programs.reaper import OWNER, signal_name
-from narval.runtime.calls.programs.reaper_client import ReaperClient
+from narval.runtime.calls.programs.reaper import CALL, OWNER, signal_name
+from narval.runtime.calls.programs.reaper_client import ReaperClient, store_of
 from narval.runtime.calls.programs.spawn import CannotStartError, limited
 from narval.runtime.calls.programs.up_to_date import is_up_to_date
 from narval.runtime.home.home import Home
@@ -50,6 +51,7 @@ class ProgramBackend:
         self.reaper = reaper or ReaperClient()
         self._environment = {**os.environ, OWNER: self.reaper.owner}
         self._groups: dict[RunningCall, ProcessGroup] = {}
+        self._ending = EndingGroups(loop)
         self._reasons: dict[RunningCall, Outcome | None] = {}
         """Of calls that are being ended: their outcome, None for a time limit."""
         self._is_closing = False
@@ -135,8 +137,9 @@ class ProgramBackend:
             self.reaper,
             output,
             partial(self._take_back, running, output, over),
+            self._ending,
             grace=program.grace,
-            mark=f"NARVAL_CALL={running.call.id}",
+            mark=frozenset({f"{OWNER}={self.reaper.owner}".encode(), f"{CALL}={running.call.id}".encode()}),
         )
         try:
             group.start(
@@ -191,7 +194,8 @@ def programs_of(
     if home is None or record_only:
         return ProgramBackend(loop)
     outputs = OutputFolder(home.var / "output", is_known=is_known)
-    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=ReaperClient(agent_id, home.var))
+    reaper = ReaperClient(store_of(agent_id, home), home.var)
+    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=reaper)
 
 
 def _program(call: CallContext) -> Program:

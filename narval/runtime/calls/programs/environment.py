@@ -23,7 +23,7 @@ def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str
         reaper.OWNER: daemon[reaper.OWNER],
         "NARVAL_RUN": str(call.run),
         "NARVAL_STATE": call.step,
-        "NARVAL_CALL": call.id,
+        reaper.CALL: call.id,
     }
     if call.home is not None:
         found["NARVAL_HOME"] = str(call.home)

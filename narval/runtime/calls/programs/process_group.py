@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from narval.runtime.calls.programs import reaper, spawn
-from narval.runtime.calls.programs.group_end import GroupEnd
+from narval.runtime.calls.programs.group_end import EndingGroups, GroupEnd
 from narval.runtime.calls.programs.output import ProgramOutput
 from narval.runtime.calls.programs.reaper_client import ReaperClient
 from narval.runtime.system.pipes import PipeWriter, ProgramEnd, read_pipe
@@ -26,8 +26,8 @@ Over = Callable[[int], None]
 class ProcessGroup:
     """A program that was started, and those that it has started.
 
-    `mark` is the variable of its environment that no other program has but those that it started. `grace` is
-    in seconds, between SIGTERM and SIGKILL.
+    `mark` are variables of its environment that no other program has but those that it started. `grace` is
+    in seconds, between SIGTERM and SIGKILL. `ending` waits until all of it is gone.
     """
 
     def __init__(
@@ -36,12 +36,13 @@ class ProcessGroup:
         reaper_client: ReaperClient,
         output: ProgramOutput,
         over: Over,
+        ending: EndingGroups,
         *,
         grace: float,
-        mark: str,
+        mark: frozenset[bytes],
     ) -> None:
         self._loop, self._reaper, self._output, self._over = loop, reaper_client, output, over
-        self._grace, self._mark = grace, mark.encode()
+        self._ending, self._grace, self._mark = ending, grace, mark
         self._readers: dict[int, bool] = {}
         """The pipes that are read; True for a standard error."""
         self._input: PipeWriter | None = None
@@ -63,7 +64,7 @@ class ProcessGroup:
         for pipe in self._readers:
             self._loop.add_reader(pipe, self._read, pipe)
         self._program = program
-        self._group_end = GroupEnd(self._loop, program.pid, self._mark, self._grace, self._finish)
+        self._group_end = GroupEnd(self._ending, program.pid, self._mark, self._grace, self._finish)
         self._watch = ProgramEnd(self._loop, program.pid, self._died)
 
     def end(self) -> None:
@@ -114,13 +115,13 @@ class ProcessGroup:
 
     def _died(self) -> None:
         """Read its last output, and end the programs that it has left running."""
+        self._watch.close()  # before anything that may fail: its end is told once
         self._status = self._program.status()
-        self._watch.close()
         for pipe in tuple(self._readers):
             for _ in range(_MOST_CHUNKS):
                 if not self._read(pipe):
                     break
-        if not reaper.is_gone(self._program.pid):
+        if reaper.send(self._program.pid, 0, os.killpg):
             self._group_end.end()
         self._group_end.wait_until_gone()
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 OWNER = "NARVAL_OWNER"
 """The variable that says to which life of which daemon a program belongs."""
+CALL = "NARVAL_CALL"
+"""The variable that says which call a program answers, also when it is made again after a crash."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 _PAUSE, _NAP = 0.02, 0.05
@@ -32,10 +34,10 @@ def end_groups(groups: Iterable[int], grace: float = GRACE) -> None:
         deadline = time.monotonic() + patience
         while left and time.monotonic() < deadline:
             time.sleep(_PAUSE)
-            left = {group for group in left if not is_gone(group)}
+            left &= living_groups()
 
 
-def end_carriers(is_owned: Callable[[bytes], bool], patience: float = GRACE) -> None:
+def end_carriers(is_owned: Callable[[frozenset[bytes]], bool], patience: float = GRACE) -> None:
     """End at once all programs whose environment says that they are owned; wait until none is left."""
     deadline, clean = time.monotonic() + patience, 0
     while clean < _LOOKS and time.monotonic() < deadline:
@@ -46,15 +48,13 @@ def end_carriers(is_owned: Callable[[bytes], bool], patience: float = GRACE) -> 
         time.sleep(_PAUSE)
 
 
-def is_gone(group: int) -> bool:
-    """True if nothing of a group is left but programs that have ended and were not waited for."""
-    return not send(group, 0, os.killpg) or not any(
-        other == group and state not in "ZX" for other, state in _groups()
-    )
+def living_groups() -> set[int]:
+    """The groups of all programs but those that have ended and were not waited for."""
+    return {group for group, state in _groups() if state not in "ZX"}
 
 
-def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
-    """Programs, but for this one, with a variable in their environment that says they are owned."""
+def carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> Iterator[int]:
+    """Programs, but for this one, whose environment, as its variables, says that they are owned."""
     for program in _all():
         if program == os.getpid():
             continue
@@ -63,7 +63,7 @@ def carriers(is_owned: Callable[[bytes], bool]) -> Iterator[int]:
                 environment = file.read()
         except OSError:  # it is gone, or another user's
             continue
-        if any(is_owned(variable) for variable in environment.split(b"\0")):
+        if is_owned(frozenset(environment.split(b"\0"))):
             yield program
 
 
@@ -122,7 +122,7 @@ def main(owner: str, lock: str) -> None:
         time.sleep(_NAP)  # what is written meanwhile waits in the pipe, and wakes no one
     end_groups(groups)
     wanted = f"{OWNER}={owner}".encode()
-    end_carriers(lambda variable: variable == wanted)
+    end_carriers(lambda environment: wanted in environment)
     if lock:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(lock)

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from narval.runtime.calls.programs import reaper
+from narval.runtime.home.home import Home
 
 _SOON = 0.2
 """Seconds."""
@@ -28,13 +29,13 @@ LONGEST_WAIT = 6.0
 class ReaperClient:
     """Groups under way, and the reaper that knows them; it is started with the first.
 
-    `agent` is the id of the agent whose programs they are (G1), and `folder` is where their reaper says that
-    it is at work; a home in memory has neither.
+    `store` says whose programs they are, by its agent and its place (`store_of`), and `folder` is where their
+    reaper says that it is at work; a home in memory has neither.
     """
 
-    def __init__(self, agent: str = "", folder: Path | None = None) -> None:
-        self._agent = agent or secrets.token_hex(8)
-        self.owner = f"{self._agent}.{secrets.token_hex(8)}"
+    def __init__(self, store: str = "", folder: Path | None = None) -> None:
+        self._store = store or secrets.token_hex(8)
+        self.owner = f"{self._store}.{secrets.token_hex(8)}"
         """This life of the daemon, as programs carry it in their environment."""
         self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
@@ -51,8 +52,10 @@ class ReaperClient:
         """End the programs that the last daemon of this home has left, if its reaper was killed as well."""
         if self._lock is None or not self._lock.exists():
             return
-        former, own = f"{reaper.OWNER}={self._agent}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
-        reaper.end_carriers(lambda variable: variable.startswith(former) and variable != own)
+        former, own = f"{reaper.OWNER}={self._store}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
+        reaper.end_carriers(
+            lambda environment: own not in environment and any(v.startswith(former) for v in environment)
+        )
         _wait_for(self._lock)
         with contextlib.suppress(OSError):
             self._lock.unlink()
@@ -128,6 +131,17 @@ class ReaperClient:
         except OSError:
             return False
         return True
+
+
+def store_of(agent: str, home: Home) -> str:
+    """The store of a home as its programs carry it: the id of its agent (G1), and the device and inode of its
+    file, or of `var/` where a database elsewhere has it. A copy of a home has the same agent, another file.
+    """
+    for path in (home.store, home.var):
+        with contextlib.suppress(OSError):
+            found = path.stat()
+            return f"{agent}.{found.st_dev:x}.{found.st_ino:x}"
+    return agent
 
 
 def _wait_for(lock: Path) -> None:

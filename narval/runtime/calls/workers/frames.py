@@ -37,10 +37,13 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Allowance(msgspec.Struct, frozen=True, array_like=True):
-    """Limits of what is run for others: folders that may be read, and bytes of memory."""
+    """Limits of what is run for others: folders that may be read, bytes of memory, places inside that may be
+    fetched.
+    """
 
     folders: tuple[str, ...]
     memory: int
+    fetch: tuple[str, ...] = ()
 
 
 class CallFrame(msgspec.Struct, frozen=True, tag=True):

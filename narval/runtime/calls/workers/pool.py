@@ -103,7 +103,7 @@ class Workers(QueuedBackend):
         call, target = running.call, running.call.target
         inputs = {id: packed_input(value) for id, value in call.inputs.items()}
         home = None if call.home is None else str(call.home)
-        allowance = Allowance(self._limits.folders, self._limits.transform_memory)
+        allowance = Allowance(self._limits.folders, self._limits.transform_memory, call.fetch_allow)
         plain = replace(target, function=None)
         caller = (call.id, call.run, call.step, call.attempt)
         return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, call.payload)

@@ -124,6 +124,7 @@ def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
     call = CallContext(*caller, target, inputs, payload=frame.payload)
     call.attach(_Reporter(pipe).report)
+    call.allow(frame.allowance.fetch)
     run = importlib.import_module(target.runner).answer if target.runner else _call
     outcome: Outcome = call.context().run(run, call, partial(_function, target, modules), frame.allowance)
     return outcome

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from narval.engines.commands import Program
 from narval.memory.elements.element import Element
@@ -157,6 +158,28 @@ async def test_A4_what_ignores_SIGTERM_is_killed_after_the_grace(tmp_path: Path)
         bench.abandon()
         assert (await outcome).abandoned
         assert time.monotonic() - began >= 0.2
+
+
+@in_a_loop
+async def test_A4_one_look_now_and_then_serves_all_groups_that_linger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their leaders have ended, and what ignores SIGTERM keeps them until the grace is over."""
+    looks, listed = 0, os.listdir
+
+    def listdir(path: Any = ".") -> list[str]:
+        nonlocal looks
+        looks += path == "/proc"
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    async with bench_in(tmp_path) as bench:
+        script = "(trap '' TERM; echo ready; sleep 600; sleep 600) & sleep 0.1; exit 3"
+        outcomes = [bench.start("sh", text=script, grace=1.0) for _ in range(20)]
+        began = time.process_time()
+        assert [(await outcome).value["status"] for outcome in outcomes] == [3] * 20
+        assert looks < 100  # 50 a second are the most, and each group for itself took 12
+        assert time.process_time() - began < 1.0
 
 
 @in_a_loop

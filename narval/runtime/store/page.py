@@ -1,0 +1,19 @@
+"""RunsPage: the part of a listing of runs that is asked for, so that a look need not read all the others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RunsPage(NamedTuple):
+    """The newest `limit` runs of these kinds below an eid, in a state or phase, of a name (None: any)."""
+
+    kinds: tuple[str, ...]
+    state: str | None = None
+    name: str | None = None
+    limit: int | None = None
+    before: int | None = None
+
+    def has(self, kind: str, name: str, status: str, phase: str) -> bool:
+        """True if a run like this belongs to the listing, whatever its eid."""
+        return kind in self.kinds and self.state in (None, status, phase) and self.name in (None, name)

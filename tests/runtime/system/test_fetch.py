@@ -1,0 +1,210 @@
+"""The guarded client of the web, against real servers on this machine, which is the place it guards."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+import narval
+from narval import Fetched, FetchError
+from narval.runtime.system.fetch import Grant, fetched, is_public
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Tells what it was asked for; `/to/URL` redirects there; `/cookie` sets one."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/to/"))
+            self.send_header("Set-Cookie", "secret=1")
+            self.end_headers()
+            return
+        said = f"{self.headers.get('Host')} {self.path} {self.headers.get('Cookie', '')}".encode()
+        self.send_response(404 if self.path == "/missing" else 200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def got(url: str, *allow: str, most: int = 1_000) -> Fetched:
+    return asyncio.run(fetched(url, allow=allow, most=most, seconds=20))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0", "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]", "LOCALHOST.", "0.0.0.0", "[::]",
+    ],
+)  # fmt: skip
+def test_this_machine_is_refused_however_it_is_written(port: int, host: str) -> None:
+    with pytest.raises(FetchError) as refused:
+        got(f"http://{host}:{port}/")
+    assert refused.value.kind in ("forbidden", "unreachable")
+
+
+INSIDE = """
+10.0.0.1 172.16.9.9 192.168.1.1 169.254.169.254 100.64.0.1 100.100.100.200 127.8.8.8 0.0.0.0 224.0.0.1
+240.0.0.1 255.255.255.255 192.0.2.1 198.18.0.1 ::1 :: ::ffff:10.0.0.1 ::ffff:169.254.169.254 ::127.0.0.1
+fe80::1 fd00:ec2::254 fc00::1 fec0::1 ff02::1 2002:7f00:1:: 2002:a00:1::1 64:ff9b::7f00:1 2001:db8::1
+64:ff9b::a9fe:a9fe 64:ff9b:1::1 2001:0:4136:e378:8000:63bf:f5ff:fffe
+"""
+
+
+@pytest.mark.parametrize("address", INSIDE.split())
+def test_no_address_inside_is_of_the_public_internet(address: str) -> None:
+    assert not is_public(ip_address(address))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1"],
+)
+def test_addresses_of_the_public_internet(address: str) -> None:
+    assert is_public(ip_address(address))
+
+
+def test_a_redirect_inside_is_refused_and_its_place_told(port: int) -> None:
+    with pytest.raises(FetchError, match=r'fetch_allow = \["127.0.0.1:1"\]') as refused:
+        got(f"http://localhost:{port}/to/http://127.0.0.1:1/", "localhost")
+    assert refused.value.kind == "forbidden"
+
+
+def test_a_redirect_to_a_granted_place_is_followed_and_takes_no_cookies_along(port: int) -> None:
+    found = got(f"http://127.0.0.1:{port}/to/http://localhost:{port}/there", f"127.0.0.1:{port}")
+    assert found.body == f"localhost:{port} /there ".encode()
+    assert found.url == f"http://localhost:{port}/there"
+
+
+@pytest.mark.parametrize("grant", ["localhost", "127.0.0.1", "127.0.0.0/8", "LocalHost:{port}"])
+def test_what_the_settings_grant_is_fetched(port: int, grant: str) -> None:
+    assert got(f"http://localhost:{port}/a", grant.format(port=port)).status == 200
+
+
+@pytest.mark.parametrize("grant", ["localhost:1", "10.0.0.0/8", "127.0.0.1:1", "example.org", "::1"])
+def test_a_grant_of_another_place_grants_nothing(port: int, grant: str) -> None:
+    with pytest.raises(FetchError):
+        got(f"http://localhost:{port}/a", grant)
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name whose address changes between two looks: it is looked up once."""
+    asked: list[str] = []
+    system = socket.getaddrinfo
+
+    def changing(host: str, *rest: object, **more: object) -> object:
+        if host != "feed.example.org":
+            return system(host, *rest, **more)  # type: ignore[arg-type]
+        asked.append(host)
+        return system("127.0.0.1" if len(asked) == 1 else "127.0.0.2", *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", changing)
+    found = got(f"http://feed.example.org:{port}/a", "127.0.0.1")
+    assert found.body == f"feed.example.org:{port} /a ".encode()
+    assert asked == ["feed.example.org"]
+    with pytest.raises(FetchError, match=r"127\.0\.0\.2"):
+        got(f"http://feed.example.org:{port}/a", "127.0.0.1")
+
+
+def test_an_answer_of_any_status_is_given_and_too_long_a_one_is_not(port: int) -> None:
+    assert got(f"http://127.0.0.1:{port}/missing", "127.0.0.1").status == 404
+    with pytest.raises(FetchError, match="at most 3 bytes") as refused:
+        got(f"http://127.0.0.1:{port}/a", "127.0.0.1", most=3)
+    assert refused.value.kind == "too-large"
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.org/", "http://", "http://[bad", "x"])
+def test_only_the_web_is_fetched(url: str) -> None:
+    with pytest.raises(FetchError) as refused:
+        got(url)
+    assert refused.value.kind == "bad-address"
+
+
+@pytest.mark.parametrize("text", ["", "a b", "10.0.0.1/8", "host:99999", "http://a/", "10.0.0.256", "a/24"])
+def test_a_grant_that_is_none_says_what_was_expected(text: str) -> None:
+    with pytest.raises(ValueError, match="such as"):
+        Grant.of(text)
+
+
+# --- in a home ------------------------------------------------------------------------------------------
+
+MODULE = """
+import asyncio
+from narval import Input, Output, action, fetch
+
+PLACE, PAGE = [Input("place", "place")], [Output("page", "page", list=True)]
+
+
+async def page(place, where):
+    found = await fetch(place.attributes["url"])
+    return f"<page where='{where}' status='{found.status}'/>"
+
+
+@action(inputs=PLACE, outputs=PAGE)
+async def coroutine(place):
+    return await page(place, "coroutine")
+
+
+@action(inputs=PLACE, outputs=PAGE)
+def thread(place):
+    return asyncio.run(page(place, "thread"))
+
+
+@action(inputs=PLACE, outputs=PAGE, runs="worker")
+def worker(place):
+    return asyncio.run(page(place, "worker"))
+
+
+@action(inputs=PLACE, outputs=PAGE, source=True)
+async def source(place):
+    yield await page(place, "source")
+"""
+RECIPES = "".join(
+    f"<recipe group='try' name='{name}' start_step='a' end_step='a'>"
+    f"<step id='a' type='action' target='web.{name}'/></recipe>"
+    for name in ("coroutine", "thread", "worker", "source")
+)
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_actions_wherever_they_run_fetch_what_the_settings_grant(
+    tmp_path: Path, port: int, granted: bool
+) -> None:
+    for folder in ("recipes", "modules", "etc"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "modules" / "web.py").write_text(MODULE)
+    (tmp_path / "recipes" / "try.xml").write_text(f"<cookbook group='try'>{RECIPES}</cookbook>")
+    settings = f'fetch_allow = ["127.0.0.1:{port}"]\n' if granted else ""
+    (tmp_path / "etc" / "narval.toml").write_text(settings)
+    with narval.open(tmp_path) as agent:
+        agent.add(f"<place url='http://127.0.0.1:{port}/'/>")
+        for name in ("coroutine", "thread", "worker", "source"):
+            agent.wait(agent.start(f"try.{name}"))
+        pages = {page.attributes["where"] for page in agent.memory("page")}
+        refused = [error.attributes["type"] for error in agent.memory("error")]
+    assert pages == ({"coroutine", "thread", "worker", "source"} if granted else set())
+    assert refused == ([] if granted else ["forbidden"] * 4)
