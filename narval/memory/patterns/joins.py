@@ -24,7 +24,7 @@ from narval.memory.patterns.syntax import (
 
 
 class Joins(Enum):
-    """What is joined: nothing, at most one node of each, or all that each leads to."""
+    """The nodes that are joined: none, at most one of each, or all that each leads to."""
 
     NOTHING = 0
     PARENTS = 1
@@ -37,12 +37,12 @@ _IN_TEXT = ("contains", "substring-before", "substring-after")
 
 
 def joins(tree: Expression) -> Joins:
-    """What the paths of an expression join, at worst."""
+    """The joins of the paths of an expression, at worst."""
     return max(_joins_of(tree, top=True), key=lambda found: found.value)
 
 
 def _joins_of(node: Expression, *, top: bool) -> Iterator[Joins]:
-    """What each part of an expression joins; `top` if its paths start above the element."""
+    """The joins of each part of an expression; `top` if its paths start above the element."""
     yield Joins.NOTHING
     if isinstance(node, Path):
         yield _of_path(node, top)
@@ -62,7 +62,7 @@ def _joins_of(node: Expression, *, top: bool) -> Iterator[Joins]:
 
 
 def _of_path(path: Path, top: bool) -> Joins:
-    """What a path joins. Memory and the element in it are `alone`: the steps to them lead to one node."""
+    """The joins of a path. Memory and the element in it are `alone`: the steps to them lead to one node."""
     many = path.origin is not None and not isinstance(path.origin, str)
     worst, alone = Joins.NOTHING, 2 if path.origin == "/" else 1 if top and path.origin is None else 0
     for step in path.steps:

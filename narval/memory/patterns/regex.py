@@ -90,7 +90,7 @@ class Regex:
         return b"".join([*parts, data[end:]]).decode()
 
     def replacement(self, text: str, *, literal: bool) -> Callable[[Any], bytes]:
-        """What makes the replacement of a match, from `$1` and the like; raises ExpressionError."""
+        """The function that writes the replacement of a match; raises ExpressionError."""
         if literal:
             made = text.encode()
             return lambda found: made

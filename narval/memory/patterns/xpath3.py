@@ -45,7 +45,7 @@ _FORBIDDEN = {
     "random-number-generator": "a pattern leaves nothing to chance",
     "trace": "a pattern prints nothing",
 }
-"""What a pattern may not have, with the reason."""
+"""Tokens that a pattern may not have, with the reason."""
 _NAMES_KNOWN = """
 abs avg boolean ceiling codepoint-equal codepoints-to-string compare concat contains contains-token count
 data day-from-date day-from-dateTime days-from-duration deep-equal distinct-values empty ends-with
