@@ -188,6 +188,25 @@ class NodeCallMade(TokenChange, frozen=True):
     call: str
     hook: bool = False
     reserved: tuple[int, ...] = ()
+    code: bool = False
+    """True if it runs code of the process, which runs one call after another."""
+
+
+class CodeQueued(TokenChange, frozen=True):
+    """Code is to run for a token, once that of others has."""
+
+
+class NodeTokenFailed(TokenChange, frozen=True):
+    """What the node of a token was to do was not done: the token stays, and this element says why."""
+
+    error: int
+
+
+class NodeTokenRetried(TokenChange, frozen=True):
+    """What the node of a token was to do failed, and is tried again at this moment (N29)."""
+
+    until: float
+    wake: str
 
 
 class NodeCallBack(ProcessChange, frozen=True):
