@@ -40,6 +40,21 @@ def judge(mail: Element, rules: list[Element]) -> etree._Element:
     return made
 
 
+@action(
+    inputs=[Input("verdict", "triage[@verdict]", outdates=True), Input("reason", "reason")],
+    outputs=[Output("verdict", "triage[@verdict='leave']")],
+    runs="inline",
+    pure=True,
+    description="The verdict on a mail that is left alone after all, and why.",
+)
+def leave(verdict: Element, reason: Element) -> etree._Element:
+    """Give the verdict anew, as `leave`, for the reason that `<reason>…</reason>` tells."""
+    made = etree.Element("triage", dict(verdict.attributes))
+    made.set("verdict", "leave")
+    made.set("why", " ".join(reason.text.split()))
+    return made
+
+
 def _order(rule: Element) -> tuple[float, int]:
     text = rule.attributes.get("order", "0")
     try:

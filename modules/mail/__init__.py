@@ -14,18 +14,21 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from lxml import etree
 
-from narval import Element, Input, Output, action, call
+from narval import ActionError, Element, Input, Output, action, call
 
 from .account import Account
 from .boxes import Batch, Signal, batches, letters_as_they_come, opened
 from .texts import fit, now
-from .writing import ACKNOWLEDGEMENT, carried, composed, outgoing
+from .writing import ACKNOWLEDGEMENT, carried, composed, first, mailbox_of, outgoing
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
+MOST_REPEATED = 78
+"""The most characters of a stranger's subject or name that an acknowledgement repeats: a line."""
 MAILBOX = Input("mailbox", "mailbox[@path or @host]")
 MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@key")
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
@@ -107,23 +110,38 @@ def read(mailbox: Element) -> list[bytes]:
         Input("template", "ack-template", optional=True),
         SIGNATURE,
     ],
-    outputs=[Output("answer", "email[@kind='ack']")],
-    description="Compose an acknowledgement of a mail that a person wrote.",
+    outputs=[Output("answer", "email[@kind='ack']", optional=True, unique="@once")],
+    description="Compose an acknowledgement of a mail that a person wrote, one for an address in a day.",
     pure=True,
 )
 def acknowledge(
     mail: Element, identity: Element, template: Element | None = None, signature: Element | None = None
 ) -> bytes:
     """Compose the acknowledgement of a mail; lists and automata get none, and it goes to the sender of the
-    envelope where that is known (RFC 3834).
+    envelope where that is known, and to no other (RFC 3834).
+
+    A second one for an address within a day (UTC) is dropped by its `once`. Of what a stranger writes little
+    is repeated: it may be meant for somebody else.
     """
     asked = mail.attributes
-    words = {name: asked.get(name, "") for name in ("from", "from-name", "subject", "date")}
+    words = {
+        name: fit(asked.get(name, ""), MOST_REPEATED) for name in ("from", "from-name", "subject", "date")
+    }
     words["from-name"] = words["from-name"] or words["from"]
     text = template.text.strip() if template else ACKNOWLEDGEMENT
     text = re.sub(r"\{([a-z-]+)\}", lambda word: words.get(word[1], word[0]), text)
-    to = asked.get("return-path") or asked.get("from", "")
-    return composed("ack", identity, signature, text, to=to, answered=asked, auto="auto-replied")
+    to = first(asked.get("return-path")) or first(asked.get("from"))
+    day = datetime.fromtimestamp(mail.added, UTC).date().isoformat()
+    return composed(
+        "ack",
+        identity,
+        signature,
+        text,
+        to=to,
+        answered={**asked, "subject": words["subject"]},
+        auto="auto-replied",
+        once=f"{mailbox_of(to)} {day}",
+    )
 
 
 @action(
@@ -133,9 +151,11 @@ def acknowledge(
     pure=True,
 )
 def reply(mail: Element, draft: Element, identity: Element, signature: Element | None = None) -> bytes:
-    """Compose an answer to a mail; the draft holds its text."""
+    """Compose an answer to a mail; the draft holds its text. It goes to one address, however many are asked
+    for.
+    """
     asked = mail.attributes
-    to = asked.get("reply-to") or asked.get("from", "")
+    to = first(asked.get("reply-to")) or first(asked.get("from"))
     return composed("reply", identity, signature, draft.text, to=to, answered=asked)
 
 
@@ -158,11 +178,18 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
 )
 async def send(mail: Element, outbox: Element) -> bytes:
-    """Send a mail: to a Maildir exactly once, by SMTP at least once, known by its Message-ID (N37)."""
+    """Send a mail: to a Maildir exactly once, by SMTP at least once, known by its Message-ID (N37).
+
+    An error that is not final may pass: the server is away, or asks for patience (N29).
+    """
     here = call()
     account = Account(outbox.attributes, here.home)
-    letter = outgoing(mail, here.id)
-    refused = await carried(account, letter)
+    try:
+        letter = outgoing(mail, here.id)
+        refused = await carried(account, letter)
+    except ActionError as error:
+        said = f"{error}; when that is mended, `narval retry {here.run}` sends it again"
+        raise ActionError(said, error.kind, final=error.final) from error
     sent = etree.Element("sent", {"message-id": letter.ident}, at=now(), outbox=fit(str(account)))
     facts = {"in-reply-to": mail.attributes.get("in-reply-to"), "to": " ".join(letter.to)}
     for name, value in (facts | {"refused": " ".join(refused)}).items():

@@ -29,7 +29,7 @@ class Account(NamedTuple):
 
     def fault(self, message: str) -> ActionError:
         """The error to raise where the element asks for something impossible."""
-        return ActionError(f"account {self}: {message}", "bad-account")
+        return ActionError(f"account {self}: {message}", "bad-account", final=True)
 
     def choose(self, kinds: Mapping[str, Way], usual: str) -> Way:
         """The way to reach it, of those there are by kind; `usual` is the kind of an account on a server."""

@@ -49,13 +49,14 @@ def composed(
     subject: str = "",
     answered: Mapping[str, str] | None = None,
     auto: str = "",
+    once: str = "",
 ) -> bytes:
     """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
-    again composes the same mail.
+    again composes the same mail. Of several with the same `once` memory keeps the first.
     """
     me = identity.attributes
     ident = f"{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
-    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto}
+    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto, "once": once}
     facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
     facts |= {"to": to, "cc": cc, "subject": subject}
     if answered is not None:
@@ -76,10 +77,26 @@ def _addresses(text: str, name: str) -> list[str]:
     addresses = text.split()
     for address in addresses:
         if not _PLAIN_ADDRESS.fullmatch(address) or ".." in address:
-            raise ActionError(
+            raise _wrong(
                 f"expected addresses like name@example.org in {name}, got {address!r}", "bad-address"
             )
     return addresses
+
+
+def _wrong(message: str, kind: str) -> ActionError:
+    """The error of a mail that cannot be sent as it is, however often that is tried."""
+    return ActionError(message, kind, final=True)
+
+
+def first(addresses: str | None) -> str:
+    """The first of several addresses: what a stranger asks for is written to one."""
+    return next(iter((addresses or "").split()), "")
+
+
+def mailbox_of(address: str) -> str:
+    """The mailbox behind an address, by the usual rules: case does not count, nor what follows a `+`."""
+    local, _, domain = address.lower().rpartition("@")
+    return f"{local.partition('+')[0]}@{domain}"
 
 
 def _digest(text: str) -> str:
@@ -108,13 +125,13 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     given = mail.attributes
     senders, to, cc = (_addresses(given.get(name, ""), name) for name in ("from", "to", "cc"))
     if len(senders) != 1 or not to:
-        raise ActionError("expected one address in from, and at least one in to", "bad-address")
+        raise _wrong("expected one address in from, and at least one in to", "bad-address")
     if len(to) + len(cc) > MAX_ADDRESSES:
         message = f"expected at most {MAX_ADDRESSES} recipients, got {len(to) + len(cc)}"
-        raise ActionError(message, "too-many-recipients")
+        raise _wrong(message, "too-many-recipients")
     for name in ("from-name", "subject", "auto", "date"):
         if re.search(r"[\x00-\x1f\x7f]", given.get(name, "")):
-            raise ActionError(f"{name} holds a line break, which could pass for a header", "header-injection")
+            raise _wrong(f"{name} holds a line break, which could pass for a header", "header-injection")
     mime = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
     mime["From"] = Address(given.get("from-name", ""), addr_spec=senders[0])
     mime["To"] = ", ".join(to)
@@ -127,7 +144,7 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     mime.set_content(re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or ""))
     ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
     if not _PLAIN_ID.fullmatch(ident):
-        raise ActionError(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
+        raise _wrong(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
     return Outgoing(
         ident, senders[0], list(dict.fromkeys([*to, *cc])), _id_fields(ident, given) + mime.as_bytes()
     )
@@ -150,12 +167,15 @@ def _moment(text: str | None) -> datetime:
     try:
         return datetime.fromisoformat(text or now()).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ActionError(f"expected date in ISO 8601, got {text!r}", "bad-date") from None
+        raise _wrong(f"expected date in ISO 8601, got {text!r}", "bad-date") from None
 
 
 async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
     """Deliver to a Maildir, which refuses nobody."""
-    await asyncio.to_thread(put, outbox.path, letter)
+    try:
+        await asyncio.to_thread(put, outbox.path, letter)
+    except OSError as error:
+        raise ActionError(f"account {outbox} did not take the mail: {error}", "not-sent") from error
     return []
 
 
@@ -200,8 +220,20 @@ async def _submit(outbox: Account, letter: Outgoing) -> list[str]:
             timeout=60,
         )
     except (aiosmtplib.SMTPException, OSError) as error:
-        raise ActionError(f"account {outbox} did not take the mail: {error}", "not-sent") from error
+        said = f"account {outbox} did not take the mail: {error}"
+        raise ActionError(said, "not-sent", final=_is_for_good(error)) from error
     return list(refused)
+
+
+def _is_for_good(error: Exception) -> bool:
+    """True if the server will say the same again (5xx of RFC 5321); a refused login may be mended."""
+    import aiosmtplib
+
+    if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
+        return all(map(_is_for_good, error.recipients))
+    if isinstance(error, aiosmtplib.SMTPAuthenticationError):
+        return False
+    return isinstance(error, aiosmtplib.SMTPResponseException) and 500 <= error.code < 600
 
 
 Carrier = Callable[[Account, Outgoing], Awaitable[list[str]]]

@@ -43,11 +43,16 @@ async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
 
 def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
     """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
+    raise_if_refused(turn, elements)
+    return [turn.add(element, origin) for element in elements]
+
+
+def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:
+    """Raise ElementError for an element that its schema, as it is in this turn, refuses (N7)."""
     for element in elements:
         refusal = turn.view.schema_fault(element)
         if refusal is not None:
             raise ElementError("invalid", f"refused by its schema: {refusal}")
-    return [turn.add(element, origin) for element in elements]
 
 
 def _refused_at(schemas: Schemas, documents: Sequence[bytes], position: int, refusal: str) -> ElementError:

@@ -242,7 +242,8 @@ def test_section_18_parallel_nodes_lose_no_update_of_an_attribute(at: At, runs: 
     part = "<node name='{}' type='sum'><arc to='end'/></node>"
     agent, run = at(
         "<node name='a' isStart='true'><arc to='b'/><arc to='c'/><arc to='d'/></node>"
-        f"{part.format('b')}{part.format('c')}{part.format('d')}<node name='end' type='wait' joinType='and'/>",
+        f"{part.format('b')}{part.format('c')}{part.format('d')}"
+        "<node name='end' type='wait' joinType='and'/>",
         TASKS,
         runs,
     )
@@ -253,7 +254,8 @@ def test_section_18_a_node_that_failed_is_run_again(at: At) -> None:
     agent, run = at(
         "<node name='a' type='picky' isStart='true'><arc to='b'/></node><node name='b' type='wait'/>",
         "@node_type('picky')\nclass Picky:\n    def execute(self, token):\n"
-        "        token.set('n', 100 // token.process.environment.get('by', 0, int))\n        token.complete()\n",
+        "        token.set('n', 100 // token.process.environment.get('by', 0, int))\n"
+        "        token.complete()\n",
     )
     assert problem(agent, run)[0] == "ZeroDivisionError"
     agent.environment(run, values={"by": 5})

@@ -47,8 +47,6 @@ state_type = PlanState
 
 LONGEST_BACK_OFF = 300.0
 """Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
-PAUSE = 1.0
-"""Seconds at least between the starts of a recipe that restarts and has nothing to wait for (N28)."""
 _DOUBLINGS = 9
 """So many reach it; more would only grow the number."""
 
@@ -167,7 +165,7 @@ def _finish(decision: RecipeDecision) -> None:
     state, recipe = decision.state, decision.definition
     decision.report_end(_result(state))
     if recipe.restart and state.status == "done":
-        at = None if _was_limited(decision) else state.started + PAUSE
+        at = None if _was_limited(decision) else state.started + commands.RESTART_PAUSE
         late = at is None or at <= decision.event.at
         decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
     elif recipe.restart and state.status == "failed":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import replace as altered
 from typing import Any, BinaryIO
 
 import click
@@ -95,32 +95,48 @@ def _outcome(run: dict[str, Any]) -> str:
 
 _ADD = """\
 narval add mail.xml
-echo '<question>Who are you?</question>' | narval add -"""
+echo '<question>Who are you?</question>' | narval add -
+echo '<rule name="quiet" when="email"/>' | narval add - --replace 12"""
 
 
 @command("add", example=_ADD, alters=True)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
-def add(session: Session, files: tuple[BinaryIO, ...]) -> None:
+@click.option("--replace", type=int, metavar="EID", help="Add one element in place of this one.")
+def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> None:
     """Add elements to memory, and print their eids.
 
     Each FILE (- is standard input) is one document: its root is added, or each child of a root `memory`. When
     one element is refused, none is added. Only where the files have more than 24 MB together, they are added
-    some at a time.
+    some at a time. With --replace the element EID is outdated by the new one.
     """
     eids: list[int] = []
+    asked: dict[str, Any] = {} if replace is None else {"replace": replace}
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
         acting = connect(session.home, "record", session.acting_as)
         with acting as connection, naming(files, documents):
             for batch in batches(documents):
-                added = connection.ask("add", elements=batch)["eids"]
+                added = connection.ask("add", elements=batch, **asked)["eids"]
                 eids += added
                 progress.clear()
                 if added and not session.as_json:
                     click.echo("\n".join(map(str, added)))
     if session.as_json:
         session.give({"eids": eids}, click.echo)
+
+
+@command("outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)
+@click.argument("eids", metavar="EID...", nargs=-1, required=True, type=int)
+@click.option("--reason", default="", metavar="TEXT", help="Kept with the element that tells of it.")
+def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
+    """Let elements count no more.
+
+    No step or condition gets them from then on, and narval memory --current leaves them out. A call that
+    was given one goes on, but for a source, which ends. Those that counted until then are printed.
+    """
+    answer = session.ask("outdate", eids=list(eids), reason=reason)
+    session.give(answer, lambda found: click.echo("".join(f"{eid}\n" for eid in found["eids"]), nl=False))
 
 
 @command(
@@ -158,7 +174,7 @@ def memory(
         session.give(counted, lambda answer: click.echo(answer["count"]))
         context.exit(NOT_WELL if query["xpath"] is not None and not counted["count"] else 0)
     if as_xml and not page.limit_given:
-        page = replace(page, limit=None)
+        page = altered(page, limit=None)
     found = page.ask(session, "memory", **query)
     if as_xml:  # a document that `narval add` accepts again
         found = found[: page.limit][::-1]

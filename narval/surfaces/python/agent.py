@@ -73,18 +73,22 @@ class Agent(OfProcesses):
 
     # --- memory ---------------------------------------------------------------------------------------
 
-    def add(self, element: Given) -> int:
-        """Add one element; its eid. Raises ElementError, and RequestError for a `memory` of several."""
+    def add(self, element: Given, *, replace: int | None = None) -> int:
+        """Add one element, in place of another if `replace` is its eid; the new eid.
+
+        Raises ElementError, and RequestError for a `memory` of several.
+        """
         found = elements_of(_bytes(element))
         if len(found) != 1:
             raise RequestError(f"expected one element, got {len(found)}; add_all takes several")
-        return self.add_all(found)[0]
+        return int(ask(self, on_memory.add, found, replace)["eids"][0])
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
         return list(ask(self, on_memory.add, [_bytes(element) for element in elements])["eids"])
 
     memory = at_once(on_memory.elements)
+    outdate = forward(on_memory.outdate)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""

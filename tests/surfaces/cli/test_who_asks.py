@@ -166,3 +166,17 @@ def test_P30_a_run_that_is_waited_for_without_a_daemon_is_theirs(tmp_path: Path)
         well(home, "--as", "ann", "start", "demo.greet", "-", "--wait", "--json", given="<name>Ann</name>")
     )
     assert (run["by"], run["phase"]) == ("ann", "done")
+
+
+def test_P39_elements_are_outdated_and_replaced_in_another_name(place: Path) -> None:
+    old = int(well(place, "add", "-", given="<letter to='eve' n='1'/>"))
+    new = int(well(place, "add", "-", "--replace", old, "--as", "ann", given="<letter to='eve' n='2'/>"))
+    assert data(place, "memory", "letter[@n]", "--current")[0]["origin"]["by"] == "ann"
+    assert well(place, "outdate", new, old, "--reason", "late", "--as", "bob") == f"{new}\n"
+    (note,) = data(place, "memory", f"outdated[@elements='{new}']")
+    assert note["origin"] == {"run": None, "step": None, "by": "bob", "actor": OWN}
+    assert data(place, "outdate", new) == {"eids": [], "note": None}
+    assert narval(place, "memory", "letter[@n]", "--current").exit_code == 1
+    refused = narval(place, "outdate", 999_999)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "there is no element 999999" in refused.stderr
