@@ -38,6 +38,22 @@ def shortened(value: object, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def root_attributes(xml: str) -> dict[str, str]:
+    """The attributes of the root of an element of memory, read no further than its start."""
+    from xml.parsers import expat  # here: only tables of elements need it
+
+    found: dict[str, str] = {}
+
+    def start(_: str, attributes: dict[str, str]) -> None:
+        found.update(attributes)
+        parser.StartElementHandler = None
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.Parse(xml, True)
+    return found
+
+
 def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
     """A value as JSON in UTF-8."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
