@@ -197,13 +197,13 @@ class CodeQueued(TokenChange, frozen=True):
 
 
 class NodeTokenFailed(TokenChange, frozen=True):
-    """What the node of a token was to do was not done: the token stays, and this element says why."""
+    """The node of a token did not do its work: the token stays, and this element says why."""
 
     error: int
 
 
 class NodeTokenRetried(TokenChange, frozen=True):
-    """What the node of a token was to do failed, and is tried again at this moment (N29)."""
+    """The node of a token did not do its work, and is run again at this moment (N29)."""
 
     until: float
     wake: str

@@ -187,7 +187,7 @@ def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
 
 
 def run_code(decision: ProcessDecision, token: NodeToken) -> None:
-    """It is a token's turn: its code runs, or the process nested in its node starts. Raises NodeFault."""
+    """Run the code of a token whose turn it is, or start the process nested in its node. Raises NodeFault."""
     try:
         if not calls.make(decision, decision.node(token), token):
             decision.happens(NodeTokenExecuted(token.id))
