@@ -195,7 +195,8 @@ def _log_on_standard_error() -> Iterator[None]:
 
     class Calm(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return clean_lines(f"{record.levelname.lower()}: {super().format(record)}")
+            text = clean_lines(f"{record.levelname.lower()}: {super().format(record)}")
+            return text.replace("\n", "\n    ")
 
     handler = logging.StreamHandler()
     if is_journal(STANDARD_ERROR):

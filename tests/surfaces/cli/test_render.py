@@ -55,6 +55,12 @@ def test_control_characters_are_shown_not_dropped() -> None:
     assert clean_lines("one\n\x1btwo") == "one\n\\x1btwo"
 
 
+def test_a_password_in_a_url_is_not_shown() -> None:
+    feed = '<feed url="https://me:s3cr:et@example.org/a?b=c:d@e" eid="3"/>'
+    assert clean(feed) == '<feed url="https://me:…@example.org/a?b=c:d@e" eid="3"/>'
+    assert clean_lines("see\nftp://a:b@c and http://x:80/y@z") == "see\nftp://a:…@c and http://x:80/y@z"
+
+
 def test_xml_for_a_terminal_is_the_same_xml() -> None:
     xml = "<a t='\x9b'>é\x85 漢</a>"
     assert etree.tostring(etree.fromstring(xml_text(xml))) == etree.tostring(etree.fromstring(xml))
