@@ -79,7 +79,7 @@ async def _work(
     from narval.surfaces.cli.without_daemon import serving
 
     manager = ServiceManager()
-    async with serving(home) as daemon:
+    async with serving(home, as_daemon=True) as daemon:
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
