@@ -75,19 +75,19 @@ class Controls:
             return
         added = tuple(self.add(child, element.origin) for child in first)
         line = _line(agent.runs, element.origin)
-        at = self._moment(definition.full_name, line)
+        at = self._moment(definition.full_name, line, element.origin)
         if at is not None:
             by, actor = (element.origin.by, element.origin.actor) if element.origin is not None else ("", "")
             transaction.later(at, StartRun(name, added, 0, by, actor, dict(line)))
             return
         start_run(transaction, name, added, origin=element.origin, line=line)
 
-    def _moment(self, name: str, line: Mapping[str, int]) -> float | None:
+    def _moment(self, name: str, line: Mapping[str, int], giver: Origin | None) -> float | None:
         """The moment for a definition that a run of the line has followed (N28): of those that descend from
-        one run, one begins a second. None: now.
+        one run, one begins a second, unless what `giver` names was fed. None: now.
         """
         first, now = line.get(name), self._transaction.at
-        if first is None:
+        if first is None or giver is None or self._was_fed(giver.run, name, first):
             return None
         last = self._paced.get(first)
         if last is None:
@@ -97,6 +97,17 @@ class Controls:
             self._paced = {first: at for first, at in self._paced.items() if at > now - RESTART_PAUSE}
         self._paced[first] = max(last + RESTART_PAUSE, now)
         return self._paced[first] if self._paced[first] > now else None
+
+    def _was_fed(self, run: int, name: str, first: int) -> bool:
+        """True if a run has used an element that none of its line made: there is an end to such."""
+        memory, runs = self._transaction.agent.memory, self._transaction.agent.runs
+        for eid in memory.contexts.of(run):
+            element = memory.element(eid) if any(user == run for _, user in memory.used_by(eid)) else None
+            if element is not None:
+                maker = runs.get(element.origin.run) if element.origin is not None else None
+                if maker is None or first not in (maker.eid, maker.line.get(name)):
+                    return True
+        return False
 
     def _last_planned(self, name: str, first: int) -> float:
         """The moment at which the last that descends from a run begins, or at which that began itself."""

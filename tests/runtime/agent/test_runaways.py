@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narval.engines.commands import RESTART_PAUSE
+from narval.operations.memory import add
 from narval.operations.runs import show, start
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
@@ -32,6 +33,14 @@ def pong():
 @action(outputs=[Output("start", "start-plan", list=True)], runs="inline")
 def many():
     return ["<start-plan recipe='w.small'/>"] * 5
+
+@action(outputs=[Output("start", "start-plan")], runs="inline")
+def next():
+    return "<start-plan recipe='w.fed'/>"
+
+@action(outputs=[Output("mail", "mail"), Output("start", "start-plan")], runs="inline")
+def itself():
+    return ["<mail/>", "<start-plan recipe='w.own'/>"]
 """
 RECIPES = """<cookbook group="w">
 <recipe name="deep" start_step="s" end_step="s"><step id="s" type="recipe" target="w.deep"/></recipe>
@@ -44,6 +53,16 @@ RECIPES = """<cookbook group="w">
 <recipe name="ping" start_step="s" end_step="s"><step id="s" type="action" target="w.ping"/></recipe>
 <recipe name="pong" start_step="s" end_step="s"><step id="s" type="action" target="w.pong"/></recipe>
 <recipe name="small" start_step="s" end_step="s"><step id="s" type="action" target="w.nothing"/></recipe>
+<recipe name="fed" start_step="s" end_step="n">
+  <step id="s" type="action" target="w.nothing"/><step id="n" type="action" target="w.next"/>
+  <transition id="t"><in idref="s"/><out idref="n"/>
+    <condition use="yes"><match>mail</match></condition></transition>
+</recipe>
+<recipe name="own" start_step="s" end_step="n">
+  <step id="s" type="action" target="w.nothing"/><step id="n" type="action" target="w.itself"/>
+  <transition id="t"><in idref="s"/><out idref="n"/>
+    <condition use="yes"><match>mail</match></condition></transition>
+</recipe>
 <recipe name="many" start_step="s" end_step="s"><step id="s" type="action" target="w.many"/></recipe>
 </cookbook>"""
 
@@ -132,6 +151,32 @@ async def test_N28_so_do_recipes_that_start_one_another(tmp_path: Path) -> None:
     await start(daemon, "w.ping")
     await daemon.host.elapse(3 * RESTART_PAUSE)
     assert names(daemon) == ["ping", "pong"] * 4
+    await scene.end()
+
+
+@in_a_loop
+async def test_N28_runs_that_each_use_an_element_from_elsewhere_follow_each_other_at_once(
+    tmp_path: Path,
+) -> None:
+    scene = scene_in(tmp_path)
+    daemon = await scene.open()
+    await add(daemon, [b"<mail/>"] * 20)
+    await start(daemon, "w.fed")
+    await daemon.host.until_idle()
+    assert names(daemon) == ["fed"] * 21
+    await scene.end()
+
+
+@in_a_loop
+async def test_N28_those_that_use_what_they_made_do_not(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path)
+    daemon = await scene.open()
+    await add(daemon, [b"<mail/>"])
+    await start(daemon, "w.own")
+    await daemon.host.until_idle()
+    assert names(daemon) == ["own"] * 2
+    await daemon.host.elapse(3 * RESTART_PAUSE)
+    assert names(daemon) == ["own"] * 5
     await scene.end()
 
 
