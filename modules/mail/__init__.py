@@ -173,7 +173,10 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
 
 
 @action(
-    inputs=[Input("mail", "email[@kind]", use=True), Input("outbox", "outbox[@path or @host]")],
+    inputs=[
+        Input("mail", "email[@kind]", use=True),
+        Input("outbox", "outbox[@path or @host]", holds={"kind": ("maildir", "smtp")}),
+    ],
     outputs=[Output("sent", "sent")],
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
 )
