@@ -77,9 +77,9 @@ def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Actio
     return sorted(maker.actions, key=lambda action: action.line), sorted(set(faults))
 
 
-def _oddly_held(declared: Input) -> Iterator[object]:
-    """The values of `holds` that are neither a kind nor words."""
-    for held in declared.holds.values():
+def _oddly_held(declared: Input | Output) -> Iterator[object]:
+    """The values of an input's `holds` that are neither a kind nor words."""
+    for held in declared.holds.values() if isinstance(declared, Input) else ():
         words = isinstance(held, tuple) and all(isinstance(word, str) for word in held)
         if not (words or held in HOLDS):
             yield held
@@ -164,7 +164,7 @@ class _ActionMaker:
             elif not value.match or not all(isinstance(text, str) for text in value.match):
                 wish = 'expected a pattern, such as "email" or "*"'
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {value.match!r:.80}")
-            elif isinstance(value, Input) and (odd := [*_oddly_held(value)]):
+            elif (odd := list(_oddly_held(value))):
                 wish = f"expected holds to name {', '.join(map(repr, HOLDS))} or a tuple of words"
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {odd[0]!r:.80}")
             else:
