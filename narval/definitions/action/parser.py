@@ -164,7 +164,7 @@ class _ActionMaker:
             elif not value.match or not all(isinstance(text, str) for text in value.match):
                 wish = 'expected a pattern, such as "email" or "*"'
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {value.match!r:.80}")
-            elif (odd := list(_oddly_held(value))):
+            elif odd := list(_oddly_held(value)):
                 wish = f"expected holds to name {', '.join(map(repr, HOLDS))} or a tuple of words"
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {odd[0]!r:.80}")
             else:
