@@ -194,3 +194,29 @@ def test_N29_what_may_pass_is_tried_again(home: Path, server: list[Exception], t
         arrive(agent)
         agent.until_idle()
         assert not agent.memory("error")
+
+
+# --- several mailboxes ------------------------------------------------------------------------------------
+
+MAIL = """From: ana@example.com
+To: assistant@example.org
+Subject: hello
+Message-ID: <one@example.com>
+
+hello
+"""
+
+
+def test_N28_a_mailbox_that_fails_is_tried_again_while_another_works(home: Path) -> None:
+    clock, mbox = SimulatedClock(START), home / "second.mbox"
+    mbox.mkdir()
+    with narval.open(home, clock=clock) as agent:
+        agent.add(f'<mailbox name="second" kind="mbox" path="{mbox}"/>')
+        agent.until_idle()
+        assert [error.attributes["step"] for error in agent.memory("error")] == ["watch"]
+        mbox.rmdir()
+        mbox.write_text(f"From ana@example.com Tue Nov 10 16:00:00 2026\n{MAIL}")
+        clock.advance(5)
+        agent.until_idle()
+        assert [mail.attributes["mailbox"] for mail in agent.memory("email[not(@kind)]")] == ["second"]
+        assert len([run for run in agent.runs() if run["name"] == "mail.watch"]) == 1, "the other went on"
