@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from narval.definitions.library import Definition, Library, ModuleDefinition, Parsed
-from narval.errors import DefinitionError, Fault
+from narval.errors import DefinitionError, Fault, UnreadableError
 from narval.memory.elements.element import local_name
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
         run="plan",
         suffixes=(".xml",),
         roots=("cookbook", "recipe"),
+        warns=True,
     ),
     "automaton": Kind(
         "narval.definitions.automaton",
@@ -138,11 +139,14 @@ def _shown(tag: str) -> str:
 
 
 def read_definition(kind: str, path: str, data: bytes) -> Definition:
-    """The definition of the bytes that the store kept of it (its `xml`). Raises DefinitionError.
+    """The definition of the bytes that the store kept of it (its `xml`).
 
+    Raises DefinitionError, and UnreadableError for a kind that there is not.
     It was good when it was kept: a fault that only a later narval finds does not keep its runs from ending.
     """
-    row, source = KINDS[kind], Source(path, data)
+    row, source = KINDS.get(kind), Source(path, data)
+    if row is None:
+        raise UnreadableError(f"expected a kind of definition ({', '.join(KINDS)}), got {kind!r:.40}")
     root = read_xml(source) if row.roots or row.suffixes else None
     if root is not None and not row.roots:
         source, root = Source(path, root.text.encode()), None

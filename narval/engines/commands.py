@@ -111,6 +111,10 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
     wake: str
 
 
+RESTART_PAUSE = 1.0
+"""Seconds at least between starts of a definition that starts itself and has nothing to wait for (N28)."""
+
+
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Start a top-level run of the current version of a definition, at once or at a moment."""
 

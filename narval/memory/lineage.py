@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 
 from narval.memory.elements.changes import MarkScope
+from narval.memory.elements.element import Element
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 
@@ -29,3 +31,20 @@ def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, 
                 if replaced is not None and bound.test(memory.tree(replaced)):
                     pending.append(before)
     return since
+
+
+def made_of(memory: Memory, eid: int) -> Iterator[tuple[Element, bool] | None]:
+    """Each younger element, oldest first: with True if it was made from the element, with False if from what
+    was made of it; None for one that was not.
+    """
+    family = {eid}
+    for younger in memory:
+        if younger <= eid or memory.is_run(younger):
+            continue
+        element = memory.element(younger)
+        inputs = element.origin.inputs if element is not None and element.origin is not None else ()
+        if element is None or family.isdisjoint(inputs):
+            yield None
+        else:
+            family.add(younger)
+            yield element, eid in inputs

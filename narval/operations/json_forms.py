@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,6 +17,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
+from narval.runtime.system.clock import utc
 
 Form = dict[str, Any]
 
@@ -27,7 +27,7 @@ def moment(at: float | None, zone: str | None = None) -> str | None:
     if at is None:
         return None
     there = ZoneInfo(zone) if zone is not None else None
-    return datetime.fromtimestamp(at, UTC).astimezone(there).isoformat(timespec="milliseconds")
+    return utc(at).astimezone(there).isoformat(timespec="milliseconds")
 
 
 def fault(found: Fault) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def find_run(daemon: Daemon, eid: int) -> Run:
         return run
     element = daemon.agent.memory.element(eid)
     if element is not None:
-        shown = f"narval memory '*[@eid={eid}]' shows it"
+        shown = f"`narval why {eid}` tells what became of it"
         raise RequestError(f"{eid} is an element ({element.name}), not a run; {shown}")
     raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
 

@@ -50,7 +50,8 @@ async def complete(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Complete a token, by its id or as the active one on a node: it leaves on the arcs of these names.
+    """Complete a token, by its id or as the active one on a node: it leaves on the arcs of these names, on
+    the default ones if none are given, on none if the list is empty. A name that no arc has is refused.
 
     With `set` (name, count, environment, members) it leaves as a new set of tokens. Asynchronously, what
     leaves waits until `execute_queued`.

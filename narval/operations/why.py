@@ -1,4 +1,6 @@
-"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it."""
+"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it; and of
+an element what became of it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from typing import Any
 from narval.engines.engine import Wait
 from narval.errors import RequestError
 from narval.memory.elements.changes import MarkScope
-from narval.memory.elements.element import parse
+from narval.memory.elements.element import Element, parse
 from narval.memory.elements.error_element import read_error
-from narval.memory.lineage import fits_since
+from narval.memory.elements.outdated_element import OUTDATED, reason_in
+from narval.memory.lineage import fits_since, made_of
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
+from narval.operations import json_forms
 from narval.operations.asker import Asker
 from narval.operations.history import lines
 from narval.operations.json_forms import moment
@@ -21,21 +25,117 @@ from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
+from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.system.time_slice import TimeSlice
 
 STUCK = "stuck"
 """The type of the error of a run in which nothing could go on (N27); its detail names each transition."""
+TOLD = 50
+"""The most elements and runs that the story of an element names of each sort."""
 LOOKED_AT = 500
 """The number of elements of the right name, newest first, among which the nearest is sought."""
 
 
 @operation("read")
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
-    """The reason why a run, or a part of it, does not go on, and all it waits for (N11)."""
+    """The reason why a run, or a part of it, does not go on, and all it waits for (N11).
+
+    For the number of an element instead: what it was made from, who used it and holds it, what was made of
+    it, by what it is outdated, and which runs wait for such.
+    """
+    element = daemon.agent.memory.element(run) if run not in daemon.agent.runs else None
+    if element is not None:
+        if id is not None:
+            raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
+        return await _story(daemon, element)
     found = find_run(daemon, run)
     definition, state = definition_and_state(daemon, found)
     return explain(daemon.agent, daemon.host.loop.clock.now(), found, definition, state, id)
+
+
+async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
+    """The story of an element; of what was made of it, and of the runs that wait, the first `TOLD`."""
+    agent, eid = daemon.agent, element.eid
+    memory, time_slice = agent.memory, TimeSlice()
+    made, count, successor = list[dict[str, Any]](), 0, None
+    for found in made_of(memory, eid):
+        await time_slice.yield_if_due()
+        if found is None:
+            continue
+        younger, directly = found
+        count += 1
+        if len(made) < TOLD:
+            made.append(_relative(agent, younger) | {"directly": directly})
+        if directly and younger.name in (element.name, OUTDATED) and successor is None:
+            successor = younger
+    form = json_forms.element(agent, element)
+    origin = element.origin.inputs if element.origin is not None else ()
+    waiting = [wait for run in _woken_by(agent, element) for wait in _waits_for(agent, run, element)]
+    return {
+        "element": eid,
+        "name": element.name,
+        "added": form["added"],
+        "origin": form["origin"],
+        "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
+        "made_from": [_eid_and_name(agent, before) for before in origin],
+        "used_by": [use | _run_of(agent, use["run"]) for use in form["used_by"]],
+        "given_to": [
+            {"run": run.eid, "step": call.step, "target": call.name} | _run_of(agent, run.eid)
+            for run in agent.runs.active.values()
+            for call in run.calls.values()
+            if eid in call.elements or any(eid in eids for _, eids in call.inputs)
+        ],
+        "made_of_it": made,
+        "made": count,
+        "held_by": [{"run": run} | _run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
+        "outdated": form["outdated"],
+        "outdated_by": _successor(agent, successor) if form["outdated"] and successor is not None else None,
+        "waiting": waiting,
+    }
+
+
+def _relative(agent: AgentState, element: Element) -> dict[str, Any]:
+    """An element that another was made into."""
+    form = json_forms.element(agent, element)
+    run = element.origin.run if element.origin is not None else 0
+    return {key: form[key] for key in ("eid", "name", "added", "origin")} | _run_of(agent, run)
+
+
+def _eid_and_name(agent: AgentState, eid: int) -> dict[str, Any]:
+    element = agent.memory.element(eid)
+    return {"eid": eid, "name": element.name if element is not None else None}
+
+
+def _run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
+    """The definition and the state of a run, or None if it is forgotten or there is none."""
+    run = agent.runs.get(eid) if eid else None
+    return {"run_of": run.name if run is not None else None, "state": run.status if run is not None else None}
+
+
+def _successor(agent: AgentState, element: Element) -> dict[str, Any]:
+    """The element that outdated another: the new version of it, or one that tells why."""
+    reason = reason_in(element) if element.name == OUTDATED else ""
+    return _relative(agent, element) | {"reason": reason or None}
+
+
+def _woken_by(agent: AgentState, element: Element) -> list[Run]:
+    """The runs that wait for such an element, used or not, oldest first."""
+    runs = {run for run, _ in agent.watches.index.wakes(agent.memory.tree(element))}
+    return [agent.runs[run] for run in sorted(runs)[:TOLD]]
+
+
+def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:
+    """The conditions of a run that such an element satisfies, and why this one is not taken, if it is not."""
+    memory, definition, state = agent.memory, definition_of(agent, run), state_of(agent, run)
+    for wait in run.engine.waiting_for(definition, state, run.watches):
+        for bound, scope in zip(wait.conditions, wait.scopes, strict=True):
+            if bound.test(memory.tree(element)):
+                free = memory.is_available(element.eid, scope)
+                obstacle = "" if free else ": ".join(_obstacle(memory, element.eid, scope))
+                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": bound.text}
+                yield part | {"not": obstacle or None} | _run_of(agent, run.eid)
 
 
 def explain(

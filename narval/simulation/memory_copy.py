@@ -14,6 +14,7 @@ from narval.runtime.home.settings import Settings
 from narval.runtime.store.batch import AgentRow, Batch, KeptElement, MarkRow
 from narval.runtime.store.memory import VolatileAgent, VolatileStore
 from narval.runtime.store.open import look_into
+from narval.runtime.store.rows import number
 
 ATTEMPTS = 5
 """The number of times a memory is read anew because the store was written meanwhile."""
@@ -39,7 +40,7 @@ def remembered(home: Home, settings: Settings) -> Remembered:
                     list(known.elements()),
                     list(known.marks()),
                     list(known.keys()),
-                    int(known.meta.get("next_eid", "1")),
+                    number(known.meta, "next_eid", 1),
                 )
             except (StoreError, ValueError):
                 if store.is_still():

@@ -204,7 +204,9 @@ def which(text: str) -> dict[str, Any]:
 
 def complete(said: Dialogue, rest: str) -> Iterator[str]:
     run, token, *arcs = rest.split()
-    yield from says(said, run, "complete", {**which(token), "arcs": ["" if a == "-" else a for a in arcs]})
+    yield from says(
+        said, run, "complete", {**which(token), "arcs": ["" if a == "-" else a for a in arcs] or None}
+    )
 
 
 def backtrack(said: Dialogue, rest: str) -> Iterator[str]:

@@ -35,10 +35,33 @@ def test_a_token_is_completed_by_its_node_or_its_id_on_the_arcs_of_a_name(at: At
     assert standing(agent, again) == [("a", "complete"), ("c", "complete")]
 
 
-def test_an_unknown_arc_is_a_dead_end_and_no_error(at: At) -> None:
+def test_an_unknown_arc_is_refused_with_the_arcs_there_are(at: At) -> None:
     agent, run = at(LINE)
-    told = agent.complete(run, node="a", arcs=["nowhere"])
-    assert (told["unknown_arcs"], told["state"]) == (["nowhere"], "completed")
+    with pytest.raises(
+        TokenError, match="no arc 'nowhere' leaves a; there is the default one, 'no'"
+    ) as caught:
+        agent.complete(run, node="a", arcs=["no", "nowhere"])
+    assert caught.value.kind == "no-arc"
+    assert standing(agent, run) == [("a", "active")]
+
+
+def test_no_arcs_at_all_are_no_exits_and_none_given_the_default_ones(at: At) -> None:
+    agent, run = at(LINE)
+    told = agent.complete(run, node="a", arcs=[])
+    assert (told["exits"], told["state"]) == (0, "completed")
+    assert standing(agent, run) == [("a", "complete")]
+
+
+def test_a_token_that_leaves_as_a_set_goes_on_unless_that_is_asynchronous(at: At) -> None:
+    agent, run = at(LINE)
+    agent.complete(run, node="a", set={"name": "them", "count": 2}, asynchronous=True)
+    assert standing(agent, run) == [("a", "complete")]
+    agent.execute_queued(run)
+    assert standing(agent, run) == [("a", "complete"), ("b", "active"), ("b", "active")]
+    again = agent.start("w.p")
+    agent.until_idle()
+    agent.complete(again, node="a", set={"name": "them", "count": 2})
+    assert standing(agent, again) == [("a", "complete"), ("b", "active"), ("b", "active")]
 
 
 def test_tokens_are_shown_as_they_are_documented(at: At) -> None:

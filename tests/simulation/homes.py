@@ -29,9 +29,9 @@ def nothing():
     pass
 
 
-@action(outputs=[Output("start", "start-plan")], runs="inline", pure=True)
+@action(outputs=[Output("round", "round")], runs="inline", pure=True)
 def again():
-    return "<start-plan recipe='shop.endless'/>"
+    return "<round/>"
 
 
 @action(inputs=[Input("order", "order")], outputs=[Output("bill", "bill[@of]")], runs="inline", pure=True)
@@ -91,8 +91,10 @@ RECIPES = """\
   <recipe group="shop" name="listen" start_step="listen" end_step="listen">
     <step id="listen" type="action" target="shop.orders"/>
   </recipe>
-  <recipe group="shop" name="endless" start_step="again" end_step="again">
-    <step id="again" type="action" target="shop.again"/>
+  <recipe group="shop" name="endless" start_step="again" end_step="end" restart="yes">
+    <step id="again" type="action" target="shop.again"/><step id="end" type="action" target="shop.nothing"/>
+    <transition id="t"><in idref="again"/><out idref="end"/>
+      <condition use="yes"><match>round</match></condition></transition>
   </recipe>
 </cookbook>
 """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from narval.definitions.library import Definition
+from narval.definitions.library import Definition, Library
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
-from narval.definitions.recipe.definition import Step
+from narval.definitions.recipe.definition import Recipe, Step
 from narval.errors import DefinitionError, Fault
 from narval.memory.patterns.pattern import Condition
 
@@ -99,3 +99,59 @@ def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
     """True if every element of these names fits: the input asks for the name, and for nothing else."""
     texts = [pattern.text.strip() for pattern in given.condition.patterns]
     return names is not None and all(text == "*" or names == {text} for text in texts)
+
+
+def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
+    """Warnings about recipes that can only call themselves, directly or by way of others."""
+    endless = _endless(library)
+    return [
+        Fault(
+            recipe.path,
+            recipe.line,
+            1,
+            f"recipe {recipe.full_name!r} can only call itself ({' → '.join(circle)}): each way to its end "
+            "comes to such a step, and its runs fail once they are too deep; add a way that does not",
+            warning=True,
+        )
+        for recipe in recipes
+        if (circle := _circle(recipe.full_name, endless)) is not None
+    ]
+
+
+def _endless(library: Library) -> dict[str, tuple[str, ...]]:
+    """The recipes with no way to their end but by calling one of these, with those that each calls."""
+    left = {name: recipe for name, recipe in library.of("recipe").items() if isinstance(recipe, Recipe)}
+    while found := [name for name, recipe in left.items() if _ends(recipe, left)]:
+        for name in found:
+            del left[name]
+    return {
+        name: tuple(
+            step.target for step in recipe.steps.values() if step.kind == "recipe" and step.target in left
+        )
+        for name, recipe in left.items()
+    }
+
+
+def _ends(recipe: Recipe, endless: Mapping[str, Recipe]) -> bool:
+    """True if there is a way to its end on which no step must be done that calls one of these."""
+    blocked = {step.id for step in recipe.steps.values() if step.kind == "recipe" and step.target in endless}
+    ways = (
+        (transition.sources, transition.targets)
+        for transition in recipe.transitions.values()
+        if all(source.on_error or source.step.id not in blocked for source in transition.ins)
+    )
+    return recipe.end.id not in blocked and recipe.end.id in reached([recipe.start.id], ways)
+
+
+def _circle(name: str, calls: Mapping[str, tuple[str, ...]]) -> list[str] | None:
+    """A shortest way by which a recipe calls itself, or None."""
+    ways: list[list[str]] = [[name]]
+    seen: set[str] = set()
+    for way in ways:
+        for target in calls.get(way[-1], ()):
+            if target == name:
+                return [*way, name]
+            if target not in seen:
+                seen.add(target)
+                ways.append([*way, target])
+    return None

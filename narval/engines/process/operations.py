@@ -75,16 +75,18 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
 
 
 def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
+    """The token leaves on the arcs of these names: None are the default ones, an empty list is none."""
     token = _active(decision, arguments)
-    names = node_effects.names_of(arguments.get("arcs") or None)
+    node, names = decision.node(token), node_effects.names_of(arguments.get("arcs"))
+    unknown = next((name for name in names if name and name not in node.outs_by_name), None)
+    if unknown is not None:
+        there = ", ".join("the default one" if not name else repr(name) for name in node.outs_by_name)
+        raise OperationRefused("no-arc", f"no arc {unknown!r} leaves {node.id}; there is {there or 'none'}")
     made = arguments.get("set")
-    value: Value = {"token": token.id, "exits": len(flow.exits(decision.node(token), names))}
-    unknown = [name for name in names if name and name not in decision.node(token).outs_by_name]
-    if unknown:
-        value["unknown_arcs"] = list(unknown)
+    value: Value = {"token": token.id, "exits": len(flow.exits(node, names))}
     if isinstance(made, dict):
         value["set"] = node_effects.with_set(decision, token, names, made)
-        decision.leave_queue()
+        decision.leave_queue(arguments.get("asynchronous", True))  # section 2: it never runs the queue itself
     else:
         flow.complete(decision, token, names)
         decision.leave_queue(arguments.get("asynchronous"))

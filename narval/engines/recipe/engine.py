@@ -46,9 +46,6 @@ definition_kind = "recipe"
 changes = PlanChange.union()
 state_type = PlanState
 
-PAUSE = 1.0
-"""Seconds at least between the starts of a recipe that restarts and has nothing to wait for (N28)."""
-
 
 def begin(run: int, definition: Recipe) -> PlanState:
     """A plan that has not started."""
@@ -164,7 +161,7 @@ def _finish(decision: RecipeDecision) -> None:
     state, recipe = decision.state, decision.definition
     decision.report_end(_result(state))
     if recipe.restart and state.status == "done":
-        at = None if _was_limited(decision) else state.started + PAUSE
+        at = None if _was_limited(decision) else state.started + commands.RESTART_PAUSE
         late = at is None or at <= decision.event.at
         decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
     elif recipe.restart and state.status == "failed":

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from lxml import etree
 
+from narval.errors import UnreadableError
 from narval.memory.elements.flat_xml import flat_attributes, flat_name, flat_values
 
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
@@ -185,8 +186,16 @@ def _name_in(xml: bytes) -> str:
 
 
 def parse(xml: bytes) -> etree._Element:
-    """The root of trusted bytes: those of an element in memory."""
-    return etree.fromstring(xml, _TRUSTED)
+    """The root of trusted bytes: those of an element in memory.
+
+    Raises UnreadableError where a damaged store has given them.
+    """
+    try:
+        return etree.fromstring(xml, _TRUSTED)
+    except etree.XMLSyntaxError as error:
+        raise UnreadableError(
+            f"an element cannot be read: {error}; the store is damaged: put back a backup (docs/store.md)"
+        ) from None
 
 
 def identity(element: Element) -> tuple[str, str] | None:

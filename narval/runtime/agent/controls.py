@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from narval.engines.commands import RESTART_PAUSE
 from narval.engines.registry import runnable
 from narval.errors import ElementError
 from narval.memory.elements import changes
@@ -12,8 +13,13 @@ from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.memory.elements.error_element import make_error
+from narval.runtime.agent.jobs import StartRun
+from narval.runtime.agent.run import RunTable
 from narval.runtime.agent.runs import start_run
 from narval.runtime.agent.transaction import Transaction
+
+_MOST_PACED = 1000
+"""Of so many runs it is kept when they last started their own definition."""
 
 log = logging.getLogger("narval.turn")
 
@@ -28,6 +34,8 @@ class Controls:
         self, transaction: Transaction, schema_fault: Callable[[bytes], str | None], *, record_only: bool
     ) -> None:
         self._transaction, self._schema_fault, self._record_only = transaction, schema_fault, record_only
+        self._paced: dict[int, float] = {}
+        """The beginning of the last that descends from a run and follows its definition, by that run."""
 
     def execute_all(self) -> None:
         """Execute those that have entered memory."""
@@ -46,7 +54,8 @@ class Controls:
             return  # the next daemon's start is the one it means
         name = root.get(TARGET, "")
         transaction, agent = self._transaction, self._transaction.agent
-        if runnable(agent.library, name) is None:
+        definition = runnable(agent.library, name)
+        if definition is None:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
             log.warning("%s", why)
             self.add(make_error("unknown-target", why, start=element.eid), element.origin)
@@ -65,10 +74,55 @@ class Controls:
             self.add(make_error("invalid", why, start=element.eid), element.origin)
             return
         added = tuple(self.add(child, element.origin) for child in first)
-        start_run(transaction, name, added, origin=element.origin)
+        line = _line(agent.runs, element.origin)
+        at = self._moment(definition.full_name, line)
+        if at is not None:
+            by, actor = (element.origin.by, element.origin.actor) if element.origin is not None else ("", "")
+            transaction.later(at, StartRun(name, added, 0, by, actor, dict(line)))
+            return
+        start_run(transaction, name, added, origin=element.origin, line=line)
+
+    def _moment(self, name: str, line: Mapping[str, int]) -> float | None:
+        """The moment for a definition that a run of the line has followed (N28): of those that descend from
+        one run, one begins a second. None: now.
+        """
+        first, now = line.get(name), self._transaction.at
+        if first is None:
+            return None
+        last = self._paced.get(first)
+        if last is None:
+            last = self._last_planned(name, first)
+            log.warning("run %d of %s starts its own definition again: one begins a second", first, name)
+        if len(self._paced) > _MOST_PACED:
+            self._paced = {first: at for first, at in self._paced.items() if at > now - RESTART_PAUSE}
+        self._paced[first] = max(last + RESTART_PAUSE, now)
+        return self._paced[first] if self._paced[first] > now else None
+
+    def _last_planned(self, name: str, first: int) -> float:
+        """The moment at which the last that descends from a run begins, or at which that began itself."""
+        agent = self._transaction.agent
+        run = agent.runs.get(first)
+        planned = (
+            at
+            for at, _, job in agent.clockwork.timers.waiting()
+            if isinstance(job, StartRun) and job.line.get(name) == first
+        )
+        return max(planned, default=run.started if run is not None else self._transaction.at)
 
     def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
         """Let an element enter memory, and do what it says if it is a control element; its eid."""
         eid = self._transaction.add(xml, origin, declared)
         self.execute_all()
         return eid
+
+
+def _line(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
+    """The runs that a start-plan descends from: that which gave it, its callers, and those that they descend
+    from; of each definition the first.
+    """
+    run = runs.get(origin.run) if origin is not None else None
+    found: dict[str, int] = {}
+    while run is not None:
+        found = {**found, run.name: run.eid, **run.line}
+        run = runs.get(run.caller.run) if run.caller is not None else None
+    return found

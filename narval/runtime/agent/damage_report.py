@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 
 from narval.memory.elements.changes import Keyed
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
 from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
+from narval.runtime.system.clock import utc
 
 log = logging.getLogger("narval.recovery")
 
@@ -47,7 +47,7 @@ def _report_event(turn: Turn, lost: LostEvent) -> None:
 
 def _report_job(turn: Turn, lost: LostJob) -> None:
     turn.transaction.batch.moments_done.append(lost.identifier)
-    due = datetime.fromtimestamp(lost.at, UTC).isoformat(timespec="seconds")
+    due = utc(lost.at).isoformat(timespec="seconds")
     what = f"what was to be done at {due} is not done: to forget a run that is over, or to start one again"
     _report(turn, f"{what}: {lost.why}", due=due)
 

@@ -14,13 +14,17 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a top-level run, after its back-off (N28), by who began the first of them."""
+    """Begin a top-level run, after its back-off (N28), by who began the first of them.
+
+    `line` are the runs it descends from by start-plan: of each definition the first.
+    """
 
     name: str
     elements: tuple[int, ...] = ()
     attempt: int = 0
     by: str = ""
     actor: str = ""
+    line: dict[str, int] = {}
 
 
 Job = ForgetRun | StartRun

@@ -19,6 +19,7 @@ from narval.runtime.agent.run import Run, run_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import KeptElement
 from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
+from narval.runtime.store.rows import number
 from narval.runtime.store.store import AgentStore
 
 
@@ -26,14 +27,14 @@ def restore(library: Library, store: AgentStore, **settings: Any) -> AgentState:
     """An agent with the memory that its store has; `settings` are those of `AgentState`."""
     agent = AgentState(library, _render, store=store, **settings)
     memory, meta = agent.memory, store.meta
-    memory.fill(_noted(agent, store.elements()), store.keys(), int(meta.get("next_eid", "1")))
+    memory.fill(_noted(agent, store.elements()), store.keys(), number(meta, "next_eid", 1))
     for run, held in groupby(store.contexts(), key=itemgetter(0)):
         memory.contexts.join(run, [eid for _, eid in held])
     known_runs: dict[int, int] = {}  # a number that a thousand marks name is there once
     for definition, place, slot, eid, run in store.marks():
         marks = memory.marks.setdefault((definition, place, slot), {})
         marks[eid] = known_runs.setdefault(run, run)
-    agent.numbers.resume(int(meta.get("sequence", "0")))
+    agent.numbers.resume(number(meta, "sequence", 0))
     return agent
 
 
@@ -73,11 +74,11 @@ def restore_runs(agent: AgentState) -> float:
 
 
 def _restore_queue(agent: AgentState) -> None:
-    for number, run_eid, data in agent.store.queue():
+    for row, run_eid, data in agent.store.queue():
         try:
-            agent.queue.append((number, run_eid, codec.decode_queued(data)))
+            agent.queue.append((row, run_eid, codec.decode_queued(data)))
         except UnreadableError as error:
-            agent.damage.append(LostEvent(str(error), number, run_eid))
+            agent.damage.append(LostEvent(str(error), row, run_eid))
             if run_eid in agent.runs.active:
                 agent.runs[run_eid].lose(str(error))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from narval.definitions.library import Library
 from narval.engines.effects import InForce
 from narval.engines.engine import Engine
-from narval.engines.events import Caller
+from narval.engines.events import Caller, Failure
 from narval.engines.registry import engine_of_run
+from narval.errors import StoreError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
 from narval.runtime.store.batch import RunRow
@@ -39,7 +40,9 @@ class Run(InForce, eq=False):
     are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
     next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
-    from outside, `actor` who did so in that person's name (P39).
+    from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
+    and `depth` how many called one another down to it, both counted. `line` are the runs that it descends
+    from by start-plan, since the daemon began: of each definition the first.
     """
 
     eid: int
@@ -64,6 +67,9 @@ class Run(InForce, eq=False):
     save_at: int = 0
     by: str = ""
     actor: str = ""
+    family: int = 0
+    depth: int = 1
+    line: Mapping[str, int] = {}
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
@@ -164,13 +170,77 @@ def row_of(run: Run) -> RunRow:
 
 
 def run_of(row: RunRow) -> Run:
-    """A run as far as its row in the store tells."""
+    """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
     caller = None
     if row.parent_run is not None:
         caller = Caller(row.parent_run, row.parent_step, row.parent_call)
-    engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    try:
+        engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    except KeyError:
+        raise StoreError(
+            f"the store is damaged: run {row.eid} is said to be of the kind {row.kind!r:.40}, which there is "
+            "not; put back a backup (docs/store.md)"
+        ) from None
     known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
     return Run(*known, *now, by=row.by, actor=row.actor)
+
+
+class Families:
+    """The families of runs under way: a top-level run, and all that were called by it, directly or not.
+
+    `depth` is how deep runs may call one another, `size` how many of one family may be under way.
+    """
+
+    def __init__(self, depth: int = 100, size: int = 10_000) -> None:
+        self._depth, self._size = depth, size
+        self._active: Counter[int] = Counter()
+        self._warned: set[int] = set()
+
+    def limit(self, depth: int, size: int) -> None:
+        """Have other limits from now on, for runs that begin."""
+        self._depth, self._size = depth, size
+
+    def join(self, run: Run, caller: Run | None) -> None:
+        """Know a run as one of the family of who called it, if that is known, or of its own."""
+        if caller is not None:
+            run.family, run.depth = caller.family, caller.depth + 1
+        else:
+            run.family = run.eid
+        if run.active:
+            self._active[run.family] += 1
+
+    def leave(self, run: Run) -> None:
+        """Count a run no more: it is over."""
+        self._active[run.family] -= 1
+        if self._active[run.family] <= 0:
+            del self._active[run.family]
+            self._warned.discard(run.family)
+
+    def refusal(self, caller: Run, name: str) -> Failure | None:
+        """The failure of a call that would make its family too deep or too large; None if it may be made."""
+        if caller.depth >= self._depth:
+            why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
+            return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
+        if self._active[caller.family] >= self._size:
+            why = f"{self._size} runs that run {caller.family} has called, directly or not, are under way"
+            return Failure("too-many-runs", f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family")
+        return None
+
+    def warning(self, run: Run) -> str | None:
+        """The words for a family that has come half the way to a limit with this run, once for each."""
+        if run.family in self._warned:
+            return None
+        if 2 * run.depth > self._depth > 1:
+            found = f"{run.depth} runs deep (at most {self._depth})"
+        elif 2 * self._active[run.family] > self._size > 1:
+            found = f"{self._active[run.family]} runs under way (at most {self._size})"
+        else:
+            return None
+        self._warned.add(run.family)
+        return f"run {run.eid} of {run.name} was called {found} within run {run.family}"
+
+
+_AGAIN = "see whether a definition calls itself without end, or allow more in etc/narval.toml:"
 
 
 class RunTable(dict[int, Run]):
@@ -187,6 +257,7 @@ class RunTable(dict[int, Run]):
         self.children: dict[int, dict[int, None]] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         """The number of runs by kind and phase."""
+        self.families = Families()
         self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
         self._rendered: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
@@ -194,6 +265,7 @@ class RunTable(dict[int, Run]):
     def add(self, run: Run) -> None:
         """Know a run from now on, and show it in memory (N2)."""
         self[run.eid] = run
+        self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
         if run.phase == "failed":
             self._failures.append(run.eid)
@@ -208,6 +280,7 @@ class RunTable(dict[int, Run]):
     def end(self, run: Run) -> None:
         """Count a run among those that are over."""
         if self.active.pop(run.eid, None) is not None:
+            self.families.leave(run)
             self.counts[run.kind, "active"] -= 1
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from narval.engines.commands import Call
@@ -9,16 +10,28 @@ from narval.engines.events import Caller, Failure, Returned
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 
+log = logging.getLogger("narval.turn")
+
 
 def begin_run(run: Run, call: Call, turn: Turn) -> None:
-    """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more."""
+    """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more; or it
+    would make its family too deep or too large.
+    """
     if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
     if call.call in run.abandoned:
         turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
         return
+    families = turn.agent.runs.families
+    refusal = families.refusal(run, call.name)
+    if refusal is not None:
+        turn.tell(run.eid, Returned(0, 0.0, call.call, problem=refusal))
+        return
     caller = Caller(run.eid, call.step, call.call, call.nearby)
     environment: Any = (call.payload or {}).get("environment")
-    if turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment) is None:
+    begun = turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment)
+    if begun is None:
         problem = Failure("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
+    elif (warning := families.warning(begun)) is not None:
+        log.warning("%s", warning)

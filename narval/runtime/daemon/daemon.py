@@ -243,6 +243,7 @@ def assemble(
         forget_after=settings.forget_after,
         history_entries=settings.history_entries,
     )
+    agent.runs.families.limit(settings.run_depth, settings.run_family)
     agent_id = agent.store.identity().id
     schemas = Schemas(files.schemas if files is not None else None)
     is_up_to_date = None

@@ -21,6 +21,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.drop_folder import Claim, DropFolder, read
 from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
 from narval.runtime.system.time_slice import TimeSlice
 
@@ -44,7 +45,7 @@ class Inbox:
 
     def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
         durable = files.settings.durability == "power"
-        self._folder = DropFolder(home, int(meta.get(RECORDED, "0")), durable=durable)
+        self._folder = DropFolder(home, number(meta, RECORDED, 0), durable=durable)
         self._host, self._files = host, files
         self._settling = Debounce(SETTLE, MOST)
         self.is_busy = True

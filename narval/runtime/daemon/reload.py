@@ -145,6 +145,7 @@ class FilesInForce:
         self.settings = now
         self._host.loop.set_limit(now.turn_limit)
         self._host.agent.keep_history(now.history_entries)
+        self._host.agent.runs.families.limit(now.run_depth, now.run_family)
         self._host.dispatcher.limit(now.call_timeout)
         self._host.executor.limit(now.limits)
         self._host.stop.set_grace(now.stop_grace)

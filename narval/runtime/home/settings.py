@@ -53,8 +53,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
     turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
-    `xslt_folders`: what transforms may read (N32). `fetch_allow`: the places of this machine
-    and its networks that actions may fetch. `log_level`: what the log holds.
+    `run_depth`: how deep runs may call one another; `run_family`: how many runs that one top-level run has
+    called, directly or not, may be under way with it. `xslt_folders`: what transforms may
+    read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
+    `log_level`: what the log holds.
     """
 
     name: str = "narval"
@@ -69,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     forget_after: float | None = None
     turn_limit: int = 1000
     history_entries: int = 10_000
+    run_depth: int = 100
+    run_family: int = 10_000
     xslt_folders: tuple[str, ...] = ()
     fetch_allow: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -224,6 +228,8 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "forget_after": _or_none(duration),
     "turn_limit": _count,
     "history_entries": _count,
+    "run_depth": _count,
+    "run_family": _count,
     "xslt_folders": _folders,
     "fetch_allow": _places,
     "log_level": _one_of("debug", "info", "warning", "error"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,10 @@ STORE = 0
 
 HOME_AGENT = 1
 """The number of the home's own agent in its store."""
+
+
+Eid = Annotated[int, msgspec.Meta(ge=0)]
+"""The number of an element or run; 0 stands for none where one may be missing."""
 
 
 class AgentRow(NamedTuple):
@@ -60,7 +64,7 @@ class RunRow(NamedTuple):
     to be forgotten stands among the moments.
     """
 
-    eid: int
+    eid: Eid
     kind: str
     name: str
     digest: str
@@ -68,7 +72,7 @@ class RunRow(NamedTuple):
     phase: str
     started: float
     ended: float | None = None
-    parent_run: int | None = None
+    parent_run: Eid | None = None
     parent_step: str = ""
     parent_call: str = ""
     attempt: int = 0
@@ -125,8 +129,8 @@ class MarkRow(NamedTuple):
     definition: str
     place: str
     slot: str
-    eid: int
-    run: int = 0
+    eid: Eid
+    run: Eid = 0
 
 
 class DefinitionRow(NamedTuple):

@@ -240,7 +240,7 @@ def read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
     """Something that was stored; `what` it is, for people. Raises UnreadableError."""
     try:
         return decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
         raise _unreadable(what, error) from None
 
 

@@ -35,6 +35,7 @@ from narval.runtime.store.batch import (
 )
 from narval.runtime.store.memory import VolatileStore
 from narval.runtime.store.page import RunsPage
+from narval.runtime.store.rows import ElementRow, LastRow, number
 from narval.runtime.store.sql import (
     DatabaseAgent,
     Driver,
@@ -124,13 +125,13 @@ class _AgentPage(_AgentLook):
     def _shown(self) -> list[RunRow]:
         page = self._page
         below = MOST_EID if page.before is None else min(page.before, MOST_EID)
-        rows = map(RunRow._make, self._tables.stream("runs before", self.agent, below))
+        rows = self._typed(RunRow, "runs before", below)
         fitting = (row for row in rows if page.has(row.kind, row.name, row.state, row.phase))
         return list(islice(fitting, page.limit))[::-1]
 
     @cached_property
     def _of_files(self) -> dict[int, KeptElement]:
-        rows = map(kept_element, self._tables.stream("elements of files", self.agent))
+        rows = map(kept_element, self._typed(ElementRow, "elements of files"))
         return {kept.element.eid: kept for kept in rows}
 
     def runs(self) -> list[RunRow]:
@@ -141,19 +142,19 @@ class _AgentPage(_AgentLook):
         """The errors of these runs, and what the files are compared with, oldest first."""
         known = dict(self._of_files)
         for eid in {row.error for row in self._shown if row.error is not None} - known.keys():
-            known.update((eid, kept_element(row)) for row in self._tables.read("element", self.agent, eid))
+            known.update((eid, kept_element(row)) for row in self._typed(ElementRow, "element", eid))
         return (known[eid] for eid in sorted(known))
 
     def marks(self) -> Iterator[MarkRow]:
         """The uses of what the files are compared with."""
         for eid in self._of_files:
-            yield from map(MarkRow._make, self._tables.read("marks of element", self.agent, eid))
+            yield from self._typed(MarkRow, "marks of element", eid)
 
     @property
     def meta(self) -> Mapping[str, str]:
         """Small facts about the agent; what is numbered while one looks comes behind all that is there."""
-        known, last = super().meta, self._tables.read("last eids", self.agent, self.agent)
-        following = max(int(known.get("next_eid", "1")), *(1 + (eid or 0) for (eid,) in last))
+        known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
+        following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
         return {**known, "next_eid": str(following)}
 
     def contexts(self) -> Iterator[tuple[int, int]]:

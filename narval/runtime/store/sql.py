@@ -7,7 +7,8 @@ COMMIT. Readers have connections of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import compress
 from pathlib import Path
@@ -33,6 +34,7 @@ from narval.runtime.store.batch import (
     slots_of,
 )
 from narval.runtime.store.codec import decode_origin
+from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
 from narval.runtime.store.store import AgentStore, Durability, Store
@@ -115,7 +117,7 @@ class Tables:
         with self._rows(name, given) as rows:
             return list(rows)
 
-    def stream(self, name: str, *given: Any) -> Iterator[Any]:
+    def stream(self, name: str, *given: Any) -> Generator[Any]:
         """Rows as they are wanted. Raises StoreError."""
         with self._rows(name, given) as rows:
             yield from rows
@@ -136,62 +138,68 @@ class DatabaseAgent(AgentStore):
     def __init__(self, tables: Tables, agent: int) -> None:
         self.agent, self._tables = agent, tables
 
+    def _typed(
+        self, row: type[Row], query: str, *given: Any, error: type[StoreError] = StoreError
+    ) -> Iterator[Row]:
+        """Rows as they are wanted. Raises StoreError, and `error` for a value of the wrong type."""
+        with closing(self._tables.stream(query, self.agent, *given)) as found:
+            yield from typed(row, found, query, self._tables.name, error)
+
     def identity(self) -> AgentRow:
         """The agent's id and name."""
-        rows = self._tables.read("agent", self.agent)
+        rows = list(self._typed(AgentRow, "agent"))
         if not rows:
             raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
-        return AgentRow._make(rows[0])
+        return rows[0]
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
-        return map(kept_element, self._tables.stream("elements", self.agent))
+        return map(kept_element, self._typed(ElementRow, "elements"))
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of elements and runs that are there."""
-        return self._tables.stream("contexts", self.agent, self.agent)
+        return self._typed(HeldRow, "contexts", self.agent)
 
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements."""
-        return map(MarkRow._make, self._tables.stream("marks", self.agent))
+        return self._typed(MarkRow, "marks")
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
-        return self._tables.stream("keys", self.agent)
+        return self._typed(KeyRow, "keys")
 
     def queue(self) -> list[QueuedRow]:
         """The events still waiting."""
-        return list(map(QueuedRow._make, self._tables.read("events", self.agent)))
+        return list(self._typed(QueuedRow, "events"))
 
     def moments(self) -> list[MomentRow]:
         """The jobs, soonest first."""
-        return list(map(MomentRow._make, self._tables.read("moments", self.agent)))
+        return list(self._typed(MomentRow, "moments"))
 
     @property
     def meta(self) -> Mapping[str, str]:
         """Small facts about the agent."""
-        return dict(self._tables.read("meta", self.agent))
+        return dict(self._typed(FactRow, "meta"))
 
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
-        return list(map(RunRow._make, self._tables.read("runs", self.agent)))
+        return list(self._typed(RunRow, "runs"))
 
     def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
         """The entries of a run."""
-        return map(JournalRow._make, self._tables.read("entries of run", self.agent, run, after))
+        return iter(list(self._typed(JournalRow, "entries of run", run, after, error=UnreadableError)))
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""
-        rows = self._tables.read("snapshot", self.agent, run)
-        return SnapshotRow._make(rows[0]) if rows else None
+        return next(iter(list(self._typed(SnapshotRow, "snapshot", run, error=UnreadableError))), None)
 
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._tables.read("definitions", self.agent, current)))
+        return list(map(_definition, self._typed(VersionRow, "definitions", current)))
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
-        rows = self._tables.read("definition", self.agent, digest)
+        rows = list(self._typed(VersionRow, "definition", digest, error=UnreadableError))
         return _definition(rows[0]) if rows else None
 
 
@@ -269,7 +277,7 @@ class Database(Store):
         self._driver.close()
 
 
-def kept_element(row: tuple[Any, ...]) -> KeptElement:
+def kept_element(row: ElementRow) -> KeptElement:
     """An element as its row has it; what its origin was, if that can be read."""
     eid, name, xml, added, origin, declared, outdated, _ = row
     known, fault = None, ""
@@ -280,9 +288,8 @@ def kept_element(row: tuple[Any, ...]) -> KeptElement:
     return KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
 
 
-def _definition(row: tuple[Any, ...]) -> DefinitionRow:
-    found = DefinitionRow._make(row)
-    return found._replace(current=bool(found.current))
+def _definition(row: VersionRow) -> DefinitionRow:
+    return DefinitionRow(*row[:-1], current=bool(row.current))
 
 
 # --- opening --------------------------------------------------------------------------------------------
@@ -324,6 +331,11 @@ def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
         versions = cursor.fetchall()
         cursor.execute(driver.statements["meta"], (STORE,))
         version, known = versions[0][0] if versions else "", dict(cursor.fetchall())
+    if not (isinstance(version, str) and re.fullmatch(r"\d{4}", version)):
+        raise StoreError(
+            f"the store is damaged: {driver.name}: expected the version of its tables, such as "
+            f"{statements.HEAD}, got {version!r:.40}; put back a backup (docs/store.md)"
+        )
     # Versions are numbered 0001, 0002, …: what is not before ours is after it.
     if version > statements.HEAD:
         writer = known.get("narval", "?")

@@ -13,6 +13,14 @@ SET = 5.0
 """Seconds: a clock that goes less astray than this is taken to run slow or fast, and not to have been set."""
 
 
+_FIRST, _LAST = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 3), (9999, 12, 29)))
+
+
+def utc(at: float) -> datetime:
+    """A moment as a date that every zone has; the first or the last there is, for one beyond."""
+    return datetime.fromtimestamp(min(max(at, _FIRST), _LAST), UTC)
+
+
 class Jump(NamedTuple):
     """A change of a clock beside the passing of time: it was set `by` so many seconds, or the machine
     `slept` that long.

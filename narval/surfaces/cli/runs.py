@@ -122,14 +122,15 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
             click.echo(NOTHING_MORE, err=True)
 
 
-@command("why", example="narval why 12\nnarval why 12 send")
+@command("why", example="narval why 12\nnarval why 12 send\nnarval why 87")
 @run_argument
 @click.argument("identifier", metavar="[ID]", required=False, shell_complete=completion.parts)
 def why(session: Session, run: int, identifier: str | None) -> None:
-    """Tell what a run waits for, or why a part of it did not go on.
+    """Tell what a run waits for, or what became of an element.
 
-    ID is that part: a step, transition, node or state. For each condition this names the nearest element,
-    the predicate that failed, and the value found there.
+    ID is a part that did not go on: a step, transition, node or state. For each condition this names the
+    nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
+    what it was made from, who used it and holds it, what was made of it, what outdated it, who wants such.
     """
     answer = session.ask("why", run=run, id=identifier)
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))

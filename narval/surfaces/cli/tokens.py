@@ -102,8 +102,6 @@ def complete(
 
 def _completed(answer: dict[str, Any]) -> None:
     click.echo(f"token {answer['token']} is complete; run {answer['run']} is {answer['state']}")
-    for arc in answer.get("unknown_arcs") or ():
-        click.echo(f"no arc {arc} leaves there: the token ended", err=True)
 
 
 @command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17", alters=True)

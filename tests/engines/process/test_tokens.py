@@ -96,7 +96,7 @@ def test_section_2_a_new_set_is_completed_without_running_the_queue() -> None:
 def test_section_2_without_arcs_there_is_no_set() -> None:
     said = Dialogue(SET.format(join="or", param=""))
     run = said.start("p", kind="process")
-    answer = said.says(run, "complete", node="s", arcs=["nowhere"], set={"name": "outer", "count": 3})
+    answer = said.says(run, "complete", node="s", arcs=[], set={"name": "outer", "count": 3})
     assert answer["set"] is None
     assert not said.states[run].sets
 
@@ -161,16 +161,16 @@ def test_section_17_what_waits_goes_on_when_the_others_have_come_to_dead_ends(jo
     one, two, three, four = state.standing["m"]
     said.says(run, "complete", token=one)
     said.says(run, "complete", token=two)
-    said.says(run, "complete", token=three, arcs=["nowhere"])
+    said.says(run, "complete", token=three, arcs=[])
     assert "z" not in state.newest
-    said.says(run, "complete", token=four, arcs=["nowhere"])
+    said.says(run, "complete", token=four, arcs=[])
     assert len(state.nodes[state.newest["z"]].parents) == 2
 
 
 def test_section_7_going_back_from_a_dead_end_has_the_set_wait_again() -> None:
     said, run, state = a_set(count=2)
     one, two = state.standing["m"]
-    said.says(run, "complete", token=one, arcs=["nowhere"])
+    said.says(run, "complete", token=one, arcs=[])
     said.says(run, "backtrack", token=one)
     said.says(run, "complete", token=two)
     assert "z" not in state.newest

@@ -170,6 +170,7 @@ def test_a_run_that_ends_in_the_turn_in_which_its_caller_is_cancelled_harms_nobo
 def test_runs_nest_200_deep_and_the_family_is_forgotten_whole(tmp_path: Path) -> None:
     depth = 200
     scene = scene_in(tmp_path)
+    scene.write("etc/narval.toml", f"run_depth = {depth + 1}\n")
     deep = [
         _recipe(f"r{at}", "recipe", f"w.r{at + 1}", 'decay="5"' if at == 0 else "") for at in range(depth)
     ]

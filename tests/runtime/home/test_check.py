@@ -124,6 +124,33 @@ def test_N25_a_date_that_leaves_its_finer_fields_open_is_warned_of(home: Home, t
     assert "this date has gone by" in str(warning)
 
 
+CALLING = """<cookbook group="w">
+<recipe name="alone" start_step="s" end_step="s"><step id="s" type="recipe" target="w.alone"/></recipe>
+<recipe name="a" start_step="s" end_step="e">
+  <step id="s" type="action" target="w.nothing"/><step id="e" type="recipe" target="w.b"/>
+  <transition id="t"><in idref="s"/><out idref="e"/></transition></recipe>
+<recipe name="b" start_step="s" end_step="s"><step id="s" type="recipe" target="w.a"/></recipe>
+<recipe name="outside" start_step="s" end_step="s"><step id="s" type="recipe" target="w.b"/></recipe>
+<recipe name="countdown" start_step="s" end_step="e">
+  <step id="s" type="action" target="w.nothing"/><step id="on" type="recipe" target="w.countdown"/>
+  <step id="e" type="action" target="w.nothing"/>
+  <transition id="go"><in idref="s"/><out idref="on"/><condition><match>left</match></condition></transition>
+  <transition id="back"><in idref="on"/><out idref="e"/></transition>
+  <transition id="over"><in idref="s"/><out idref="e"/></transition></recipe>
+<recipe name="guarded" start_step="s" end_step="e">
+  <step id="s" type="recipe" target="w.guarded"/><step id="e" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="s" on-error="yes"/><out idref="e"/></transition></recipe>
+</cookbook>"""
+
+
+def test_N13_a_recipe_that_can_only_call_itself_is_warned_of(home: Home) -> None:
+    _write(home.path / "recipes/calling.xml", CALLING)
+    warned = check_home(home)
+    assert [(fault.line, fault.warning) for fault in warned] == [(2, True), (3, True), (6, True)]
+    assert "recipe 'w.alone' can only call itself (w.alone → w.alone)" in warned[0].message
+    assert "recipe 'w.a' can only call itself (w.a → w.b → w.a)" in warned[1].message
+
+
 def test_a_module_outside_that_is_a_folder_is_checked_as_one(home: Home, tmp_path: Path) -> None:
     _write(tmp_path / "away/talk/__init__.py", "from .words import WORD\n")
     _write(tmp_path / "away/talk/words.py", "WORD = 1\n")

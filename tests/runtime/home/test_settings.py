@@ -51,6 +51,8 @@ def test_every_setting_is_read() -> None:
         forget_after = "30d"
         turn_limit = 50
         history_entries = 500
+        run_depth = 20
+        run_family = 300
         xslt_folders = ["data/sheets", "/srv/sheets"]
         fetch_allow = ["wiki.example.org:80", "10.0.0.0/8"]
         log_level = "debug"
@@ -67,6 +69,8 @@ def test_every_setting_is_read() -> None:
         forget_after=2592000.0,
         turn_limit=50,
         history_entries=500,
+        run_depth=20,
+        run_family=300,
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
         fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",

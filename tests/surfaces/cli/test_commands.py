@@ -102,7 +102,7 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
     result = narval(place, "show", eid)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"narval: {eid} is an element (letter), not a run; narval memory '*[@eid={eid}]' shows it\n"
+        f"narval: {eid} is an element (letter), not a run; `narval why {eid}` tells what became of it\n"
     )
     assert [element["eid"] for element in data(place, "memory", f"*[@eid={eid}]")] == [eid]
 

@@ -32,6 +32,7 @@ from narval.surfaces.cli.render.tables import (
     RUNS,
     SNIPPET,
     Column,
+    came_from,
     fields,
     person,
     table,
@@ -187,7 +188,10 @@ _OTHERWISE = {
 
 
 def why(answer: Row) -> Iterator[str]:
-    """The sentences on what a run waits for."""
+    """The sentences on what a run waits for, or on what became of an element."""
+    if "element" in answer:
+        yield from _story(answer)
+        return
     waiting, reason = answer["waiting"], answer.get("reason")
     if reason:
         yield f"run {answer['run']} ({answer['state']}): {clean(reason)}"
@@ -197,6 +201,47 @@ def why(answer: Row) -> Iterator[str]:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
     for wait in waiting:
         yield from _wait(wait)
+
+
+def _story(answer: Row) -> Iterator[str]:
+    """The story of an element, a line each."""
+    by = f", declared by {answer['declared']}" if answer["declared"] else ""
+    came = ", ".join(filter(None, (came_from(answer), moment(answer["added"]))))
+    yield f"element {answer['element']}, {article(answer['name'])} {clean(answer['name'])}: {came}{by}"
+    for before in answer["made_from"]:
+        yield f"  made from   {before['eid']} {clean(before['name'] or '(forgotten)')}"
+    for use in answer["used_by"]:
+        place = f"transition {use['transition']}" if "transition" in use else f"step {use.get('step')}"
+        yield f"  used by     {clean(place)} of {clean(use['definition'])}{_in_run(use)}"
+    for call in answer["given_to"]:
+        yield f"  given to    {clean(call['target'])}, step {clean(call['step'])}{_in_run(call)}"
+    for made in answer["made_of_it"]:
+        how = "made of it " if made["directly"] else "  and then "
+        yield f"  {how} {made['eid']} {clean(made['name'])}, {came_from(made)}"
+    if answer["made"] > len(answer["made_of_it"]):
+        yield f"              and {answer['made'] - len(answer['made_of_it'])} more"
+    for run in answer["held_by"]:
+        yield f"  held by    {_in_run(run).removeprefix(',').removeprefix(' in')}"
+    if answer["outdated"]:
+        yield f"  outdated    {_outdated_by(answer['outdated_by'])}"
+    for wait in answer["waiting"]:
+        why_not = f"; not this one: expected {clean(wait['not'])}" if wait["not"] else ""
+        yield f"  wanted by   {clean(wait['id'])}{_in_run(wait)}{why_not}"
+
+
+def _in_run(row: Row) -> str:
+    """The run of a row, its definition and its state."""
+    if not row.get("run"):
+        return ""
+    about = f" of {clean(row['run_of'])} ({row['state']})" if row["run_of"] else " (forgotten)"
+    return f", in run {row['run']}{about}"
+
+
+def _outdated_by(by: Row | None) -> str:
+    if by is None:
+        return "what outdated it is not known any more"
+    reason = f": {clean(by['reason'])}" if by["reason"] else ""
+    return f"by {by['eid']} {clean(by['name'])}, {came_from(by)}{reason}"
 
 
 def _wait(wait: Row) -> Iterator[str]:

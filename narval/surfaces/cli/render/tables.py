@@ -73,7 +73,8 @@ def _state_until(row: Row) -> str:
     return f"{row['state']} until {moment(row['until'])}" if row.get("until") else str(row["state"])
 
 
-def _origin(row: Row) -> str:
+def came_from(row: Row) -> str:
+    """The file, or the run and step, that an element came from, and who gave it; "" if nothing is known."""
     origin = row.get("origin")
     if not origin:
         return ""
@@ -166,7 +167,7 @@ TRANSITIONS = (Column("transition", _of("id")), Column("state", _state_until, st
 ELEMENTS = (
     Column("eid", _of("eid"), right=True),
     Column("added", lambda row: moment(row["added"]), is_moment=True),
-    Column("from", _origin),
+    Column("from", came_from),
     Column("used", _uses),
     Column("element", lambda row: shortened(row["xml"], SNIPPET)),
 )
