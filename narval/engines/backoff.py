@@ -1,4 +1,4 @@
-"""The wait before what failed is tried again: a call (N29, A7), a plan of a recipe that restarts (N28)."""
+"""The wait before a failed call is tried again (N29, A7)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ USUAL_BACKOFF = 1.0
 """Seconds to the second try of a step that says `retries` and no `backoff`."""
 LONGEST_BACKOFF = 3600.0
 """Seconds; the doubling ends here, or at `backoff` itself where that is longer."""
-LONGEST_REST = 300.0
-"""Seconds; what restarts and fails in a row waits 2, 4, 8 … up to this long (N28)."""
+SOURCE_REST = 60.0
+"""Seconds until a source that failed begins again while others work (N28); or its `backoff`, if longer."""
 _DOUBLINGS = 64
 """So many reach it from any backoff that matters; more would only grow the number."""
 _JITTER = 0.5
@@ -24,8 +24,3 @@ def wait(backoff: float | None, tries: int, chance: int) -> float:
     first = USUAL_BACKOFF if backoff is None else backoff
     doubled = min(max(LONGEST_BACKOFF, first), first * 2.0 ** min(tries - 1, _DOUBLINGS))
     return doubled * (1.0 + _JITTER * (chance * _GOLDEN % 2**32) / 2**32)
-
-
-def rest(failures: int) -> float:
-    """Seconds to another beginning of what restarts, after so many failures in a row."""
-    return min(LONGEST_REST, 2.0 ** min(failures, _DOUBLINGS))

@@ -14,7 +14,6 @@ from typing import Any
 
 from narval.definitions.recipe.definition import Recipe
 from narval.engines import commands
-from narval.engines.backoff import rest
 from narval.engines.commands import Command
 from narval.engines.events import (
     Cancelled,
@@ -45,6 +44,11 @@ kind = "plan"
 definition_kind = "recipe"
 changes = PlanChange.union()
 state_type = PlanState
+
+LONGEST_BACK_OFF = 300.0
+"""Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
+_DOUBLINGS = 9
+"""So many reach it; more would only grow the number."""
 
 
 def begin(run: int, definition: Recipe) -> PlanState:
@@ -165,7 +169,8 @@ def _finish(decision: RecipeDecision) -> None:
         late = at is None or at <= decision.event.at
         decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
     elif recipe.restart and state.status == "failed":
-        at = decision.event.at + rest(state.attempt)
+        wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
+        at = decision.event.at + wait
         decision.command(commands.Start(recipe.full_name, state.first, at, state.attempt + 1))
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.backoff import rest, wait
+from narval.engines.backoff import SOURCE_REST, wait
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallExpired,
@@ -60,10 +60,10 @@ def source_rests(decision: RecipeDecision, step: Step, identifier: str, problem:
             decision.command(commands.CancelTimer(other))
             decision.change(CallReturned(other))
         return False
-    last, in_a_row = call.problem, call.tries - step.retries
-    if not _waits(decision, call, identifier, problem, rest(in_a_row)):
+    last = call.problem if call.tries > step.retries + 1 else None
+    if not _waits(decision, call, identifier, problem, max(SOURCE_REST, step.backoff or 0.0)):
         return False
-    if last is None or in_a_row == 1 or (last.kind, last.message) != (problem.kind, problem.message):
+    if last is None or (last.kind, last.message) != (problem.kind, problem.message):
         decision.add_error(
             problem.kind,
             problem.message,
@@ -98,7 +98,8 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
     call = decision.state.step(step.id).calls[identifier]
     if call.next_try is not None:
         asked = replace(call.next_try, attempt=call.tries + 1)
-        decision.change(NextTryMade(identifier))
+        # A number that grew for ever would make each state of the plan another, and exploration never end.
+        decision.change(NextTryMade(identifier, counted=call.tries <= step.retries + 1))
         ask(decision, step, asked)
     else:
         decision.change(CallExpired(identifier))

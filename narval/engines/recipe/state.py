@@ -197,7 +197,7 @@ def _try_failed(state: PlanState, change: TryFailed) -> None:
 
 def _next_try_made(state: PlanState, change: NextTryMade) -> None:
     call = _call(state, change.call)
-    call.tries += 1
+    call.tries += change.counted
     call.until = call.next_try = None
     call.expired = False
 

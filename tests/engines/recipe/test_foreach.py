@@ -1,6 +1,7 @@
 """One call for each of several elements (N19, §1.3.2)."""
 
 from narval.definitions.action.definition import Input, Output
+from narval.engines.backoff import SOURCE_REST
 from narval.engines.commands import Call, CancelCall
 from narval.engines.events import Produced
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
@@ -420,10 +421,10 @@ def messages(said: Dialogue) -> list[str | None]:
 
 def test_N28_N36_a_source_that_fails_begins_again_while_another_works() -> None:
     said, run, first, second = watching()
-    for rest in (2.0, 4.0, 8.0):
+    for _ in range(3):
         said.erred("a", "no line", given=first)
         assert given(said) == [second], "the other goes on"
-        assert said.until_woken() == rest
+        assert said.until_woken() == SOURCE_REST
         assert said.call_of("a", given=first).attempt > 1
     assert said.state(run) == "running"
     assert messages(said) == ["no line"], "the same trouble is told once"
@@ -433,7 +434,7 @@ def test_N28_N36_a_source_that_fails_begins_again_while_another_works() -> None:
     said.tell(run, Produced(900, said.now, said.call_of("a", given=first).call, ()))
     said.erred("a", "no such mailbox", given=first)
     assert len(messages(said)) == 3, "it was well in between"
-    assert said.until_woken() == 2.0
+    assert said.until_woken() == SOURCE_REST
 
 
 def test_N28_N36_when_all_sources_have_failed_the_plan_fails_and_begins_again() -> None:
