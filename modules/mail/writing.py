@@ -190,6 +190,7 @@ def put(maildir: Path, letter: Outgoing) -> None:
         return
     draft = maildir / "tmp" / f"{name}.{os.getpid()}.{threading.get_ident()}"
     with draft.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(letter.data.replace(b"\r\n", b"\n"))
         file.flush()
         os.fsync(file.fileno())

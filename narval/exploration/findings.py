@@ -35,16 +35,20 @@ _NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
 
 
 class Examined(NamedTuple):
-    """The findings of one definition; `complete` is true if nothing was left out of `states` states."""
+    """The findings of one definition; `complete` is true if nothing was left out of `states` states.
+
+    `walked` is false for a kind of which nothing but the graph is looked at, here or when it is loaded.
+    """
 
     findings: list[Finding]
     states: int = 0
     complete: bool = True
+    walked: bool = True
 
 
 def is_explorable(definition: Definition) -> bool:
-    """Test whether a definition is of a kind that can be explored."""
-    return is_runnable(definition.kind) and isinstance(engine_of(definition.kind), Walkable | Analysable)
+    """Test whether there are runs of a definition, of which something might be told."""
+    return is_runnable(definition.kind)
 
 
 def examine(
@@ -56,7 +60,9 @@ def examine(
     """Explore a definition in the way of its kind: by analysis, or by a walk within bounds."""
     engine = engine_of(definition.kind)
     if isinstance(engine, Analysable):
-        return Examined(engine.unreachable(definition, library))
+        return Examined(engine.unreachable(definition, library), walked=False)
+    if not isinstance(engine, Walkable):
+        return Examined([], walked=False)
     explored = explore(definition, library, most, enough)
     return Examined(findings(explored), explored.states, explored.complete)
 

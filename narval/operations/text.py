@@ -7,6 +7,7 @@ terminal.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,20 +23,44 @@ _REFERENCE = {code: f"&#x{code:x};" for code in (*range(0x7F, 0xA0), *_BIDIRECTI
 _ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDIRECTIONAL)}
 
 
+_PASSWORD = re.compile(r"(?<=://)([^\s/?#@:\"'<>]*:)[^\s/?#@\"'<>]+(?=@)")
+"""The name and the password in a URL."""
+
+
 def clean(value: object) -> str:
-    """A value on one line, its control characters visible."""
-    return " ".join(str(value).translate(_VISIBLE | _BLANK).split())
+    """A value on one line, its control characters visible, and the passwords of URLs not."""
+    return " ".join(_without_passwords(str(value)).translate(_VISIBLE | _BLANK).split())
 
 
 def clean_lines(text: str) -> str:
-    """A text of several lines, their control characters visible."""
-    return "\n".join(line.translate(_VISIBLE) for line in text.expandtabs().splitlines())
+    """A text of several lines, their control characters visible, and the passwords of URLs not."""
+    return "\n".join(line.translate(_VISIBLE) for line in _without_passwords(text).expandtabs().splitlines())
+
+
+def _without_passwords(text: str) -> str:
+    return _PASSWORD.sub(r"\1…", text) if "://" in text else text
 
 
 def shortened(value: object, most: int) -> str:
     """A value on one line, and of so many characters at most."""
     text = clean(value)
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def root_attributes(xml: str) -> dict[str, str]:
+    """The attributes of the root of an element of memory, read no further than its start."""
+    from xml.parsers import expat  # here: only tables of elements need it
+
+    found: dict[str, str] = {}
+
+    def start(_: str, attributes: dict[str, str]) -> None:
+        found.update(attributes)
+        parser.StartElementHandler = None
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.Parse(xml, True)
+    return found
 
 
 def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:

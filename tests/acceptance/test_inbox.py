@@ -222,3 +222,25 @@ def test_N35_files_dropped_while_the_daemon_is_killed_again_and_again_are_added_
     counts = Counter(element["xml"].split('"')[1] for element in found)
     assert counts == Counter(f"{batch}-{number}" for batch in range(6) for number in range(40))
     assert is_empty(narval)
+
+
+def test_a_folder_of_refused_files_that_cannot_be_used_is_told_and_what_waits_is_added_once_it_can(
+    narval: Narval, ask: Any
+) -> None:
+    (narval.home / "inbox/refused").write_text("in the way")
+    drop(narval, "a.xml", "<broken")
+    [error] = until(lambda: ask("memory", xpath="error[@type='inbox-stuck']"), "it is told")
+    assert "nothing is taken from the inbox until that is put right: inbox/a.xml:1:" in error["xml"]
+    drop(narval, "b.xml", "<note/>")
+    (narval.home / "inbox/refused").unlink()
+    until(lambda: ask("memory", xpath="note"), "the next one is added")
+    assert reason(narval, "a.xml").startswith("inbox/a.xml:1:")
+
+
+def test_a_name_with_a_line_break_forges_no_line_of_the_log(narval: Narval, ask: Any) -> None:
+    drop(narval, "a\n2026-01-01 00:00:00 info daemon: all is well.xml", "<note/>")
+    [note] = until(lambda: ask("memory", xpath="note"), "it is added")
+    assert note["origin"]["file"] == "inbox/a\\n2026-01-01 00:00:00 info daemon: all is well.xml"
+    lines = narval("log").stdout.decode().splitlines()
+    assert not any(line.startswith("2026-01-01") for line in lines)
+    assert (narval.home / "var/narval.log").stat().st_mode & 0o077 == 0

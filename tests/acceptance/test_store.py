@@ -76,14 +76,22 @@ def test_N35_a_store_from_an_interrupted_write_opens(tmp_path: Path) -> None:
     log = var / "store.db-wal"
     assert log.exists()
     data = log.read_bytes()
-    for cut in (1, 4096, len(data) // 3):
-        copy = Narval(tmp_path / f"cut{cut}")
+    for cut, is_noted in ((1, True), (len(data) // 3, True), (4096, False)):
+        copy = Narval(tmp_path / f"cut{cut}{is_noted}")
         shutil.copytree(narval.home, copy.home, ignore=shutil.ignore_patterns("*.sock", "control*"))
         (copy.home / "var/store.db-wal").write_bytes(data[: len(data) - cut] + b"\0" * (cut // 2))
-        (copy.home / "var/store.db-shm").unlink(missing_ok=True)
-        assert copy("run", "--until-idle", "--timeout", "30").returncode == 0
+        if not is_noted:
+            (copy.home / "var/store.db-shm").unlink()
+        copy("add", "-", given=b"<note/>")  # records, and leaves it to the daemon to tell
+        for _ in range(2):
+            assert copy("run", "--until-idle", "--timeout", "30").returncode == 0
         assert len(copy.ask("memory", "ack")) <= len(confirmed)
+        unreadable = copy("memory", "error[@type='unreadable']", "--json").stdout
+        told = [error["xml"] for error in json.loads(unreadable)]
+        assert len(told) == is_noted
+        assert all("(store.db-wal) was cut short" in each for each in told)
     assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert json.loads(narval("memory", "error", "--json").stdout) == []
     assert {run["state"] for run in narval.ask("runs") if run["eid"] in confirmed} == {"done"}
     assert len(narval.ask("memory", "ack")) == len(confirmed)
 

@@ -38,7 +38,9 @@ def test_each_operation_says_what_it_does(name: str) -> None:
 @pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Settings)])
 def test_each_setting_is_in_the_sample_file(name: str) -> None:
     assert re.search(
-        rf"^#?\s*{name}\s*=", (ROOT / "etc/narval.toml").read_text(encoding="utf-8"), re.MULTILINE
+        rf"^#?\s*(?:{name}\s*=|\[{name}\])",
+        (ROOT / "etc/narval.toml").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
 
 

@@ -303,6 +303,7 @@ def test_a_mail_is_delivered_to_a_maildir(tmp_path: Path) -> None:
     sent = called(mail.send, answer, OUTBOX, home=tmp_path).attributes
     (file,) = delivered(tmp_path)
     assert file.parent.name == "new"
+    assert file.stat().st_mode & 0o077 == 0  # whatever the folder above lets others do
     assert b"\r" not in file.read_bytes()
     assert parsed(file.read_bytes())["Message-ID"] == f"<{sent['message-id']}>"
     assert (sent["to"], sent["outbox"], sent["in-reply-to"]) == ("ana@example.com", "out", "q1@example.com")

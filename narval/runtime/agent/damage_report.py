@@ -7,7 +7,7 @@ import logging
 from narval.memory.elements.changes import Keyed
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
-from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
+from narval.runtime.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
 from narval.runtime.system.clock import utc
 
 log = logging.getLogger("narval.recovery")
@@ -27,6 +27,8 @@ def report_damage(turn: Turn) -> None:
             _report_origin(turn, lost)
         elif isinstance(lost, LostEvent):
             _report_event(turn, lost)
+        elif isinstance(lost, LostTurns):
+            _report_turns(turn, lost)
         else:
             _report_job(turn, lost)
 
@@ -50,6 +52,16 @@ def _report_job(turn: Turn, lost: LostJob) -> None:
     due = utc(lost.at).isoformat(timespec="seconds")
     what = f"what was to be done at {due} is not done: to forget a run that is over, or to start one again"
     _report(turn, f"{what}: {lost.why}", due=due)
+
+
+def _report_turns(turn: Turn, lost: LostTurns) -> None:
+    turn.transaction.batch.meta.append((LOST_PAGES, "0"))
+    message = (
+        f"the log of the store (store.db-wal) was cut short: its last {lost.pages} pages, of turns that were "
+        "confirmed, are gone, and what was done outside for them may be done again; "
+        "put back a backup where that matters (docs/store.md)"
+    )
+    _report(turn, message)
 
 
 def _report(turn: Turn, message: str, **where: str) -> None:

@@ -18,7 +18,7 @@ from narval.runtime.agent.replay import definition_of, rebuild, state_of
 from narval.runtime.agent.run import Run, run_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import KeptElement
-from narval.runtime.store.damage import LostEvent, LostJob, LostOrigin
+from narval.runtime.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
 from narval.runtime.store.rows import number
 from narval.runtime.store.store import AgentStore
 
@@ -34,6 +34,8 @@ def restore(library: Library, store: AgentStore, **settings: Any) -> AgentState:
     for definition, place, slot, eid, run in store.marks():
         marks = memory.marks.setdefault((definition, place, slot), {})
         marks[eid] = known_runs.setdefault(run, run)
+    if lost := number(meta, LOST_PAGES, 0):
+        agent.damage.append(LostTurns(lost))
     agent.numbers.resume(number(meta, "sequence", 0))
     return agent
 

@@ -64,17 +64,23 @@ class Daemon:
 
     @classmethod
     async def open(
-        cls, home: Home | None, *, record_only: bool = False, clock: Clock | None = None
+        cls,
+        home: Home | None,
+        *,
+        record_only: bool = False,
+        clock: Clock | None = None,
+        as_daemon: bool = False,
     ) -> Daemon:
         """Open a home, or make one in memory, and resume what was under way.
 
         With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
-        daemon. Raises NoHomeError, HomeHeldError, SettingsError, StoreError.
+        daemon. `as_daemon` says that it will stay until it is stopped. Raises NoHomeError, HomeHeldError,
+        SettingsError, StoreError.
         """
         with ExitStack() as closing:
             settings = Settings()
             if home is not None:
-                closing.enter_context(home.lock())
+                closing.enter_context(home.lock(as_daemon=as_daemon))
                 settings = Settings.load(home.path)
             where = settings.store or home.store if home is not None else None
             store = closing.enter_context(open_store(where, settings.durability))

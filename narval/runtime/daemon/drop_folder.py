@@ -37,6 +37,10 @@ LONGEST = 200
 _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
 
 
+class NotSetAsideError(SurroundingsError):
+    """A file that cannot be added cannot be set aside either."""
+
+
 class Claim(NamedTuple):
     """A file that is out of the reach of other programs, under its number."""
 
@@ -47,7 +51,7 @@ class Claim(NamedTuple):
     @property
     def shown(self) -> str:
         """The path at which it was dropped, in characters that can be written down."""
-        return os.fsencode(f"{FOLDER}/{self.name}").decode("utf-8", "replace")
+        return _shown(f"{FOLDER}/{self.name}")
 
 
 class DropFolder:
@@ -91,8 +95,9 @@ class DropFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            shown = os.fsencode(name).decode("utf-8", "replace")
-            self._warn_once(name, f"{FOLDER}/{shown} cannot be taken: {error.strerror}; move it away")
+            self._warn_once(
+                name, f"{_shown(f'{FOLDER}/{name}')} cannot be taken: {error.strerror}; move it away"
+            )
             return None
         self._last = claim.number
         if self._durable:
@@ -107,7 +112,7 @@ class DropFolder:
     def set_aside(self, claim: Claim, refusal: ElementError) -> None:
         """Put a file where people find it, its reason beside it: that first, so that it is never missing.
 
-        Raises SurroundingsError.
+        Raises NotSetAsideError.
         """
         reason = f"{claim.shown}:{refusal.line}:{refusal.column}: {refusal.message}"
         folder = self._folder / REFUSED
@@ -117,7 +122,7 @@ class DropFolder:
             folder.joinpath(f"{target.name}.reason.txt").write_text(reason + "\n", "utf-8", "replace")
             claim.path.rename(target)
         except OSError as error:
-            raise SurroundingsError(f"{reason}; and it cannot be set aside: {error}") from error
+            raise NotSetAsideError(f"{reason}; and it cannot be set aside: {error}") from error
         log.warning("%s; it is in %s/%s", reason, FOLDER, REFUSED)
 
     def _warn_once(self, name: str, message: str) -> None:
@@ -147,6 +152,12 @@ def read(claim: Claim) -> tuple[list[bytes], str]:
             return elements_of(file.read(MAX_BYTES + 1)), login(os.fstat(file.fileno()).st_uid)
     except OSError as error:
         raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
+
+
+def _shown(path: str) -> str:
+    """A path in characters that can be written down, on one line."""
+    text = os.fsencode(path).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _kind_of(mode: int) -> str:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from narval.errors import ElementError, NarvalError
 from narval.memory.elements.element import Origin
+from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agent_host import AgentHost
-from narval.runtime.daemon.drop_folder import Claim, DropFolder, read
+from narval.runtime.daemon.drop_folder import Claim, DropFolder, NotSetAsideError, read
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
@@ -31,6 +32,8 @@ RECORDED = "inbox"
 """The fact of the store that holds the number of the last file added."""
 
 SETTLE, MOST = 0.05, 0.5
+AGAIN = 5.0
+"""Seconds after which it is tried again to set a file aside."""
 
 
 class Inbox:
@@ -40,7 +43,7 @@ class Inbox:
     to add; `files` have the schemas that elements must fit, and tell if all must survive a loss of power.
 
     When a file can be neither added nor set aside, no further one is claimed: a later number would tell the
-    next start that this one was added.
+    next start that this one was added. It is tried again from time to time, and an error element says so.
     """
 
     def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
@@ -48,6 +51,8 @@ class Inbox:
         self._folder = DropFolder(home, number(meta, RECORDED, 0), durable=durable)
         self._host, self._files = host, files
         self._settling = Debounce(SETTLE, MOST)
+        self._stuck = ""
+        """Why nothing is added at present."""
         self.is_busy = True
         """True while there may be something to add."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-inbox")
@@ -66,6 +71,9 @@ class Inbox:
         while True:
             try:
                 await self._add_all()
+                self._stuck = ""
+            except NotSetAsideError as error:
+                await self._tell(str(error))
             except Exception as error:
                 known = isinstance(error, NarvalError)
                 log.error("the inbox is left alone from now on: %s", error, exc_info=None if known else error)
@@ -73,8 +81,17 @@ class Inbox:
             finally:
                 self.is_busy = False
                 self._host.wake()
-            await self._settling.quiet()
+            await self._settling.quiet(AGAIN if self._stuck else None)
             self.is_busy = True
+
+    async def _tell(self, why: str) -> None:
+        """Tell once that nothing more is added until something is put right."""
+        if why == self._stuck:
+            return
+        self._stuck = why
+        message = f"nothing is taken from the inbox until that is put right: {why}"
+        log.error("%s", message)
+        await self._host.submit(lambda turn: turn.add(make_error("inbox-stuck", message)))
 
     async def _add_all(self) -> None:
         for claim in await asyncio.to_thread(self._folder.left_over):

@@ -30,7 +30,10 @@ Progress = Callable[[str, int], None]
 
 
 class ExplorationReport(msgspec.Struct, frozen=True):
-    """The findings about one definition; `complete` if nothing was left out."""
+    """The findings about one definition; `complete` if nothing was left out.
+
+    `walked` is False if only its graph was looked at, not what its runs may come to.
+    """
 
     name: str
     kind: str
@@ -38,6 +41,7 @@ class ExplorationReport(msgspec.Struct, frozen=True):
     complete: bool
     seconds: float
     findings: tuple[Finding, ...]
+    walked: bool
 
 
 def explore_home(
@@ -53,10 +57,11 @@ def explore_home(
     for library, definition in _chosen(home, loaded, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)
-        found, states, complete = examine(definition, library, most, enough)
+        found, states, complete, walked = examine(definition, library, most, enough)
         placed = tuple(_placed(found, home.path / definition.path))
         lasted = time.monotonic() - began
-        yield ExplorationReport(definition.full_name, definition.kind, states, complete, lasted, placed)
+        name, kind = definition.full_name, definition.kind
+        yield ExplorationReport(name, kind, states, complete, lasted, placed, walked)
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:

@@ -32,10 +32,14 @@ _LONGEST_SOCKET = 107
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known."""
+    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known.
+
+    A daemon holds it until it is stopped; any other program until what it was asked to do is done.
+    """
 
     pid: int = 0
     since: float = 0.0
+    is_daemon: bool = False
 
     def __str__(self) -> str:
         if not self.pid:
@@ -102,7 +106,7 @@ class Home:
     # --- one holder -----------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, *, as_daemon: bool = False) -> Iterator[None]:
         """Hold the home while inside. Raises HomeHeldError, which says who holds it.
 
         The operating system lets go of the lock when its holder dies, however it dies.
@@ -116,7 +120,7 @@ class Home:
             # A program that only looks holds it for a moment: see `holder`.
             if not _lock(handle, fcntl.LOCK_EX, attempts=5):
                 raise self.held_by(_read_holder(handle))
-            _write(handle, msgspec.json.encode(Holder(os.getpid(), time.time())))
+            _write(handle, msgspec.json.encode(Holder(os.getpid(), time.time(), as_daemon)))
             try:
                 yield
             finally:

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,17 @@ FILE = "etc/narval.toml"
 
 AT_START = ("timezone", "durability", "store", "forget_after")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
+
+
+COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "email": ("from", "to", "subject"),
+        "triage": ("verdict", "why", "mail"),
+        "sent": ("to", "at"),
+        "item": ("feed", "title"),
+    }
+)
+"""The attributes that tables show of the elements that ship, unless the settings say otherwise."""
 
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `run_depth`: how deep runs may call one another; `run_family`: how many runs that one top-level run has
     called, directly or not, may be under way with it. `xslt_folders`: what transforms may
     read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
-    `log_level`: what the log holds.
+    `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
     """
 
     name: str = "narval"
@@ -76,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     xslt_folders: tuple[str, ...] = ()
     fetch_allow: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    columns: Mapping[str, tuple[str, ...]] = COLUMNS
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -215,6 +228,15 @@ def _url(value: object) -> str:
     return value
 
 
+def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
+    """The attributes by root name; those of elements that are not named are as shipped."""
+    if not isinstance(value, dict) or not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in value.values()
+    ):
+        raise ValueError('a list of attributes for each name, such as email = ["from", "subject"]')
+    return MappingProxyType({**COLUMNS, **{name: tuple(names) for name, names in value.items()}})
+
+
 READERS: Mapping[str, Callable[[object], Any]] = {
     "name": _text,
     "timezone": _or_none(_zone),
@@ -233,6 +255,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "xslt_folders": _folders,
     "fetch_allow": _places,
     "log_level": _one_of("debug", "info", "warning", "error"),
+    "columns": _columns,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""
 

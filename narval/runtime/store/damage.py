@@ -33,4 +33,13 @@ class LostJob(NamedTuple):
     at: float
 
 
-Damage = LostOrigin | LostEvent | LostJob
+class LostTurns(NamedTuple):
+    """The latest turns: so many pages of the log are gone, that were committed."""
+
+    pages: int
+
+
+LOST_PAGES = "lost_pages"
+"""The fact that says so of an agent until it is reported."""
+
+Damage = LostOrigin | LostEvent | LostJob | LostTurns

@@ -74,6 +74,10 @@ class Server:
     def look_through(self, _: Any) -> None:
         """A server sees to its files itself."""
 
+    def lost_pages(self, _: Any) -> int:
+        """None: a server sees to its log itself."""
+        return 0
+
     def make_room(self) -> None:
         """A server sees to its log itself."""
 

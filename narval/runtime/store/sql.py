@@ -34,6 +34,7 @@ from narval.runtime.store.batch import (
     slots_of,
 )
 from narval.runtime.store.codec import decode_origin
+from narval.runtime.store.damage import LOST_PAGES
 from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
@@ -68,6 +69,9 @@ class Driver(Protocol):
 
     def look_through(self, connection: Any, /) -> None:
         """Raise StoreError when a stop that was not clean has left damage."""
+
+    def lost_pages(self, connection: Any, /) -> int:
+        """The number of pages of the latest turns that were committed and are gone."""
 
     def make_room(self) -> None:
         """Have ready what makes commits quicker."""
@@ -308,6 +312,7 @@ def driver_of(where: Path | str, durability: Durability, patience: float) -> Dri
 def _begin(driver: Driver, writer: Any) -> None:
     """Check, bring up to date, and mark as in use."""
     version, known = version_of(driver, writer)
+    lost = driver.lost_pages(writer)
     with closing(writer.cursor()) as cursor:
         if known.get("clean") != "1":
             driver.look_through(writer)
@@ -316,7 +321,7 @@ def _begin(driver: Driver, writer: Any) -> None:
 
             migrate(driver.engine(), driver.name)
         driver.shrink(writer)
-        _mark_in_use(cursor, driver.statements)
+        _mark_in_use(cursor, driver.statements, lost)
 
 
 def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
@@ -346,9 +351,14 @@ def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
     return version, known
 
 
-def _mark_in_use(cursor: Any, sql: Mapping[str, str]) -> None:
-    """From now until `close` a stop is not clean; versions of definitions that no run needs are dropped."""
+def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:
+    """From now until `close` a stop is not clean; versions of definitions that no run needs are dropped.
+
+    That pages of turns are lost is noted for the next daemon.
+    """
     cursor.execute("BEGIN")
+    if lost:
+        cursor.execute(sql["put meta"], (HOME_AGENT, LOST_PAGES, str(lost)))
     cursor.execute(sql["drop definitions"])
     cursor.executemany(sql["put meta"], [(STORE, "clean", "0"), (STORE, "narval", __version__)])
     cursor.execute("COMMIT")

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from narval.errors import StoreError
@@ -49,6 +50,12 @@ _PRAGMAS = {
     "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
     "fullfsync": "ON",  # where an fsync is not one (macOS); nothing elsewhere
 }
+_HEAD = 48
+"""The bytes of the head of the log's index, which stands there twice."""
+
+_INDEX = Struct("=16sI76xI")
+"""The index of the log: pages in it, and, behind both heads, those that have been folded into the file."""
+
 _BEGINNING = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -92,6 +99,8 @@ class File:
         self.statements = statements.of_sqlite()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
+        self._indexed = (0, 0)
+        """The pages in the log, and those of them that were folded, when its writer was gone."""
 
     def connect(self) -> sqlite3.Connection:
         """A connection of one's own, its pragmas set."""
@@ -146,6 +155,15 @@ class File:
             self._make()
         else:
             refuse_other(self.path)
+            self._indexed = _indexed(self.path)
+
+    def lost_pages(self, connection: sqlite3.Connection) -> int:
+        """The pages at the end of the log that its writer had committed, and that are not there any more."""
+        committed, folded = self._indexed
+        if not committed:
+            return 0
+        [(_, found, _)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return 0 if folded == committed and found == 0 else max(0, committed - found)
 
     def _make(self) -> None:
         """Under another name until it is whole: a store that exists is complete, whatever happens."""
@@ -213,6 +231,22 @@ class File:
         if pages * size > WORTH_SHRINKING and 2 * free > pages:
             with suppress(sqlite3.OperationalError):  # no room: the free pages are used again as they are
                 connection.execute("VACUUM")
+
+
+def _indexed(path: Path) -> tuple[int, int]:
+    """The pages in the log that a killed writer had committed, and those of them that were in the file.
+
+    SQLite keeps the number in the index of the log, which it makes anew before it is used: read before any
+    connection of this program is open, since closing the index here would let go of its locks.
+    """
+    try:
+        index = path.with_name(path.name + "-shm").read_bytes()[: _INDEX.size]
+    except FileNotFoundError:
+        return 0, 0
+    if len(index) < _INDEX.size or index[:_HEAD] != index[_HEAD : 2 * _HEAD]:
+        return 0, 0  # none was made, or it was being altered
+    _, committed, folded = _INDEX.unpack(index)
+    return committed, folded
 
 
 def refuse_remains(path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 from collections import deque
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -34,9 +36,7 @@ class Logbook(logging.Handler):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._file: RotatingFileHandler | None = None
         if path is not None and writes:
-            self._file = RotatingFileHandler(
-                path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True
-            )
+            self._file = _LogFile(path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True)
 
     def leave(self, where: str) -> None:
         """End the file with a line that says where the log is from now on; lines stay in memory."""
@@ -118,6 +118,15 @@ class Logbook(logging.Handler):
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+
+
+class _LogFile(RotatingFileHandler):
+    """A log file for its owner alone."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.fchmod(handle, 0o600)
+        return os.fdopen(handle, "a", encoding="utf-8")
 
 
 def _pass(record: logging.LogRecord) -> None:

@@ -90,10 +90,10 @@ class JournalFormatter(logging.Formatter):
     """Lines as the journal takes them from standard error: each begins with the number of its level."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message, each of its lines with the same level."""
+        """The message, each of its lines with the same level; those behind the first are set in."""
         number = next((number for level, number in _LEVELS if record.levelno >= level), 7)
         text = f"{record.name}: {super().format(record)}"
-        return "\n".join(f"<{number}>{line}" for line in text.splitlines())
+        return f"<{number}>" + f"\n<{number}>    ".join(text.splitlines())
 
 
 def journal_command(cgroup: Path = Path("/proc/self/cgroup")) -> str:

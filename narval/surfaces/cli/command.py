@@ -23,7 +23,7 @@ from narval.errors import (
     PatternError,
     SurroundingsError,
 )
-from narval.operations.text import clean_lines
+from narval.operations.text import clean, clean_lines
 from narval.surfaces.cli.session import Session
 
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
@@ -119,9 +119,14 @@ class Commands(click.Group):
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """End quietly when the reader goes away; report in a sentence what the system refused."""
+    """End quietly when the reader goes away; report in a sentence what the system refused; repeat arguments
+    without control characters.
+    """
     try:
         yield
+    except click.UsageError as error:
+        vars(error)["message"] = clean(error.message)  # it repeats what was given
+        raise
     except BrokenPipeError:
         _write_no_more()
         raise click.exceptions.Exit(0) from None

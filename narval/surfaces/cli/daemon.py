@@ -79,7 +79,7 @@ async def _work(
     from narval.surfaces.cli.without_daemon import serving
 
     manager = ServiceManager()
-    async with serving(home) as daemon:
+    async with serving(home, as_daemon=True) as daemon:
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
@@ -195,7 +195,8 @@ def _log_on_standard_error() -> Iterator[None]:
 
     class Calm(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return clean_lines(f"{record.levelname.lower()}: {super().format(record)}")
+            text = clean_lines(f"{record.levelname.lower()}: {super().format(record)}")
+            return text.replace("\n", "\n    ")
 
     handler = logging.StreamHandler()
     if is_journal(STANDARD_ERROR):

@@ -60,9 +60,12 @@ def _lines(finding: Finding) -> str:
 def _summary(faults: str, cannot: int, reports: list[ExplorationReport]) -> str:
     notes = sum(finding.severity == "note" for report in reports for finding in report.findings)
     states, seconds = sum(report.states for report in reports), sum(report.seconds for report in reports)
-    explored = f"{counted(len(reports), 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
+    walked = sum(report.walked for report in reports)
+    explored = f"{counted(walked, 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
     impossible = f"{counted(cannot, 'thing')} that cannot be" if cannot else "nothing that cannot be"
-    return f"{explored}: {faults}, {impossible}, {counted(notes, 'note')}"
+    others = ", ".join(f"{report.kind} {clean(report.name)}" for report in reports if not report.walked)
+    left = f"; not walked through, its graph alone was looked at: {others}" if others else ""
+    return f"{explored}: {faults}, {impossible}, {counted(notes, 'note')}{left}"
 
 
 def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
@@ -78,6 +81,7 @@ def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
                 "kind": report.kind,
                 "states": report.states,
                 "complete": report.complete,
+                "walked": report.walked,
                 "seconds": round(report.seconds, 3),
             }
             for report in reports

@@ -31,7 +31,9 @@ def init(session: Session, folder: Path | None, bare: bool) -> None:
 
     chosen = folder or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
     path = create_home(Path(chosen), bare=bare).path
-    session.give({"home": str(path)}, lambda _: click.echo(f"{path} is a home; start it: {_run(path)}"))
+    session.give(
+        {"home": str(path)}, lambda _: click.echo(clean(f"{path} is a home; start it: {_run(path)}"))
+    )
 
 
 def _run(path: Path) -> str:

@@ -15,7 +15,7 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
-from narval.surfaces.cli.render.tables import ELEMENTS, table
+from narval.surfaces.cli.render.tables import elements, table
 from narval.surfaces.cli.session import Connection, Purpose, Session, connect
 
 SLICE = 20.0
@@ -181,5 +181,5 @@ def memory(
         for line in ("<memory>", *(xml_text(element["xml"]) for element in found), "</memory>"):
             click.echo(line.encode("utf-8"))
     else:
-        page.give(session, found, lambda rows: table(ELEMENTS, rows))
+        page.give(session, found, lambda rows: table(elements(session.columns), rows))
     context.exit(NOT_WELL if query["xpath"] is not None and not found else 0)

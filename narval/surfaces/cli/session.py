@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +56,14 @@ class Session:
         from narval.runtime.home.home import Home
 
         return Home.find(self.directory, os.environ)
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The attributes that tables show of elements, as the settings have it, or as shipped."""
+        from narval.runtime.home.settings import COLUMNS, read_settings
+
+        settings, _ = read_settings(self.home.path)
+        return settings.columns if settings is not None else COLUMNS
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -24,6 +25,8 @@ from narval.runtime.store.store import Store
 from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
+
+log = logging.getLogger("narval.daemon")
 
 ATTEMPTS = 5
 """The number of times a look begins anew because a daemon has written what it read."""
@@ -156,9 +159,12 @@ def _asker(home: Home, acting_as: str) -> Asker:
 
 
 @asynccontextmanager
-async def serving(home: Home) -> AsyncIterator[Daemon]:
-    """A daemon on a home, which listens at its control socket. Raises HomeHeldError."""
-    daemon = await _opened(home)
+async def serving(home: Home, *, as_daemon: bool = False) -> AsyncIterator[Daemon]:
+    """A daemon on a home, which listens at its control socket. Raises HomeHeldError.
+
+    With `as_daemon` it stays until it is stopped, and is refused for another such daemon alone.
+    """
+    daemon = await (_opened_in_the_end(home) if as_daemon else _opened(home))
     try:
         server = await ControlServer.open(home.socket(), partial(invoke, daemon))
         try:
@@ -170,12 +176,28 @@ async def serving(home: Home) -> AsyncIterator[Daemon]:
         await daemon.close()
 
 
-async def _opened(home: Home) -> Daemon:
+async def _opened_in_the_end(home: Home) -> Daemon:
+    """The daemon, once programs that are none have let the home go, however long their work takes."""
+    waited_for = None
+    while True:
+        try:
+            return await _opened(home, as_daemon=True)
+        except HomeHeldError:
+            holder = home.holder()
+            if holder is not None and holder.is_daemon:
+                raise
+            if holder is not None and holder.pid and holder != waited_for:
+                waited_for = holder
+                log.warning("waiting for %s, which is no daemon, to let go of %s", holder, home.path)
+        await asyncio.sleep(client.PAUSE)
+
+
+async def _opened(home: Home, *, as_daemon: bool = False) -> Daemon:
     """The daemon, once a command that holds the home for a moment has let it go."""
     deadline = time.monotonic() + client.PATIENCE
     while True:
         try:
-            return await Daemon.open(home)
+            return await Daemon.open(home, as_daemon=as_daemon)
         except HomeHeldError:
             other = client.Client.reach(home.socket())
             if other is not None:

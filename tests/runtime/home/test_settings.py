@@ -13,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from narval.errors import Fault, SettingsError
-from narval.runtime.home.settings import FILE, READERS, Settings, parse_settings, read_settings
+from narval.runtime.home.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.source.text import Source
 from tests.places import ROOT
 
@@ -56,6 +56,9 @@ def test_every_setting_is_read() -> None:
         xslt_folders = ["data/sheets", "/srv/sheets"]
         fetch_allow = ["wiki.example.org:80", "10.0.0.0/8"]
         log_level = "debug"
+        [columns]
+        email = ["subject"]
+        letter = ["to"]
     """)
     assert settings == Settings(
         name="clerk",
@@ -74,6 +77,7 @@ def test_every_setting_is_read() -> None:
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
         fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",
+        columns={**COLUMNS, "email": ("subject",), "letter": ("to",)},
     )
 
 
@@ -185,7 +189,7 @@ def test_the_limits_of_the_executor() -> None:
 def test_the_sample_shows_every_setting_with_its_default() -> None:
     text = (ROOT / FILE).read_text()
     assert parsed(text) == Settings()
-    shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#\w+ = ", line)]
+    shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
     usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
     assert settings == usual

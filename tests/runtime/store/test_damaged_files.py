@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,10 @@ import pytest
 
 from narval.errors import StoreError
 from narval.runtime.store.codec import decode_entry
+from narval.runtime.store.damage import LOST_PAGES
 from narval.runtime.store.open import open_store
 from tests.runtime.store.stores import (
+    HARNESS,
     PAGE,
     Moved,
     batch,
@@ -77,3 +82,35 @@ def test_an_entry_that_cannot_be_read_is_refused(path: Path) -> None:
     other.close()
     with open_store(path) as store, pytest.raises(StoreError, match="an entry of the journal cannot be read"):
         decode_entry(next(store.of().journal(1)).data, Moved, lambda eid: None)
+
+
+def killed(path: Path, last: str = "") -> None:
+    """A program commits turns and is gone, without having closed the store."""
+    program = f"""
+        store = open_store(Path(sys.argv[1]))
+        for number in range(10):
+            store.commit(turn(number))
+        {last}
+        os._exit(0)
+        """
+    script = f"import os\n{HARNESS}{textwrap.dedent(program)}"
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+
+
+@pytest.mark.parametrize("rest", [b"", b"\0"])
+@pytest.mark.parametrize("left", [0, 31, 5_000, -PAGE, -1])
+def test_a_log_cut_short_is_noted_for_the_next_daemon(path: Path, left: int, rest: bytes) -> None:
+    killed(path)
+    log = path.with_name("store.db-wal")
+    sound = log.read_bytes()
+    log.write_bytes(sound[:left] + rest * (len(sound) - len(sound[:left])))
+    with open_store(path) as store:
+        assert int(store.of().meta[LOST_PAGES]) > 0
+
+
+@pytest.mark.parametrize("pragma", ["", "FULL", "RESTART", "TRUNCATE"])
+def test_a_log_that_is_whole_or_folded_is_not_said_to_be_cut(path: Path, pragma: str) -> None:
+    killed(path, f'store.writer.execute("PRAGMA wal_checkpoint({pragma})")' if pragma else "")
+    with open_store(path) as store:
+        assert LOST_PAGES not in store.of().meta
+        assert len(list(store.of().elements())) == 10

@@ -122,7 +122,7 @@ def test_only_the_stream_that_is_named_is_the_journal(tmp_path: Path) -> None:
 )
 def test_each_line_for_the_journal_has_its_level(level: int, number: int) -> None:
     record = logging.LogRecord("narval.x", level, "", 0, "one\ntwo", None, None)
-    assert JournalFormatter().format(record) == f"<{number}>narval.x: one\n<{number}>two"
+    assert JournalFormatter().format(record) == f"<{number}>narval.x: one\n<{number}>    two"
 
 
 @pytest.mark.parametrize(

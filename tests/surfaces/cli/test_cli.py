@@ -320,3 +320,15 @@ def test_asking_a_daemon_imports_nothing_heavy(home: Path) -> None:
         done = subprocess.run([sys.executable, "-c", _WATCHED, str(home)], capture_output=True, check=False)
     assert json.loads(done.stdout) == []
     assert done.stderr.decode() == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fro\ab"], ["show", "1", "x\ay"], ["runs", "--li\am"], ["runs", "--limit", "\a"]]
+)
+def test_an_argument_that_is_refused_is_repeated_without_control_characters(
+    home: Path, arguments: list[str]
+) -> None:
+    result = narval(home, *arguments)
+    assert result.exit_code == 2
+    assert "\\x07" in result.stderr
+    assert "\a" not in result.stderr

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import signal
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -196,11 +198,40 @@ def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: 
     from narval.runtime.home.home import Home
 
     monkeypatch.setattr(client, "PATIENCE", 0.2)
-    with Home(home).lock():
+    with Home(home).lock(as_daemon=True):
         for arguments in (["stop"], ["run"], ["start", "demo.greet", "--wait"], ["cancel", "1"]):
             result = narval(home, *arguments)
             assert result.exit_code == 3
             assert str(os.getpid()) in result.stderr
+
+
+def test_a_daemon_waits_for_a_command_however_long_it_works_and_says_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from narval.runtime.home.home import Home
+
+    monkeypatch.setattr(client, "PATIENCE", 0.1)
+    with ExitStack() as command:
+        command.enter_context(Home(home).lock())
+        assert narval(home, "cancel", "1").exit_code == 3
+        done = Timer(1.5, command.close)
+        done.start()
+        result = narval(home, "run", "--until-idle")
+        done.join()
+    assert result.exit_code == 0
+    assert result.stderr.count(f"warning: waiting for program {os.getpid()} since ") == 1
+    assert f", which is no daemon, to let go of {home}" in result.stderr
+
+
+def test_a_daemon_waits_for_a_command_that_listens(home: Path) -> None:
+    command = begun(home, "start", "demo.await", "--wait")
+    until(lambda: data(home, "status")["pid"] == command.pid)
+    waiting = begun(home, "run", "--until-idle")
+    assert waiting.stderr is not None
+    assert f"waiting for program {command.pid} since" in waiting.stderr.readline().decode()
+    command.kill()
+    command.communicate()
+    assert ended(waiting)[0] == 0
 
 
 def test_a_killed_daemon_leaves_nothing_in_the_way(home: Path) -> None:

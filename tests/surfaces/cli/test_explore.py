@@ -95,3 +95,14 @@ def test_what_ships_is_explored_whole_and_nothing_in_it_is_impossible(tmp_path: 
     assert len(answer["explored"]) >= 5
     assert [line["definition"] for line in answer["explored"] if not line["complete"]] == []
     assert [finding["message"] for finding in answer["findings"] if finding["severity"] == "error"] == []
+
+
+def test_what_is_not_walked_through_is_named(home: Path) -> None:
+    (home / "recipes" / "build.xml").write_text(
+        '<automaton><state name="start" command="true"/><state name="end" command="true"/>'
+        '<transition from="start" label="0" to="end"/></automaton>'
+    )
+    result = narval(home, "check", "--explore")
+    assert "; not walked through, its graph alone was looked at: automaton build" in result.stderr
+    explored = json.loads(narval(home, "check", "--explore", "--json").stdout)["explored"]
+    assert [line["walked"] for line in explored if line["kind"] == "automaton"] == [False]

@@ -26,7 +26,7 @@ from narval.operations.text import (
     xml_text,
 )
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, ELEMENTS, Column, fields, table
+from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, RUNS, Column, elements, fields, table
 
 HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b", "\r"]
 
@@ -53,6 +53,12 @@ def test_control_characters_are_shown_not_dropped() -> None:
     assert clean("a\u202eb") == "a\\u202eb"
     assert clean(" two\n\twords ") == "two words"
     assert clean_lines("one\n\x1btwo") == "one\n\\x1btwo"
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    feed = '<feed url="https://me:s3cr:et@example.org/a?b=c:d@e" eid="3"/>'
+    assert clean(feed) == '<feed url="https://me:…@example.org/a?b=c:d@e" eid="3"/>'
+    assert clean_lines("see\nftp://a:b@c and http://x:80/y@z") == "see\nftp://a:…@c and http://x:80/y@z"
 
 
 def test_xml_for_a_terminal_is_the_same_xml() -> None:
@@ -142,8 +148,16 @@ MOMENT = "2026-11-21T08:08:33.000+00:00"
 LONG = "a long text that goes on and on " * 6
 DRAWN = {
     "memory": (
-        ELEMENTS,
-        {"eid": 483, "added": MOMENT, "origin": None, "outdated": False, "used_by": [], "xml": LONG},
+        elements({}),
+        {
+            "eid": 483,
+            "name": "note",
+            "added": MOMENT,
+            "origin": None,
+            "outdated": False,
+            "used_by": [],
+            "xml": LONG,
+        },
     ),
     "definitions": (
         DEFINITIONS[:2] + DEFINITIONS[4:],
@@ -183,6 +197,25 @@ def test_on_a_terminal_no_column_is_lost_even_where_none_has_room(
     assert line.startswith("recipe  corr")
     assert "  a long" in line
     assert len(line) <= width
+
+
+def test_elements_are_shown_by_the_attributes_that_count_and_nothing_is_cut_off_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = (LONG + LONG).strip()
+    mail = f'<email subject="a &lt;b> \N{EM DASH} {whole}" from="a@b" size="3"><body>x</body></email>'
+    note, other = f"<note>{whole}</note>", "<email><body/></email>"
+    rows = [
+        {"eid": at, "added": MOMENT, "name": name, "xml": xml, "outdated": False, "used_by": []}
+        for at, name, xml in ((1, "email", mail), (2, "note", note), (3, "email", other))
+    ]
+    table(elements({"email": ("from", "subject", "cc")}), rows)
+    first, second, third = (line.partition("33  ")[2] for line in rows_of(capsys)[1:])
+    assert first == f'email from="a@b" subject="a <b> \N{EM DASH} {whole}"'
+    assert second == note
+    assert third == other
+    table(RUNS, [{**RUN, "error": {"message": whole}}])
+    assert rows_of(capsys)[-1].endswith(whole)
 
 
 def test_what_follows_wide_and_combining_letters_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:

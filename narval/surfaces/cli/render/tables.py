@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
 
 from narval.definitions.reading.durations import duration
-from narval.operations.text import Row, clean, counted, moment, shortened, took, zone
+from narval.operations.text import Row, clean, counted, moment, root_attributes, shortened, took, zone
 
 SNIPPET = 100
-"""The most characters of an element's XML in a table."""
+"""The most characters of an element's XML in a line for people, and in a table on a terminal."""
 
 _GAP = 2
 """Blanks between two columns."""
@@ -36,6 +36,8 @@ class Column(NamedTuple):
     style: Callable[[Row], str] | None = None
     is_moment: bool = False
     """The zone of the moments below is added to the title."""
+    most: int = 0
+    """The most characters of a cell on a terminal; 0 are any number."""
 
     @property
     def heading(self) -> str:
@@ -108,7 +110,7 @@ def _arc_state(row: Row) -> str:
 
 
 def _error(row: Row) -> str:
-    return shortened(row["error"]["message"], 200) if row.get("error") else ""
+    return str(row["error"]["message"]) if row.get("error") else ""
 
 
 def _calls(row: Row) -> object:
@@ -127,7 +129,7 @@ RUNS = (
     Column("state", _of("state"), style=_phase),
     Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("took", took, right=True),
-    Column("error", _error),
+    Column("error", _error, most=200),
 )
 TOKENS = (
     Column("token", _of("id"), right=True),
@@ -160,17 +162,10 @@ STATES = (
     Column("is", _of("state"), style=_state),
     Column("ended with", lambda row: "0, up to date" if row.get("skipped") else row.get("label", "")),
     Column("visits", _of("visits"), right=True),
-    Column("runs", lambda row: shortened(row["target"], 60)),
-    Column("printed last", lambda row: shortened((row.get("output") or "").rpartition("\n")[2], 100)),
+    Column("runs", _of("target"), most=60),
+    Column("printed last", lambda row: (row.get("output") or "").rpartition("\n")[2], most=100),
 )
 TRANSITIONS = (Column("transition", _of("id")), Column("state", _state_until, style=_state))
-ELEMENTS = (
-    Column("eid", _of("eid"), right=True),
-    Column("added", lambda row: moment(row["added"]), is_moment=True),
-    Column("from", came_from),
-    Column("used", _uses),
-    Column("element", lambda row: shortened(row["xml"], SNIPPET)),
-)
 DEFINITIONS = (
     *_plain_columns(kind="kind", name="name"),
     Column("file", _place),
@@ -205,24 +200,50 @@ PARTS = (
 """The tables of a run, by the key in its answer; a kind has some of them."""
 
 
+def elements(columns: Mapping[str, Sequence[str]]) -> tuple[Column, ...]:
+    """The columns of a table of elements; `columns` has the attributes to be shown by root name, in place of
+    the XML.
+    """
+    return (
+        Column("eid", _of("eid"), right=True),
+        Column("added", lambda row: moment(row["added"]), is_moment=True),
+        Column("from", came_from),
+        Column("used", _uses),
+        Column("element", lambda row: _element(row, columns.get(row["name"], ())), most=SNIPPET),
+    )
+
+
+def _element(row: Row, names: Sequence[str]) -> str:
+    """The name of an element and these of its attributes; its XML if it has none of them."""
+    attributes = root_attributes(row["xml"]) if names else {}
+    shown = " ".join(f'{name}="{attributes[name]}"' for name in names if name in attributes)
+    return f"{row['name']} {shown}" if shown else str(row["xml"])
+
+
 # --- tables -------------------------------------------------------------------------------------------------
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Write a table, without the columns that are empty."""
     found = list(rows)
-    cells = [[clean(column.cell(row)) for column in columns] for row in found]
+    drawn = sys.stdout.isatty()
+    cells = [[_text(column, row, cut=drawn) for column in columns] for row in found]
     kept = [index for index in range(len(columns)) if any(line[index] for line in cells)]
     columns = [columns[index] for index in kept]
     cells = [[line[index] for index in kept] for line in cells]
     if not cells:
         return
-    if sys.stdout.isatty():
+    if drawn:
         styles = [[column.style(row) if column.style else "" for column in columns] for row in found]
         _drawn(columns, cells, styles)
     else:
         for line in _plain(columns, cells):
             click.echo(line)
+
+
+def _text(column: Column, row: Row, *, cut: bool) -> str:
+    cell = column.cell(row)
+    return shortened(cell, column.most) if cut and column.most else clean(cell)
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> None:
