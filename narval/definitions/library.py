@@ -78,6 +78,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
     decay: float | None = None
 
+    @property
+    def cannot_start(self) -> tuple[str, str] | None:
+        """The reason why no run of it can begin, as a stable word and for people; None if one can."""
+        return None
+
 
 class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
     """A definition that a module declares: `function` is the name of a Python function or class there.

@@ -25,7 +25,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "signals": ("signal",),
     "definitions": ("definitions", "actions"),
     "processes": (
-        "complete", "backtrack", "tokens", "environment", "set_environment", "execute_queued",
+        "complete", "backtrack", "rerun", "tokens", "environment", "set_environment", "execute_queued",
         "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
     ),
 }  # fmt: skip

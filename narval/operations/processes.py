@@ -69,6 +69,14 @@ async def backtrack(
     return await _ask_run(daemon, asker, run, "backtrack", _of_token(node, token))
 
 
+@operation("write")
+async def rerun(
+    daemon: Daemon, run: int, node: str | None = None, token: int | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Run the node of a token again that failed, by the token's id or as the active one on a node."""
+    return await _ask_run(daemon, asker, run, "rerun", _of_token(node, token))
+
+
 @operation("read")
 async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """All tokens of a process, on nodes and on arcs, and its sets; as after line `at` of its history."""

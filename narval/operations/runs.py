@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.definitions.library import Definition
+from narval.definitions.library import Definition, RunDefinition
 from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, run_kinds, runnable, runnable_kinds
-from narval.errors import RequestError
+from narval.errors import RequestError, TokenError
 from narval.memory.elements.element import Element, Origin
 from narval.operations import dot, json_forms
 from narval.operations.asker import PROGRAM, Asker
@@ -72,6 +72,8 @@ async def _start(
         definition = runnable(turn.agent.library, name)
         if definition is None:
             raise no_definition(daemon, name)
+        if isinstance(definition, RunDefinition) and definition.cannot_start is not None:
+            raise TokenError(*definition.cannot_start)
         attributes = _attributes(definition, environment) if environment else {}
         admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
         started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)

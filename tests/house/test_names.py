@@ -17,6 +17,9 @@ from tests.places import ROOT
 ALTERED_ELSEWHERE: dict[str, str] = {
     "narval.surfaces.cli.command directory": "an option that all commands have fills their session",
     "narval.surfaces.cli.command as_json": "an option that all commands have fills their session",
+    "narval.memory.patterns.metered evaluate": "elementpath's tokens are made to count their work",
+    "narval.memory.patterns.metered select": "elementpath's tokens are made to count their work",
+    "narval.memory.patterns.metered iter_comparison_data": "tokens are made to count their work",
 }
 """Attributes that modules set though another one declares them, `module attribute`, and why."""
 

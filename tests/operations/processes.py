@@ -29,6 +29,14 @@ def state(agent: Agent, run: int) -> str:
     return str(agent.run(run)["state"])
 
 
+def problem(agent: Agent, run: int) -> tuple[str, str]:
+    """Type and message of the error of the one token that failed, in a run that goes on."""
+    assert agent.run(run)["phase"] == "active"
+    (error,) = [row["error"] for row in agent.tokens(run)["tokens"] if row["error"] is not None]
+    element = agent.element(error)
+    return element.attributes["type"], element.text
+
+
 LINE = (
     "<node name='a' type='wait' isStart='true'><arc to='b'/><arc name='no' to='c'/></node>"
     "<node name='b' type='wait'/><node name='c'/>"

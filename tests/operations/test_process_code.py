@@ -12,7 +12,7 @@ from narval.errors import (
     RequestError,
     TokenError,
 )
-from tests.operations.processes import HEAD, LINE, At, nodes, standing, state
+from tests.operations.processes import HEAD, LINE, At, nodes, problem, standing, state
 from tests.operations.test_processes import refused
 
 # --- code in modules --------------------------------------------------------------------------------------
@@ -105,11 +105,9 @@ def test_a_node_type_may_be_async_and_leave_on_several_arcs(at: At) -> None:
     assert agent.environment(run, of_set="s", index=1) == {"who": "y"}
 
 
-def test_a_node_type_that_slips_fails_its_process_or_leaves_on_the_arc_for_errors(at: At) -> None:
+def test_a_node_type_that_slips_keeps_its_token_or_leaves_on_the_arc_for_errors(at: At) -> None:
     agent, run = at("<node name='a' type='bad' isStart='true'/>", TASKS)
-    found = agent.run(run)
-    assert found["phase"] == "failed"
-    assert "token 1 is not to be completed here, or is already" in found["error"]["message"]
+    assert "token 1 is not to be completed here, or is already" in problem(agent, run)[1]
     agent.load(
         nodes(
             "<node name='a' type='bad' isStart='true'><arc name='error' to='b'/></node><node name='b'/>", "q"
@@ -147,12 +145,10 @@ def test_the_guard_of_a_node_type_decides(at: At, amount: int, wanted: tuple[str
         ("token.process.environment.set('a', object())", "no converter for object"),
     ],
 )
-def test_a_hostile_node_type_harms_its_process_alone(at: At, does: str, wanted: str) -> None:
+def test_a_hostile_node_type_harms_its_token_alone(at: At, does: str, wanted: str) -> None:
     module = f"@node_type('bad', runs='worker')\nclass Bad:\n    def execute(self, token):\n        {does}\n"
     agent, run = at("<node name='a' type='bad' isStart='true'/>", module)
-    found = agent.run(run)
-    assert found["phase"] == "failed"
-    assert wanted in found["error"]["message"]
+    assert wanted in problem(agent, run)[1]
     agent.load(nodes("<node name='a' type='wait' isStart='true'/>"))
 
 
@@ -223,7 +219,7 @@ def test_listeners_hear_and_hold_back(at: At) -> None:
         ("unsure", "expected True or False, got str 'perhaps'"),
     ],
 )
-def test_a_question_that_fails_fails_its_process_and_no_other(at: At, guard: str, wanted: str) -> None:
+def test_a_question_that_fails_keeps_its_token_and_no_other(at: At, guard: str, wanted: str) -> None:
     agent, run = at(
         "<node name='a' isStart='true'><guard>if GUARD then Accept else Discard</guard></node>".replace(
             "GUARD", guard
@@ -232,15 +228,41 @@ def test_a_question_that_fails_fails_its_process_and_no_other(at: At, guard: str
         "@predicate\ndef endless(token):\n    while True: pass\n"
         "@predicate\ndef unsure(token): return 'perhaps'\n",
     )
-    found = agent.run(run)
-    assert found["phase"] == "failed"
-    assert wanted in found["error"]["message"]
+    assert wanted in problem(agent, run)[1]
     agent.load(nodes("<node name='a' isStart='true'/>", "q"))
     began = time.monotonic()
     other = agent.start("text.q")
     agent.until_idle()
     assert state(agent, other) == "completed"
     assert time.monotonic() - began < 30  # the loop was never lost
+
+
+@pytest.mark.parametrize("runs", ["thread", "worker", "inline"])
+def test_section_18_parallel_nodes_lose_no_update_of_an_attribute(at: At, runs: str) -> None:
+    part = "<node name='{}' type='sum'><arc to='end'/></node>"
+    agent, run = at(
+        "<node name='a' isStart='true'><arc to='b'/><arc to='c'/><arc to='d'/></node>"
+        f"{part.format('b')}{part.format('c')}{part.format('d')}"
+        "<node name='end' type='wait' joinType='and'/>",
+        TASKS,
+        runs,
+    )
+    assert agent.environment(run)["sum"] == "3"
+
+
+def test_section_18_a_node_that_failed_is_run_again(at: At) -> None:
+    agent, run = at(
+        "<node name='a' type='picky' isStart='true'><arc to='b'/></node><node name='b' type='wait'/>",
+        "@node_type('picky')\nclass Picky:\n    def execute(self, token):\n"
+        "        token.set('n', 100 // token.process.environment.get('by', 0, int))\n"
+        "        token.complete()\n",
+    )
+    assert problem(agent, run)[0] == "ZeroDivisionError"
+    agent.environment(run, values={"by": 5})
+    assert agent.rerun(run, node="a") == {"run": run, "token": 1, "state": "executing"}
+    agent.until_idle()
+    assert standing(agent, run) == [("a", "complete"), ("b", "active")]
+    assert refused(TokenError, lambda: agent.rerun(run, node="b")) == "not-failed"
 
 
 # --- simulation and hot files -----------------------------------------------------------------------------

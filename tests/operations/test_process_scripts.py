@@ -7,7 +7,7 @@ import pytest
 from narval.errors import (
     NotBacktrackableError,
 )
-from tests.operations.processes import At, standing, state
+from tests.operations.processes import At, problem, standing, state
 from tests.operations.test_processes import refused
 
 
@@ -74,9 +74,9 @@ def test_a_script_says_whether_it_can_be_gone_back_from(at: At) -> None:
 )
 def test_a_script_that_fails_says_so(at: At, text: str, kind: str, wanted: str) -> None:
     agent, run = at(script(f"<execute>{text}</execute>"))
-    found = agent.run(run)
-    assert (found["phase"], found["error"]["type"]) == ("failed", kind)
-    assert wanted in found["error"]["message"]
+    type, message = problem(agent, run)
+    assert type == kind
+    assert wanted in message
 
 
 def test_a_script_that_loops_is_ended_while_others_go_on(at: At) -> None:

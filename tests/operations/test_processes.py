@@ -18,7 +18,7 @@ from narval.errors import (
     TokenError,
 )
 from narval.surfaces.cli.render.svg import svg
-from tests.operations.processes import LINE, At, standing, state
+from tests.operations.processes import LINE, At, nodes, standing, state
 
 # --- operations -------------------------------------------------------------------------------------------
 
@@ -266,3 +266,10 @@ def test_a_process_is_drawn_with_its_tokens_in_their_colours(at: At) -> None:
         told = [node.get("{http://www.w3.org/1999/xlink}title") or "" for node in drawn.iter()]
         assert {"a", "b", "<c>"} <= set(titles)
         assert any("token 1, backtracked, ForwardBacktracked" in title for title in told)
+
+
+def test_section_18_without_a_start_node_nothing_is_started(at: At) -> None:
+    agent, _ = at(LINE)
+    agent.load(nodes("<node name='a'/>", "q"))
+    assert refused(TokenError, lambda: agent.start("text.q")) == "no-start-node"
+    assert [run["name"] for run in agent.runs()] == ["w.p"]

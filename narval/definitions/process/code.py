@@ -82,7 +82,7 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
         """
         for key, text, place in custom:
             problem = _misfit(self.properties, key, text)
-            if problem is not None:
+            if problem is not None and not _is_of_node(self.properties, key):
                 yield Fault(path, *place, f"type {self.name!r}: {problem}")
 
 
@@ -142,6 +142,8 @@ def made(code: type, custom: Mapping[str, str]) -> Any:
     """
     node = code()
     for key, text in custom.items():
+        if _is_of_node(properties_of(code), key):
+            continue
         try:
             assign(node, key, text)
         except (LookupError, ValueError, TypeError) as error:
@@ -154,6 +156,14 @@ def property_named(properties: Mapping[str, Any], written: str) -> str | None:
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", written).replace("-", "_").lower()
     found = (name for name in (written, snake, f"{snake}_") if name in properties)
     return next(found, None)
+
+
+OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error"})
+"""The custom elements that any node may have, for narval: they are no properties of its type."""
+
+
+def _is_of_node(properties: Mapping[str, Any], key: str) -> bool:
+    return key in OF_NODE and property_named(properties, key) is None
 
 
 def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:

@@ -199,6 +199,13 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
         """The nodes that get a token when the process starts, in graph order; imported ones never do."""
         return tuple(node for node in self.nodes.values() if node.is_start and not node.external)
 
+    @property
+    def cannot_start(self) -> tuple[str, str] | None:
+        """The reason why no run of it can begin: none of its nodes is a start node."""
+        if self.start_nodes:
+            return None
+        return "no-start-node", f'process {self.full_name} cannot be started: no node has isStart="true"'
+
     def scripts(self) -> Iterator[ScriptText]:
         """The scripts of its own nodes (`HasScripts`)."""
         for node in self.nodes.values() if self.draft is None else self.draft.nodes:

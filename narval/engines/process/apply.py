@@ -87,13 +87,23 @@ def _call_made(state: ProcessState, change: NodeCallMade) -> None:
         state.hooks[change.call] = None
         del state.undoing[0]
     else:
-        state.nodes[change.token].call = change.call
+        token = state.nodes[change.token]
+        token.call = change.call
+        if token.queued:
+            token.queued = False
+            state.code_line.leave(state.waits_for_code)
+        if state.failed:
+            state.failed.pop(token.id, None)
+    if change.hook or change.code:
+        state.code = change.call
     if change.reserved:
         state.reserved[change.call] = change.reserved
 
 
 def _call_back(state: ProcessState, change: NodeCallBack) -> None:
     token = state.nodes[state.calls.pop(change.call)]
+    if state.code == change.call:
+        state.code = ""
     state.reserved.pop(change.call, None)
     if state.hooks.pop(change.call, True) is not None:
         token.call = ""

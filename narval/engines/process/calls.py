@@ -11,9 +11,9 @@ from narval.engines.assignment import Slot, assign
 from narval.engines.decision import Inputs
 from narval.engines.events import Plain
 from narval.engines.process import conditions
-from narval.engines.process.changes import NodeCallMade
+from narval.engines.process.changes import CodeQueued, NodeCallMade
 from narval.engines.process.decision import NodeFault, ProcessDecision
-from narval.engines.process.node_types import SCRIPT, hooks
+from narval.engines.process.node_types import NESTED, SCRIPT, hooks
 from narval.engines.process.tokens import environment
 from narval.engines.process.tokens.token import NodeToken
 from narval.memory.elements.changes import MarkScope
@@ -30,6 +30,21 @@ def calls(decision: ProcessDecision, node: Node) -> bool:
 
 
 def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
+    """Make the call, or let it wait for its turn; whether the node is executed only later. Raises NodeFault.
+
+    Code of the process runs one call after another, so that it sees what the code before it left; and a
+    nested process begins with that. Node code has been executed when it is back.
+    """
+    is_code = node.target is None
+    if (is_code or node.type == NESTED) and (
+        decision.state.code or decision.state.code_line.first is not None
+    ):
+        decision.change(CodeQueued(token.id))
+        return True
+    return make(decision, node, token)
+
+
+def make(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Make the call; whether the node is executed only when that is back, as code is. Raises NodeFault."""
     if node.target is None:
         call_code(decision, node, token, "execute")
@@ -54,9 +69,10 @@ def has_hook(decision: ProcessDecision, node: Node, hook: str) -> bool:
 
 def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
     """Call the script of a node, or the class for its type."""
-    made = NodeCallMade(token.id, decision.identifier(), hook != "execute")
+    timeout = seconds(node, "timeout")
+    made = NodeCallMade(token.id, decision.identifier(), hook != "execute", code=True)
     payload: dict[str, Plain] = {"hook": hook, "token": token.id}
-    _send(decision, made, "node", node.type, node, timeout=_seconds(node), payload=payload)
+    _send(decision, made, "node", node.type, node, timeout=timeout, payload=payload)
 
 
 def _send(
@@ -78,7 +94,7 @@ def _call_with_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
 ) -> None:
     prototype: Prototype = target.prototype
-    timeout = _seconds(node)  # before anything is reserved, for it may raise
+    timeout = seconds(node, "timeout")  # before anything is reserved, for it may raise
     inputs, reserved = _find_inputs(decision, node, token, prototype)
     made = NodeCallMade(token.id, decision.identifier(), reserved=reserved)
     _send(decision, made, kind, target.full_name, node, inputs, prototype.lists, timeout=timeout)
@@ -120,11 +136,12 @@ def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | No
     return (decision.definition.full_name, node.id, slot.id) if slot.use else None
 
 
-def _seconds(node: Node) -> float | None:
-    text = node.text_of("timeout")
+def seconds(node: Node, key: str) -> float | None:
+    """The number that a custom element of a node says, if it does. Raises NodeFault."""
+    text = node.text_of(key)
     try:
         return float(text) if text else None
     except ValueError:
         raise NodeFault(
-            "bad-property", f"node {node.id}: timeout: expected seconds, got: {text}", node
+            "bad-property", f"node {node.id}: {key}: expected a number, got: {text}", node
         ) from None

@@ -188,6 +188,25 @@ class NodeCallMade(TokenChange, frozen=True):
     call: str
     hook: bool = False
     reserved: tuple[int, ...] = ()
+    code: bool = False
+    """True if it runs code of the process, which runs one call after another."""
+
+
+class CodeQueued(TokenChange, frozen=True):
+    """Code is to run for a token, once that of others has."""
+
+
+class NodeTokenFailed(TokenChange, frozen=True):
+    """The node of a token did not do its work: the token stays, and this element says why."""
+
+    error: int
+
+
+class NodeTokenRetried(TokenChange, frozen=True):
+    """The node of a token did not do its work, and is run again at this moment (N29)."""
+
+    until: float
+    wake: str
 
 
 class NodeCallBack(ProcessChange, frozen=True):

@@ -30,6 +30,8 @@ class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no er
 
     def __init__(self, kind: str, message: str, node: Node | None = None, error: int | None = None) -> None:
         self.kind, self.message, self.node = kind, message, node
+        self.token: int | None = None
+        """The active token whose node it is."""
         self.error = error
         """The element that tells of it already."""
         super().__init__(message)
@@ -52,6 +54,8 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     """True if this advance does nothing but go on with the queue."""
     leaves_queue: bool = False
     """True if the queue is to stay as it is: a token was completed asynchronously."""
+    refused: bool = False
+    """True if the signal was refused: a node that it led to cannot go on."""
     listening: dict[str, int] = msgspec.field(default_factory=dict)
     """The listeners, and the bits of the events they hear of."""
     mask: int = 0

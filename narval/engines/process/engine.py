@@ -29,7 +29,13 @@ from narval.engines.events import (
 from narval.engines.process import completion, conditions, operations, returns
 from narval.engines.process.apply import APPLY
 from narval.engines.process.apply import apply as apply
-from narval.engines.process.changes import DelayOver, ProcessChange, ProcessCreated, ProcessStarted
+from narval.engines.process.changes import (
+    DelayOver,
+    NodeTokenFailed,
+    ProcessChange,
+    ProcessCreated,
+    ProcessStarted,
+)
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.explain import diagnose as diagnose
 from narval.engines.process.explain import explain as explain
@@ -39,7 +45,7 @@ from narval.engines.process.explain import waiting_for as waiting_for
 from narval.engines.process.graph import graph as graph
 from narval.engines.process.state import ProcessState
 from narval.engines.process.structure import unreachable as unreachable
-from narval.engines.process.tokens import flow
+from narval.engines.process.tokens import backtracking, flow
 from narval.engines.process.tokens.token_view import token_view as token_view
 from narval.engines.view import View
 
@@ -47,6 +53,9 @@ kind = "process"
 definition_kind = "process"
 changes = ProcessChange.union()
 state_type = ProcessState
+ENDS = frozenset({"endless", "no-start-node"})
+"""The faults of nodes that end the run."""
+
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 
 
@@ -68,10 +77,15 @@ def advance(
     decision = ProcessDecision(state, APPLY, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
-        try:
-            decide(decision, event)
-        except NodeFault as fault:
-            _fault(decision, event, fault)
+        for act in (partial(decide, decision, event), partial(_run_code, decision)):
+            while not state.over:
+                try:
+                    act()
+                    break
+                except NodeFault as fault:
+                    _fault(decision, event, fault)
+                    act = partial(_go_on, decision)
+        _fail_if_stuck(decision)
     return decision.changes, decision.commands
 
 
@@ -86,14 +100,44 @@ def on_engine_error(
 
 
 def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
-    """Refuse the signal that led to a node that cannot go on; without a signal, fail the run."""
+    """Tell of a node that cannot go on, and refuse the signal that led to it; its token stays."""
     error = fault.error
     if error is None:
-        error = decision.add_error(fault.kind, fault.message, fault.node)
-    if isinstance(event, Signalled):
+        error = decision.add_error(fault.kind, fault.message, fault.node, token=fault.token or 0)
+    if fault.token is not None:
+        decision.change(NodeTokenFailed(fault.token, error))
+    if isinstance(event, Signalled) and not decision.refused:
+        decision.refused = True
         decision.refuse(event, fault.kind, fault.message)
-    if not isinstance(event, Signalled) or fault.kind == "endless":
+    if fault.kind in ENDS:
         completion.fail(decision, error)
+
+
+def _run_code(decision: ProcessDecision) -> None:
+    """Let the code run whose turn it is: that of nodes that were gone back from goes first."""
+    state = decision.state
+    while state.status == "executing" and not state.code:
+        first = state.code_line.first
+        if state.undoing:
+            backtracking.undo(decision)
+        elif first is not None:
+            flow.run_code(decision, state.nodes[first])
+        else:
+            break
+        _go_on(decision)
+
+
+def _fail_if_stuck(decision: ProcessDecision) -> None:
+    """Fail where nothing else can ever happen, and the node of a token that failed says so (section 18)."""
+    state = decision.state
+    if not state.failed or state.status != "executing" or state.calls or state.paused or state.undoing:
+        return
+    if len(state.failed) < len(state.active_nodes) or state.queue.first is not None:
+        return
+    for number, error in state.failed.items():
+        if decision.node(state.nodes[number]).text_of("on-error") == "fail":
+            completion.fail(decision, error)
+            return
 
 
 def _started(decision: ProcessDecision, event: Started) -> None:
@@ -107,7 +151,11 @@ def _started(decision: ProcessDecision, event: Started) -> None:
     if not starts:
         raise NodeFault("no-start-node", f"process {decision.definition.full_name} has no node with isStart")
     for node in starts:
-        flow.run_node(decision, node, flow.create(decision, node))
+        token = flow.create(decision, node)
+        try:
+            flow.run_node(decision, node, token)
+        except NodeFault as fault:
+            _fault(decision, event, fault)
     flow.run_queue(decision)
 
 
@@ -133,7 +181,8 @@ def _woken(decision: ProcessDecision, event: TimerFired) -> None:
         if token is None:
             return
         decision.change(DelayOver(token.id))
-        flow.run_node(decision, decision.node(token), token)
+        node = decision.node(token)
+        (flow.execute if token.guard == "AcceptToken" else flow.run_node)(decision, node, token)
     _go_on(decision)
 
 

@@ -88,7 +88,13 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
         target = " ".join(node.target) if node.target is not None else node.type
         return Wait(node.id, "call", f"{target} (token {token.id})", calls=(token.call,))
     if token.wake:
-        return Wait(node.id, "time", f"its guard to be asked again (token {token.id})", until=token.until)
+        what = "its node to be run again" if token.guard == "AcceptToken" else "its guard to be asked again"
+        return Wait(node.id, "time", f"{what} (token {token.id})", until=token.until)
+    if token.queued:
+        return Wait(node.id, "call", f"other code of the process to be over (token {token.id})")
+    if token.id in state.failed and token.guard:
+        text = f"token {token.id} to be run again, or completed: it failed (element {state.failed[token.id]})"
+        return Wait(node.id, "person", text)
     watch = watches.get(token.watch)
     if watch is not None:
         text = f"an element for each condition (token {token.id})"
@@ -168,6 +174,7 @@ def _node_row(definition: Process, state: ProcessState, token: NodeToken) -> dic
         "produced": list(token.produced),
         "delays": token.delays,
         "until": token.until,
+        "error": state.failed.get(token.id),
     }
 
 

@@ -100,7 +100,7 @@ def _backtrack(decision: ProcessDecision, arguments: Arguments) -> Value:
 def _execute_token(decision: ProcessDecision, arguments: Arguments) -> Value:
     """A listener had held a token back: its node is executed now."""
     token = _active(decision, arguments)
-    if token.guard != "AcceptToken" or token.call or token.watch:
+    if token.guard != "AcceptToken" or token.call or token.watch or token.queued:
         raise OperationRefused(
             "not-accepted", f"token {token.id} on {token.node} is not held back before its node"
         )
@@ -113,6 +113,19 @@ def _reevaluate(decision: ProcessDecision, arguments: Arguments) -> Value:
     if token.guard not in ("DelayUntil", ""):
         raise OperationRefused("not-delayed", f"token {token.id} on {token.node} is not delayed")
     flow.reevaluate(decision, token)
+    return {"token": token.id}
+
+
+def _rerun(decision: ProcessDecision, arguments: Arguments) -> Value:
+    """The node of a token failed: it is run again (section 18)."""
+    token = _active(decision, arguments)
+    if token.id not in decision.state.failed and token.guard:
+        why = f"token {token.id} on {token.node} has not failed: there is nothing to run again"
+        raise OperationRefused("not-failed", why)
+    if token.guard == "AcceptToken":
+        flow.execute(decision, decision.node(token), token)
+    else:
+        flow.reevaluate(decision, token)
     return {"token": token.id}
 
 
@@ -272,6 +285,7 @@ _EXECUTING: dict[str, Callable[[ProcessDecision, Arguments], Value]] = {
     "execute": lambda decision, arguments: {},
     "execute-token": _execute_token,
     "reevaluate": _reevaluate,
+    "rerun": _rerun,
     "retry-arc-token": _retry,
 }
 """The operations on a process that is executing: then its queue runs, and the answer says its state."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Prototype
+from narval.engines import commands
+from narval.engines.backoff import wait
 from narval.engines.events import Failure, Produced, Returned
 from narval.engines.outputs import judge
-from narval.engines.process import conditions, node_effects
+from narval.engines.process import calls, conditions, node_effects
 from narval.engines.process.calls import WITH_PROTOTYPE
-from narval.engines.process.changes import NodeCallBack, NodeTokenExecuted
+from narval.engines.process.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import NESTED
-from narval.engines.process.tokens import backtracking, flow
+from narval.engines.process.tokens import flow
 from narval.engines.process.tokens.token import NodeToken
 from narval.memory.elements.element import Element
 
@@ -41,11 +43,13 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     elif node.target is not None:
         flow.complete(decision, token)
     else:
-        node_effects.apply_wishes(decision, token, event.value or {})
+        try:
+            node_effects.apply_wishes(decision, token, event.value or {})
+        except NodeFault as fault:
+            fault.token = token.id if token.completed is None and not hook else None
+            raise
         if not hook:
             decision.happens(NodeTokenExecuted(token.id))
-    if hook:
-        backtracking.undo(decision)
 
 
 def produced(decision: ProcessDecision, event: Produced) -> None:
@@ -119,12 +123,30 @@ def _failed(
     call: str = "",
     hook: bool = False,
 ) -> None:
-    """The call did not do its work: an error element, and the arc for errors; else the process fails."""
+    """The call did not do its work: it is made again, or there is an error element, and the token leaves on
+    the arc for errors, or stays. Raises NodeFault.
+    """
+    if not hook and _try_again(decision, node, token, problem):
+        return
     error = decision.add_error(
         problem.kind, problem.message, node, detail=problem.detail, call=call, token=token.id
     )
     if hook:
         return  # what was gone back from stays so
     if ERROR_ARC not in node.outs_by_name:
-        raise NodeFault(problem.kind, f"node {node.id}: {problem.message}", node, error=error)
+        fault = NodeFault(problem.kind, f"node {node.id}: {problem.message}", node, error=error)
+        fault.token = token.id
+        raise fault
     flow.complete(decision, token, (ERROR_ARC,))
+
+
+def _try_again(decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure) -> bool:
+    """Have the call of a node made again after a while, if it has tries left (N29). Raises NodeFault."""
+    retries = calls.seconds(node, "retries")
+    if retries is None or token.tries >= retries or problem.final:
+        return False
+    pause = wait(calls.seconds(node, "backoff"), token.tries + 1, decision.event.id)
+    until, wake = decision.event.at + pause, decision.identifier()
+    decision.change(NodeTokenRetried(token.id, until, wake))
+    decision.command(commands.SetTimer(wake, until))
+    return True

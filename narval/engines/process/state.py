@@ -52,6 +52,12 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     """Calls under way, and their node tokens."""
     hooks: dict[str, None] = {}
     """The calls among them that tell a node that it was gone back from."""
+    code: str = ""
+    """The call under way that runs code of the process: there is one at a time (section 18)."""
+    code_line: Line = msgspec.field(default_factory=Line)
+    """Node tokens for which code is to run, first come first."""
+    failed: dict[int, int] = {}
+    """Active node tokens whose node did not do its work, and the elements that say why."""
     undoing: list[int] = []
     """Tokens whose nodes are still to be told so, and, negated, those that run when that is done."""
     reserved: dict[str, tuple[int, ...]] = {}
@@ -78,6 +84,10 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     def waits_in_line(self, token: int) -> bool:
         """True if an arc token waits at its node."""
         return token in self.active_arcs
+
+    def waits_for_code(self, token: int) -> bool:
+        """True if code is to run for a node token once that of others has."""
+        return self.nodes[token].queued
 
     def first_in(self, place: str) -> int | None:
         """The arc token that has waited longest in a place."""

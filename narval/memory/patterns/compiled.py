@@ -16,7 +16,7 @@ from lxml import etree
 
 from narval.errors import PatternError
 from narval.memory.patterns.analysis import clauses
-from narval.memory.patterns.cost import most_nodes
+from narval.memory.patterns.cost import Limits, limits
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check
 from narval.memory.patterns.key import Clause
@@ -49,8 +49,8 @@ class Shape:
     slots: tuple[str, ...]
     variables: frozenset[str]
     xpath3: bool
-    most_nodes: int
-    """The most nodes of an element on which it is evaluated."""
+    limits: Limits
+    """The size of the largest element on which it is evaluated."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -113,7 +113,7 @@ def _xpath1_shape(
         return None
     if tree is not None:
         used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
-    return Shape(truth, alternatives, slots, used.difference(slots), False, most_nodes(text, xpath3=False))
+    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree))
 
 
 def _xpath3_shape(
@@ -122,6 +122,7 @@ def _xpath3_shape(
     """The shape as XPath 3.1, by elementpath; None when it is not."""
     if slots and _NOT_LIFTED_IN_XPATH3.search(text):
         return None
+    from narval.memory.patterns.metered import MOST_BYTES, MOST_NODES
     from narval.memory.patterns.xpath3 import XPath3
 
     try:
@@ -133,7 +134,7 @@ def _xpath3_shape(
     else:
         alternatives = tuple(map(Clause, sorted(xpath3.names) if xpath3.names is not None else [None]))
     used = xpath3.variables.difference(slots)
-    return Shape(xpath3, alternatives, slots, used, True, most_nodes(text, xpath3=True))
+    return Shape(xpath3, alternatives, slots, used, True, Limits(MOST_NODES, MOST_BYTES))
 
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:

@@ -1,17 +1,31 @@
-"""The most nodes an element may have for a pattern to be tried on it.
+"""The most nodes and bytes an element may have for a pattern of XPath 1.0 to be tried on it (N10).
 
-A pattern is its owner's, an element a stranger's. `mail[to = cc]` compares each with each, and
-`//b[count(//b) > 2]` looks through the element once for each `b`: with a million of them that would keep the
-loop for days. So the text of a pattern is searched for looks within looks, whose number limits the nodes of
-an element. Most patterns look once, and are tried on any element in memory.
+A pattern is its owner's, an element a stranger's. `mail[to = cc]` compares each with each,
+`//b[count(//b) > 2]` looks through the element once for each `b`, and `m/b/following-sibling::b` throws
+together what follows each `b`, comparing each node with each found before: with a million of them that would
+keep the loop for days. lxml counts no work, so the text of a pattern is searched for such looks and joins,
+whose number limits the nodes of an element: what is tried takes some 50 milliseconds. Most patterns look
+once.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-_LOOKS = {False: 4_000_000, True: 200_000}
-"""The nodes looked at in about a second: by lxml, and (True) by elementpath for XPath 3.1."""
+from narval.memory.patterns.joins import Joins, joins, reads_text_of_each, searches_text_in_text
+from narval.memory.patterns.syntax import Expression
+
+_LOOKED_ONCE = 200_000
+_LOOKS = 2_000_000
+"""The nodes looked at in 50 milliseconds, when each is looked at again for others."""
+_PARENTS = 250_000_000
+_JOINED = 160_000_000
+"""The comparisons of nodes in 50 milliseconds: of parents that are joined, and of all else."""
+_TEXT = 20_000_000
+_TEXT_OF_EACH = 1_000_000
+_TEXT_IN_TEXT = 10_000
+"""The bytes of an element: read once; once for each node around a text; searched for a text of its own."""
 
 _WORD = re.compile(r""""[^"]*"|'[^']*'|\$?[^\W\d][\w.\-]*|[0-9.]+|::|//|!=|<=|>=|[][(){}@,/|=<>*]""")
 _WIDE_AXIS = re.compile(r"(?:descendant|ancestor|following|preceding|parent)(?:-or-self|-sibling)?")
@@ -37,9 +51,25 @@ class _Level:
         self.within = max(self.within, closed.degree)
 
 
-def most_nodes(text: str, *, xpath3: bool) -> int:
-    """The most nodes (elements and attributes) an element may have for this expression."""
-    return int(_LOOKS[xpath3] ** (1.0 / degree(text)))
+class Limits(NamedTuple):
+    """The most nodes (elements and attributes) and the most bytes of an element."""
+
+    nodes: int
+    size: int
+
+
+def limits(text: str, tree: Expression | None) -> Limits:
+    """The limits of an element for an expression of XPath 1.0, and its tree, if it could be read."""
+    looks = degree(text)
+    nodes = _LOOKED_ONCE if looks == 1 else int(_LOOKS ** (1.0 / looks))
+    found = joins(tree) if tree is not None else Joins.NODES
+    if found is Joins.NODES:
+        nodes = min(nodes, int(_JOINED ** (1.0 / (looks + 2))))
+    elif found is Joins.PARENTS:
+        nodes = min(nodes, int(_PARENTS ** (1.0 / (looks + 1))))
+    if tree is None or searches_text_in_text(tree):
+        return Limits(nodes, _TEXT_IN_TEXT)
+    return Limits(nodes, _TEXT_OF_EACH if reads_text_of_each(tree) else _TEXT)
 
 
 def degree(text: str) -> int:

@@ -57,7 +57,12 @@ class Pattern:
 
     def holds(self, tree: Tree, nodes: Nodes) -> bool:
         """True if it matches an element that is not too large for it."""
-        return not tree.has_more_nodes(self.shape.most_nodes) and self.matches(tree.context, nodes)
+        return not self.outgrown_by(tree) and self.matches(tree.context, nodes)
+
+    def outgrown_by(self, tree: Tree) -> bool:
+        """True if an element is too large to be tried (N10)."""
+        limits = self.shape.limits
+        return tree.size > limits.size or tree.has_more_nodes(limits.nodes)
 
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
         """True if it holds at a node (N9); False if it cannot be evaluated there."""
@@ -233,7 +238,7 @@ class Bound:
             facts = Facts(tree)
             if not any(key.holds(facts) for key in keys):
                 return False
-            return not any(tree.has_more_nodes(pattern.shape.most_nodes) for pattern in self.patterns)
+            return not any(pattern.outgrown_by(tree) for pattern in self.patterns)
         nodes = self._nodes
         if nodes is None:
             nodes = self._nodes = self.nodes()
@@ -254,8 +259,9 @@ class Bound:
         """The reason why an element does not match (N11); None when it does."""
         nodes, held = self.nodes(), 0
         for pattern in self.patterns:
-            if tree.has_more_nodes(pattern.shape.most_nodes):
-                value = f"more than {pattern.shape.most_nodes:,} nodes: too large for this pattern"
+            if pattern.outgrown_by(tree):
+                most, size = pattern.shape.limits
+                value = f"more than {most:,} nodes or {size:,} bytes: too large for this pattern"
                 return Mismatch(pattern.text, value, held)
             explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.shape.xpath3, nodes))
             if not pattern.matches(tree.context, nodes):

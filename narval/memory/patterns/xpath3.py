@@ -2,8 +2,9 @@
 
 Imported when the first such pattern is read: elementpath takes a fifth of a second. A pattern is tried on
 elements from strangers, inside the daemon's loop. So functions that reach outside the element (files,
-environment, clock, chance) are refused when the pattern is read, and so is what cannot be checked then: a
-regular expression that is not written in the pattern or may take for ever, a function made on the fly.
+environment, clock, chance) are refused when the pattern is read, and so is all that is not known to end soon:
+other functions, functions made on the fly, a regular expression that is not written in the pattern. What is
+left counts its work (`metered`).
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
-from elementpath import ElementPathError, XPathContext
-from elementpath.regex import RegexError, translate_pattern
+from elementpath import ElementPathError, MissingContextError
+from elementpath.tdop import Parser
 from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_nodes import XPathNode
+from elementpath.xpath_tokens import XPathFunction
 from lxml import etree
 
 from narval.memory.patterns.lexer import ExpressionError
-from narval.memory.patterns.regex import hazard
+from narval.memory.patterns.metered import REGEX_FUNCTIONS, MeteredContext, meter, regex_of
+from narval.memory.patterns.work import Work, WorkError
 
 Token: TypeAlias = Any
 
 _READS_FILES = "a pattern reads no files"
+_NO_FUNCTIONS = "a pattern makes no functions"
 _FORBIDDEN = {
     **dict.fromkeys(("doc", "doc-available", "collection", "uri-collection", "json-doc"), _READS_FILES),
     **dict.fromkeys(("unparsed-text", "unparsed-text-lines", "unparsed-text-available"), _READS_FILES),
@@ -35,22 +40,51 @@ _FORBIDDEN = {
         ("current-date", "current-dateTime", "current-time", "implicit-timezone"), "a pattern reads no clock"
     ),
     **dict.fromkeys(("parse-xml", "parse-xml-fragment", "json-to-xml"), "a pattern parses no XML"),
-    **dict.fromkeys(("function", "#", "function-lookup", "apply"), "a pattern makes no functions"),
+    "analyze-string": "a pattern makes no elements",
+    **dict.fromkeys(("function", "#", "function-lookup", "apply"), _NO_FUNCTIONS),
     "random-number-generator": "a pattern leaves nothing to chance",
     "trace": "a pattern prints nothing",
 }
-REGEX_FUNCTIONS = ("matches", "replace", "tokenize", "analyze-string")
-"""Functions whose second argument is a regular expression."""
+"""Tokens that a pattern may not have, with the reason."""
+_NAMES_KNOWN = """
+abs avg boolean ceiling codepoint-equal codepoints-to-string compare concat contains contains-token count
+data day-from-date day-from-dateTime days-from-duration deep-equal distinct-values empty ends-with
+exactly-one exists false floor has-children head hours-from-dateTime hours-from-duration hours-from-time
+index-of insert-before lang last local-name lower-case matches max min minutes-from-dateTime
+minutes-from-duration minutes-from-time month-from-date month-from-dateTime months-from-duration name
+namespace-uri node-name normalize-space normalize-unicode not number one-or-more position remove replace
+reverse root round seconds-from-dateTime seconds-from-duration seconds-from-time sort starts-with string
+string-join string-length string-to-codepoints subsequence substring substring-after substring-before sum
+tail timezone-from-date timezone-from-dateTime timezone-from-time tokenize translate true unordered
+upper-case year-from-date year-from-dateTime years-from-duration zero-or-one
+"""
+_FUNCTIONS = frozenset(_NAMES_KNOWN.split())
+"""The functions of XPath 3.1 that are known to take time with what they are given, and not more."""
 _MOST_LAYERS = 100
 _LONGEST_RANGE = 10_000
 _RANGE = re.compile(r"(?<![\w.])([0-9]{1,30})\s+to\s+([0-9]{1,30})")
+_SLOT = re.compile(r"_[sid][0-9]+")
 _RANGE_RULE = f"a range goes from number to number, with at most {_LONGEST_RANGE:,} between them"
+_RANGES_RULE = f"the ranges of a pattern, multiplied, have at most {_LONGEST_RANGE:,} numbers"
 _BINDERS = ("for", "let", "some", "every")
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge")
 
 
+_VALUE_OPERATORS = ("+", "-", "*", "div", "idiv", "mod", "||", "to", "and", "or", *_COMPARISONS)
+
+
 class ForbiddenError(ExpressionError):
     """An expression is valid XPath 3.1, but not allowed in a pattern."""
+
+
+class _Reader(XPath31Parser):
+    """elementpath's parser, which evaluates nothing as soon as it has read it."""
+
+    def parse(self, source: str) -> Token:
+        """The tokens of an expression as a tree."""
+        if self.tokenizer is None:
+            self.tokenizer = self.create_tokenizer(self.symbol_table)
+        return Parser.parse(self, source)
 
 
 class XPath3:
@@ -60,37 +94,61 @@ class XPath3:
 
     def __init__(self, text: str, namespaces: Mapping[str, str]) -> None:
         self._token = _parsed(text, namespaces)
-        _check_depth(self._token)
-        for token in self._token.iter():
-            _check(token)
         self.variables = frozenset(_free(self._token))
         self.names = _names(self._token)
 
     def __call__(self, context: etree._Element, /, **variables: Any) -> bool:
-        """True if the result counts as true (N9); raises whatever goes wrong."""
-        return _truth(list(self._token.select(_around(context, variables))))
+        """True if the result counts as true (N9); raises whatever goes wrong, WorkError too."""
+        return self.tried(context, variables, Work())
+
+    def tried(self, context: etree._Element, variables: Mapping[str, Any], work: Work) -> bool:
+        """The same, counting the `work`."""
+        return _truth(list(self._token.select(MeteredContext(context, variables, work))))
 
     def results(self, context: etree._Element, variables: Mapping[str, Any]) -> Any:
         """The result: a list of lxml's elements and of values, or one value."""
-        return self._token.get_results(_around(context, variables))
-
-
-def _around(context: Any, variables: Mapping[str, Any]) -> XPathContext:
-    return XPathContext(context.getroottree(), item=context, variables=dict(variables))
+        return self._token.get_results(MeteredContext(context, variables, Work()))
 
 
 def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
-    for found in _RANGE.finditer(text):  # elementpath enumerates it while it reads
-        if int(found[2]) - int(found[1]) > _LONGEST_RANGE:
-            raise ForbiddenError(_RANGE_RULE, found.start())
+    """The tokens of an expression that a pattern may be, metered; raises ExpressionError."""
+    _check_ranges(text)
     try:
-        return XPath31Parser(namespaces=dict(namespaces)).parse(text)
+        root = _Reader(namespaces=dict(namespaces)).parse(text)
+        if root.label in ("sequence type", "function test"):
+            raise ExpressionError("a type is no expression", 0)
+        _check_depth(root)
+        for token in root.iter():
+            _check(token, text)
+        meter(root, Work())
+        _evaluate_without_context(root)
     except ElementPathError as error:
         raise ExpressionError(_message(error), _offset(error, text)) from None
     except RecursionError:
         raise ExpressionError("nested too deep", 0) from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except WorkError as error:
+        raise ForbiddenError(str(error), 0) from None
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ExpressionError(f"not an XPath expression: {error}", 0) from None
+    return root
+
+
+def _check_ranges(text: str) -> None:
+    """Raise ForbiddenError for ranges that are long: elementpath enumerates some while it reads them."""
+    numbers = 1
+    for found in _RANGE.finditer(text):
+        between = int(found[2]) - int(found[1])
+        if between > _LONGEST_RANGE:
+            raise ForbiddenError(_RANGE_RULE, found.start())
+        numbers *= max(1, between)
+        if numbers > _LONGEST_RANGE:
+            raise ForbiddenError(_RANGES_RULE, found.start())
+
+
+def _evaluate_without_context(root: Token) -> None:
+    """Find the types that cannot go together, as far as that is seen without an element."""
+    with suppress(MissingContextError):
+        root.evaluate()
 
 
 def _message(error: ElementPathError) -> str:
@@ -114,19 +172,48 @@ def _check_depth(root: Token) -> None:
             raise ExpressionError("too many operators in a row", int(layer[0].span[0]) if layer else 0)
 
 
-def _check(token: Token) -> None:
+def _check(token: Token, text: str) -> None:
     """Raise ForbiddenError for a token that a pattern may not have."""
     if token.label == "name":
         return
     start = int(token.span[0])
     if token.symbol in _FORBIDDEN:
         raise ForbiddenError(f"{_FORBIDDEN[token.symbol]}, so {token.symbol} cannot be used", start)
+    if token.label in ("array", "map") or token.symbol == "?":
+        raise ForbiddenError("a pattern makes no arrays and maps", start)
+    if token.symbol in ("/", "//") and len(token) == 2 and _is_value(token[0]):
+        raise ForbiddenError("a path goes on from nodes, not from a value", int(token[0].span[0]))
+    if isinstance(token, XPathFunction):
+        _check_function(token, start)
     if token.symbol == "to":
         _check_range(token)
     if token.symbol == "=>" and token[1].symbol in REGEX_FUNCTIONS:
         raise ForbiddenError(f"{token[1].symbol}() takes both its arguments in the parentheses here", start)
     if token.symbol in REGEX_FUNCTIONS and len(token) > 1:
-        _check_regex(token)
+        _check_regex(token, text)
+
+
+def _is_value(token: Token) -> bool:
+    """True if an expression surely gives values, and no nodes."""
+    if (token.symbol == "(" and len(token) == 1) or token.symbol == "[":
+        return _is_value(token[0])
+    if token.symbol == ",":
+        return all(map(_is_value, token))
+    if token.symbol == "$":
+        return _SLOT.fullmatch(str(token[0].value)) is not None
+    if token.label == "literal" or (token.symbol in _VALUE_OPERATORS and len(token)):
+        return True
+    return token.label == "function" and str(token.sequence_types[-1:]).startswith("('xs:")
+
+
+def _check_function(token: Token, start: int) -> None:
+    """Raise ForbiddenError for a function that is not known to end soon, and for what is no function."""
+    if token.label == "partial function" or token.label == "inline function":
+        raise ForbiddenError(_NO_FUNCTIONS, start)
+    if token.label == "function" and token.symbol not in _FUNCTIONS:
+        raise ForbiddenError(f"{token.symbol}() is not for patterns", start)
+    if token.symbol == "round" and len(token) > 1:
+        raise ForbiddenError("round() takes one argument in a pattern", start)
 
 
 def _check_range(token: Token) -> None:
@@ -136,25 +223,29 @@ def _check_range(token: Token) -> None:
         raise ForbiddenError(_RANGE_RULE, int(token.span[0]))
 
 
-def _check_regex(call: Token) -> None:
-    """Raise ForbiddenError unless the regular expression of a call can be checked, and is harmless."""
-    for argument in (call[1], *call[2:]) if call.symbol != "replace" else (call[1], *call[3:]):
+def _check_regex(call: Token, text: str) -> None:
+    """Raise ForbiddenError unless the regular expression of a call can be read, and tried in time."""
+    for argument in call[1:]:
         if argument.symbol != "(string)":
-            message = f"the regular expression of {call.symbol}() is to be written as a string"
+            part = "replacement" if call.symbol == "replace" and argument is call[2] else "regular expression"
+            message = f"the {part} of {call.symbol}() is to be written as a string"
             raise ForbiddenError(message, int(argument.span[0]))
-    regex, where = str(call[1].value), int(call[1].span[0])
-    flags = str(call[-1].value) if len(call) > (3 if call.symbol == "replace" else 2) else ""
-    if "q" in flags:
-        return
-    if "x" in flags:
-        regex = "".join(regex.split())
+    at, part = call[1], "regular expression"
     try:
-        re.compile(translate_pattern(regex))
-    except (RegexError, re.error, RecursionError, OverflowError) as error:
-        raise ForbiddenError(f"not a regular expression: {error}", where) from None
-    danger = hazard(regex)
-    if danger is not None:
-        raise ForbiddenError(f"a regular expression that may take for ever: {danger}", where)
+        regex = regex_of(call)
+        if call.symbol != "matches" and regex.matches_nothing:
+            raise ExpressionError(f"{call.symbol}() cannot go on where its {part} matches no letter", 0)
+        if call.symbol == "replace":
+            at = call[2]
+            regex.replacement(str(at.value), literal=len(call) > 3 and "q" in str(call[3].value))
+    except ExpressionError as error:
+        raise ForbiddenError(error.message, _offset_within(at, error.offset, text)) from None
+
+
+def _offset_within(literal: Token, offset: int, text: str) -> int:
+    """The offset in the whole text of a place in a string, in which a quote is written twice."""
+    start = int(literal.span[0])
+    return start + 1 + offset + str(literal.value)[:offset].count(text[start])
 
 
 def _free(root: Token) -> set[str]:

@@ -18,7 +18,8 @@ _WHERE = {
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs",
-    "complete": "tokens", "backtrack": "tokens", "tokens": "tokens", "environment": "tokens",
+    "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
+    "environment": "tokens",
     "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",
     "log": "daemon", "service": "homes",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Commands about the tokens of a process: complete, backtrack, tokens, environment."""
+"""Commands about the tokens of a process: complete, backtrack, rerun, tokens, environment."""
 
 from __future__ import annotations
 
@@ -121,6 +121,25 @@ def backtrack(session: Session, run: int, place: str) -> None:
         lambda answer: click.echo(
             f"token {answer['token']} stands there now; run {run} is {answer['state']}"
         ),
+    )
+
+
+@command("rerun", example="narval rerun 12 bill\nnarval rerun 12 --token 17", alters=True)
+@active_process_argument
+@click.argument("node", required=False, shell_complete=completion.source(_nodes, state="active"))
+@token_option
+def rerun(session: Session, run: int, node: str | None, token: int | None) -> None:
+    """Run the node of a token again that failed.
+
+    NODE is the node with the token; where there are several, --token names one. `narval why RUN` names the
+    element that says what went wrong. To go on without it, complete the token.
+    """
+    if node is None and token is None:
+        raise click.UsageError("expected a NODE, or --token ID")
+    answer = session.ask("rerun", run=run, node=node, token=token)
+    session.give(
+        answer,
+        lambda answer: click.echo(f"token {answer['token']} runs again; run {run} is {answer['state']}"),
     )
 
 

@@ -20,6 +20,7 @@ class OfProcesses:
 
     complete = forward(processes.complete)
     backtrack = forward(processes.backtrack)
+    rerun = forward(processes.rerun)
     tokens = forward(processes.tokens)
     execute_queued = forward(processes.execute_queued)
 

@@ -105,6 +105,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "retry": ["1"],
         "complete": ["1", "node"],
         "backtrack": ["1", "node"],
+        "rerun": ["1", "node"],
         "tokens": ["1"],
         "environment": ["1"],
         "take": ["mail"],

@@ -67,7 +67,7 @@ def undo(decision: ProcessDecision) -> None:
     What a node does again does not begin before it has undone what it did. Raises NodeFault.
     """
     state = decision.state
-    while state.undoing and not state.hooks:
+    while state.undoing and not state.code:
         token = state.nodes[abs(state.undoing[0])]
         if state.undoing[0] > 0:
             calls.call_code(decision, decision.node(token), token, "backtrack")
@@ -226,6 +226,7 @@ class _WayBack:
         for parent in origin(self.state, token).parents:
             self._go_back(self.state.arcs[parent], behind)
         if behind is not token:
+            self.decision.happens(NodeTokenBacktracked(behind.id))
             self.decision.happens(NodeTokenCompleted(behind.id, self.decision.event.at))
 
     def _ended(self, token: NodeToken) -> NodeToken:

@@ -133,8 +133,9 @@ def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     """Ask the guard, and do as it says. Raises NodeFault."""
     try:
         response = respond(decision, node, token)
-    except NodeFault:
+    except NodeFault as fault:
         decision.change(NodeTokenHeld(token.id))
+        fault.token = token.id
         raise
     _ANSWERS[response.action](decision, node, token, response)
 
@@ -175,9 +176,24 @@ def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
             complete(decision, token)
     elif not calls.calls(decision, node):
         complete(decision, token)
-    elif calls.call(decision, node, token):
-        return  # it is executed when the call is back
+    else:
+        try:
+            if calls.call(decision, node, token):
+                return  # it is executed when the call is back, or when it has been made
+        except NodeFault as fault:
+            fault.token = token.id
+            raise
     decision.happens(NodeTokenExecuted(token.id))
+
+
+def run_code(decision: ProcessDecision, token: NodeToken) -> None:
+    """Run the code of a token whose turn it is, or start the process nested in its node. Raises NodeFault."""
+    try:
+        if not calls.make(decision, decision.node(token), token):
+            decision.happens(NodeTokenExecuted(token.id))
+    except NodeFault as fault:
+        fault.token = token.id
+        raise
 
 
 def reevaluate(decision: ProcessDecision, token: NodeToken) -> None:

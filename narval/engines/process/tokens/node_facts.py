@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from narval.engines.process.changes import (
+    CodeQueued,
     DelayOver,
     NodeTokenAccepted,
     NodeTokenBacktracked,
@@ -14,7 +15,9 @@ from narval.engines.process.changes import (
     NodeTokenCreated,
     NodeTokenDelayed,
     NodeTokenDiscarded,
+    NodeTokenFailed,
     NodeTokenHeld,
+    NodeTokenRetried,
     NodeTokenSkipped,
     TokenChange,
 )
@@ -59,6 +62,11 @@ def _activate(state: ProcessState, token: NodeToken, guard: str) -> None:
 
 
 def _deactivate(state: ProcessState, token: NodeToken) -> None:
+    if token.queued:
+        token.queued = False
+        state.code_line.leave(state.waits_for_code)
+    if state.failed:
+        state.failed.pop(token.id, None)
     if state.active_nodes.pop(token.id, True) is None:
         standing = state.standing[token.node]
         del standing[token.id]
@@ -80,6 +88,27 @@ def _delayed(state: ProcessState, change: NodeTokenDelayed) -> None:
     token.delays += 1
     token.until, token.wake = change.until, change.wake
     state.delayed[change.wake] = token.id
+
+
+def _retried(state: ProcessState, change: NodeTokenRetried) -> None:
+    token = state.nodes[change.token]
+    token.tries += 1
+    token.until, token.wake = change.until, change.wake
+    state.delayed[change.wake] = token.id
+
+
+def _failed(state: ProcessState, change: NodeTokenFailed) -> None:
+    token = state.nodes[change.token]
+    token.tries = 0
+    if token.queued:
+        token.queued = False
+        state.code_line.leave(state.waits_for_code)
+    state.failed[token.id] = change.error
+
+
+def _code_queued(state: ProcessState, change: CodeQueued) -> None:
+    state.nodes[change.token].queued = True
+    state.code_line.join(change.token)
 
 
 def _delay_over(state: ProcessState, change: DelayOver) -> None:

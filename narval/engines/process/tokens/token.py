@@ -16,7 +16,8 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
 
     `guard` is what the guard said last. `reverses` is the token from which was gone back to this one. `call`
     executes the node, `watch` waits for memory, `wake` for the moment `until`; `produced` are the elements
-    its call gave. `environment` is never altered in place: tokens share it with those they come from.
+    its call gave. It is `queued` while other code of the process runs; of its calls, `tries` have failed and
+    are made again. `environment` is never altered in place: tokens share it with those they come from.
     """
 
     id: int
@@ -34,6 +35,8 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     until: float | None = None
     wake: str = ""
     call: str = ""
+    queued: bool = False
+    tries: int = 0
     watch: str = ""
     produced: tuple[int, ...] = ()
 

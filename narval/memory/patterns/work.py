@@ -1,0 +1,34 @@
+"""The work that one evaluation may take, counted where its time goes (N10).
+
+A pattern is its owner's, an element a stranger's, and the daemon's loop evaluates the one on the other. So
+whatever takes time says how much before it begins, and an evaluation that would take longer than the loop can
+spare ends: the element does not match. Work is counted, not timed, so it comes to the same on any machine.
+"""
+
+from __future__ import annotations
+
+MOST_WORK = 30_000
+"""The most work of one evaluation, 15 to 50 milliseconds: a unit is what takes about a microsecond."""
+
+
+class WorkError(Exception):
+    """An evaluation would take longer than the loop can spare."""
+
+
+class Work:
+    """The work of one evaluation: `done` so far, in units of a microsecond."""
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def add(self, units: int) -> None:
+        """Count work that is about to be done; raises WorkError when it is too much."""
+        self.done += units
+        if self.done > MOST_WORK:
+            raise WorkError(f"more work than the {MOST_WORK:,} units that a pattern may take on an element")
+
+    def read(self, characters: int) -> None:
+        """Count a text that is about to be read or made."""
+        self.add(1 + characters // 1024)
