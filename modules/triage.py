@@ -10,7 +10,13 @@ from narval import ActionError, Element, Input, Output, action
 @action(
     inputs=[
         Input("mail", "email[not(@kind)]", use=True),
-        Input("rules", "rule[@when and @verdict]", list=True, optional=True),
+        Input(
+            "rules",
+            "rule[@when and @verdict]",
+            list=True,
+            optional=True,
+            holds={"when": "pattern", "order": "number"},
+        ),
     ],
     outputs=[Output("verdict", "triage[@verdict]")],
     runs="inline",

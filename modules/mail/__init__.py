@@ -29,7 +29,7 @@ SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
 MOST_REPEATED = 78
 """The most characters of a stranger's subject or name that an acknowledgement repeats: a line."""
-MAILBOX = Input("mailbox", "mailbox[@path or @host]")
+MAILBOX = Input("mailbox", "mailbox[@path or @host]", holds={"kind": ("maildir", "mbox", "imap")})
 MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@key")
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
 """Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
@@ -173,7 +173,10 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
 
 
 @action(
-    inputs=[Input("mail", "email[@kind]", use=True), Input("outbox", "outbox[@path or @host]")],
+    inputs=[
+        Input("mail", "email[@kind]", use=True),
+        Input("outbox", "outbox[@path or @host]", holds={"kind": ("maildir", "smtp")}),
+    ],
     outputs=[Output("sent", "sent")],
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
 )

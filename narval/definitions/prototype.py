@@ -18,6 +18,9 @@ from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
 from narval.memory.patterns.pattern import Bound, Condition, condition
 
+HOLDS = ("pattern", "number", "duration")
+"""The kinds of values that an attribute of an input may be declared to hold."""
+
 NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -28,6 +31,8 @@ class Input:
     All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`:
     takes every candidate of its best rank; `optional`: may be left empty; `outdates`: what was taken is
     replaced once the call has succeeded. `tightens` is the input that a step made this one from (N14).
+    `holds` tells of attributes what they hold: one of `HOLDS`, or the words there may be. What is declared in
+    `data/memory.xml` is checked by it.
     """
 
     id: str
@@ -38,6 +43,7 @@ class Input:
     outdates: bool = False
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     tightens: Input | None = field(default=None, repr=False)
+    holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def __init__(
         self,
@@ -49,7 +55,9 @@ class Input:
         outdates: bool = False,
         namespaces: Mapping[str, str] = NO_NAMESPACES,
         tightens: Input | None = None,
+        holds: Mapping[str, str | tuple[str, ...]] = NO_NAMESPACES,
     ) -> None:
+        _set(self, holds=MappingProxyType(dict(holds)))
         _set(self, id=id, match=_texts(match), use=use, list=list, optional=optional, outdates=outdates)
         _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
 

@@ -118,6 +118,25 @@ def test_ten_thousand_silent_connections_lock_others_out_only_briefly(home: Narv
     assert daemon.memory_info().rss - before < 32 * 1024 * 1024
 
 
+def test_silent_connections_leave_a_daemon_with_few_descriptors_answering(tmp_path: Path) -> None:
+    narval = make(tmp_path / "home")
+    daemon = narval.daemon(limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)))
+    try:
+        assert daemon.stdout is not None
+        assert b"is ready" in daemon.stdout.readline()
+        path = control(narval)
+        silent = [connected(path) for _ in range(60)]
+        for _ in range(3):
+            assert status(path)["pid"] == daemon.pid
+        for connection in silent:
+            connection.close()
+    finally:
+        daemon.terminate()
+        errors = daemon.communicate()[1]
+    assert len(errors) < 2000
+    assert daemon.returncode == 0
+
+
 def test_slow_and_half_frames_and_rubbish_do_not_lock_others_out(home: Narval) -> None:
     path, chance = control(home), random.Random(0)
     good = (request(1, "status"), request(2, "memory", xpath="*"))

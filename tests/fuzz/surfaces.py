@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 import msgspec
+from elementpath import ElementPathError
 from lxml import etree
 
 from modules.feeds import reading as feeds_reading
@@ -27,6 +28,7 @@ from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import condition
+from narval.memory.patterns.work import WorkError
 from narval.operations.asker import Asker
 from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.context import CallContext, Target
@@ -49,6 +51,7 @@ from tests.definitions.test_hostile_files import (
     read,
     read_tree,
 )
+from tests.fuzz.grammar import expression
 from tests.fuzz.mutation import spoilt, text, value
 from tests.places import ROOT
 
@@ -191,6 +194,33 @@ def _pattern(chance: Random) -> None:
         return
     for xml in (b"<mail n='3'><part kind='x'/></mail>", b"<error type='aaa'/>"):
         tree = Tree(Element(1, xml))
+        if not bound.test(tree):
+            bound.explain(tree)
+
+
+TRIED = (
+    b"<a n='3' x='b'><b n='1'>1</b><b x='y'>te xt<c/></b></a>",
+    b"<b/>",
+    b"<c xml:lang='de' n='-1.5'>2020-01-01</c>",
+)
+DYNAMIC = (ElementPathError, WorkError, ValueError, TypeError, ArithmeticError)
+"""The errors of XPath 3.1 that depend on the values of an element, and explain themselves."""
+
+
+def _expression(chance: Random) -> None:
+    """Whatever is read is evaluated: by lxml without an error."""
+    text = expression(chance)
+    try:
+        bound = condition(text).bind({"v": (Element(2, TRIED[0]),)})
+    except PatternError as error:
+        _has_place(1, error.column)
+        return
+    assert bound.keys is None or bound.sufficient is not None
+    pattern, nodes = bound.patterns[0], bound.nodes()
+    for xml in TRIED:
+        tree = Tree(Element(1, xml))
+        with contextlib.suppress(*(DYNAMIC if pattern.shape.xpath3 else ())):
+            pattern.shape.truth(tree.context, **pattern.arguments(nodes))
         if not bound.test(tree):
             bound.explain(tree)
 
@@ -438,6 +468,7 @@ SURFACES: dict[str, Surface] = {
     "inbox": Surface("a file dropped into inbox/", _dropped),
     "schema": Surface("a file in etc/schemas/", _schema),
     "pattern": Surface("an XPath pattern, tried on elements and explained", _pattern),
+    "expression": Surface("an XPath expression from a grammar, tried on elements and explained", _expression),
     "mail": Surface("a mail in a mailbox", _mail),
     "feed": Surface("a feed", _feed),
     "answer": Surface("what an action gives back, or raises", _answer),

@@ -19,7 +19,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
-from narval.definitions.prototype import Prototype, parameter
+from narval.definitions.prototype import HOLDS, Prototype, parameter
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.python import (
@@ -75,6 +75,14 @@ def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Actio
         if text is not None:
             _Tree(maker, module, text).read()
     return sorted(maker.actions, key=lambda action: action.line), sorted(set(faults))
+
+
+def _oddly_held(declared: Input | Output) -> Iterator[object]:
+    """The values of an input's `holds` that are neither a kind nor words."""
+    for held in declared.holds.values() if isinstance(declared, Input) else ():
+        words = isinstance(held, tuple) and all(isinstance(word, str) for word in held)
+        if not (words or held in HOLDS):
+            yield held
 
 
 class _ActionMaker:
@@ -156,6 +164,9 @@ class _ActionMaker:
             elif not value.match or not all(isinstance(text, str) for text in value.match):
                 wish = 'expected a pattern, such as "email" or "*"'
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {value.match!r:.80}")
+            elif odd := list(_oddly_held(value)):
+                wish = f"expected holds to name {', '.join(map(repr, HOLDS))} or a tuple of words"
+                self._fault(place, f"{word} {value.id!r}: {wish}, found {odd[0]!r:.80}")
             else:
                 yield value
 

@@ -18,7 +18,7 @@ from narval.errors import PatternError
 from narval.memory.patterns.analysis import clauses
 from narval.memory.patterns.cost import Limits, limits
 from narval.memory.patterns.field import Prefixes
-from narval.memory.patterns.functions import check
+from narval.memory.patterns.functions import check, check_focus
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
 from narval.memory.patterns.syntax import Expression, parse, variables
@@ -107,6 +107,7 @@ def _xpath1_shape(
         truth = compiled(f"boolean({text})", namespaces)
         if tree is not None:
             check(tree, namespaces)
+            check_focus(tree)
         else:  # `syntax` cannot read it, and lxml refuses functions only when it evaluates them
             truth(_NOWHERE, **dict.fromkeys(used, no_nodes))
     except (etree.XPathError, ExpressionError):

@@ -105,6 +105,21 @@ def check(node: Expression, namespaces: Mapping[str, str]) -> None:
             _must_be_nodes(primary, "only nodes take a predicate")
 
 
+def check_focus(node: Expression) -> None:
+    """Raise ExpressionError at a position() or last() outside predicates, where lxml knows neither."""
+    match node:
+        case FunctionCall(name="position" | "last"):
+            raise ExpressionError(f"{node.name}() stands in a predicate", node.start)
+        case Filter(primary=primary):
+            check_focus(primary)
+        case Path(origin=origin):
+            if origin is not None and not isinstance(origin, str):
+                check_focus(origin)
+        case _:
+            for part in parts(node):
+                check_focus(part)
+
+
 def _check_call(node: FunctionCall) -> None:
     signature = FUNCTIONS.get(node.name)
     if signature is None:

@@ -38,7 +38,7 @@ class HomeFiles(NamedTuple):
 
     def with_memory(self, home: Home) -> HomeFiles:
         """The same, with what `data/memory.xml` declares, and its faults."""
-        declared, faults = read_memory(home.memory, self.schemas)
+        declared, faults = read_memory(home.memory, self.schemas, self.loaded.library, starts=False)
         return self._replace(faults=tuple(sorted({*self.faults, *faults})), declared=declared)
 
     @property

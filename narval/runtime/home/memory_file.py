@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from narval.definitions.library import Library
+from narval.definitions.prototype import Prototype
+from narval.definitions.reading.durations import read_duration
+from narval.definitions.suggestions import closest
 from narval.engines.registry import runnable
-from narval.errors import DefinitionError, ElementError, Fault
+from narval.errors import DefinitionError, ElementError, Fault, PatternError
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.control_elements import START_PLANS, TARGET
-from narval.memory.elements.element import Element, identity, local_name
+from narval.memory.elements.element import Element, Tree, identity, local_name
+from narval.memory.patterns.pattern import condition
 from narval.runtime.home.schemas import Schemas
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
@@ -20,18 +24,20 @@ SHOWN = "data/memory.xml"
 
 
 def read_memory(
-    path: Path, schemas: Schemas, library: Library | None = None
+    path: Path, schemas: Schemas, library: Library | None = None, *, starts: bool = True
 ) -> tuple[list[bytes] | None, list[Fault]]:
     """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
 
-    With a library, it is a fault to start a definition that is not there, too.
+    With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
+    definition that is not there, unless `starts` is False.
     """
     try:
         source = Source(SHOWN, path.read_bytes())
         root = read_xml(source)
         faults = list(_faults(root, source, schemas))
         if library is not None:
-            faults += _dangling(root, source, library)
+            faults += _ill_held(root, source, library)
+            faults += _dangling(root, source, library) if starts else ()
         return (None, faults) if faults else (elements_of(source.data), [])
     except FileNotFoundError:
         return [], []
@@ -69,6 +75,45 @@ def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
             others = ", ".join(str(other.line) for other in nodes if other is not node)
             what = f"several {name} elements are known as {key!r} (line {others} too)"
             yield source.fault(f"{what}: give each a key, or a name, of its own", node.line, node.column)
+
+
+def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+    """Faults of attributes that do not hold what an action that is given such elements says of them."""
+    inputs = [
+        slot
+        for definition in library
+        if isinstance(prototype := getattr(definition, "prototype", None), Prototype)
+        for slot in prototype.inputs
+        if slot.holds
+    ]
+    for child in root.children if inputs else ():
+        tree = Tree(Element(0, child.xml()))
+        told = set[tuple[str, str]]()
+        for slot in inputs:
+            if slot.bound is None or not slot.bound.test(tree):
+                continue
+            for name, held in slot.holds.items():
+                wrong = _wrong(child.attributes[name], held) if name in child.attributes else None
+                if wrong is not None and (name, wrong[0]) not in told:
+                    told.add((name, wrong[0]))
+                    yield source.fault(f"{name}: {wrong[0]}", *child.place(name, wrong[1]))
+
+
+def _wrong(value: str, held: str | tuple[str, ...]) -> tuple[str, int] | None:
+    """The reason why a value is not what is to be held, and where in it; None if it is."""
+    if isinstance(held, tuple):
+        found = f"expected {' or '.join(held)}, found {value!r:.80}{closest(value, held)}"
+        return None if value in held else (found, 0)
+    try:
+        if held == "pattern":
+            names = condition(value).variables
+            return (f"${min(names)} is known only in a recipe", value.find("$")) if names else None
+        float(value) if held == "number" else read_duration(value)
+    except PatternError as error:
+        return f"no pattern: {error.message}", error.column - 1
+    except ValueError:
+        return f"expected a {held}, found {value!r:.80}", 0
+    return None
 
 
 def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:

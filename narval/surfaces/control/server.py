@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import socket
 import stat
 import struct
@@ -28,6 +29,12 @@ from narval.surfaces.control import wire
 log = logging.getLogger(__name__)
 
 _BACKLOG = 128
+_AT_ONCE = 4
+"""Connections that are accepted before those accepted are looked at: some are hung up on at once."""
+_SHORT_OF_FILES = 0.25
+"""Seconds without accepting once the system has no descriptor left; who connects waits that long."""
+_SHARE = 4
+"""The part of the daemon's descriptors that clients may take: one in so many. The rest is for its work."""
 
 LIMIT = "limit"
 """The one request that is about the connection: it lays down the scopes it does not need (M7)."""
@@ -63,7 +70,10 @@ class ControlServer:
         self._path, self._invoke, self._limits, self._uid_of = path, invoke, limits, uid_of
         self._peers: dict[_Peer, asyncio.Task[None]] = {}
         self._opened, self._closing = 0, False
-        self._server: asyncio.Server
+        self._is_short = False
+        """True from when no connection could be accepted until the next one is."""
+        self._welcomes: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket
 
     @classmethod
     async def open(
@@ -75,13 +85,12 @@ class ControlServer:
         uid_of: Callable[[Any], int] | None = None,
     ) -> ControlServer:
         """Listen at `path`. The caller must hold the home's lock: a socket found there is stale."""
-        server = cls(path, invoke, limits or ControlLimits(), uid_of or peer_uid)
-        listener = _listener(path)
-        try:
-            server._server = await asyncio.start_unix_server(server._welcome, sock=listener)
-        except BaseException:
-            listener.close()
-            raise
+        limits = limits or ControlLimits()
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        limits = limits._replace(connections=max(1, min(limits.connections, files // _SHARE)))
+        server = cls(path, invoke, limits, uid_of or peer_uid)
+        server._listener = _listener(path)
+        server._listen()
         return server
 
     @property
@@ -92,14 +101,43 @@ class ControlServer:
     async def close(self) -> None:
         """Listen no more; answer or refuse requests under way; hang up. The home's lock is still held."""
         self._closing = True
-        self._server.close()
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         tasks = list(self._peers.values())
         await asyncio.gather(*(peer.close() for peer in list(self._peers)), return_exceptions=True)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _listen(self) -> None:
+        if not self._closing:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept a few connections; where that takes more descriptors than there are, pause, and say so once.
+
+        asyncio's own server would try again a hundred times over, with a traceback for each.
+        """
+        loop = asyncio.get_running_loop()
+        for _ in range(_AT_ONCE):
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if not self._is_short:
+                    log.error("no program can connect for now: %s", error)
+                self._is_short = True
+                loop.remove_reader(self._listener)
+                loop.call_later(_SHORT_OF_FILES, self._listen)
+                return
+            self._is_short = False
+            task = loop.create_task(self._welcome(connection))
+            self._welcomes.add(task)
+            task.add_done_callback(self._welcomes.discard)
+
+    async def _welcome(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
         if self._closing:
             writer.transport.abort()  # without a greeting: as if no daemon listened
             return
@@ -350,6 +388,7 @@ def _listener(path: Path) -> socket.socket:
             listener.bind(name)
         path.chmod(0o600)
         listener.listen(_BACKLOG)
+        listener.setblocking(False)
     except BaseException:
         listener.close()
         raise

@@ -361,6 +361,12 @@ def test_a_declared_prefix_is_accepted_and_only_those_used_are_kept() -> None:
     assert pattern.shape.names == {"{urn:p}email"}
 
 
+@pytest.mark.parametrize("text", ["position() = 1", "last() = 1", "(note | email)[2] or not(last() = 2)"])
+def test_a_position_outside_predicates_is_for_xpath_3_since_lxml_knows_none(text: str) -> None:
+    assert condition(text).patterns[0].shape.xpath3
+    assert condition(text).bind({}).test(Tree(Element(1, b"<email/>")))
+
+
 def test_an_expression_that_lxml_refuses_on_evaluation_is_refused_when_it_is_read() -> None:
     for pattern in (
         "email[foo(@a)]",

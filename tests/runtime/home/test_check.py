@@ -74,6 +74,54 @@ def test_a_memory_file_that_is_none_is_a_fault(home: Home, text: str) -> None:
     assert {fault.path for fault in check_home(home)} == {"data/memory.xml"}
 
 
+HOLDS = """
+from narval import Input, action
+
+RULE = {"when": "pattern", "order": "number", "every": "duration", "kind": ("mbox", "imap")}
+
+@action(inputs=[Input("rule", "rule[@when]", holds=RULE)], runs="inline")
+def judge(rule):
+    return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "column", "message"),
+    [
+        ("when='mail[contians(@a, 1)]'", 19, "when: no pattern: "),
+        ("when='mail[@a'", 21, "when: no pattern: "),
+        ("when='mail[@a = $step/@a]'", 24, "when: $step is known only in a recipe"),
+        ("when='mail' order='soon'", 27, "order: expected a number, found 'soon'"),
+        ("when='mail' every='soon'", 27, "every: expected a duration, found 'soon'"),
+        ("when='mail' kind='mbx'", 26, "kind: expected mbox or imap, found 'mbx'; did you mean 'mbox'?"),
+        ("when='mail' order='2.5' every='5m' kind='imap'", 0, ""),
+        ("order='soon'", 0, ""),
+    ],
+)
+def test_what_an_input_says_of_attributes_holds_of_what_is_declared(
+    home: Home, attribute: str, column: int, message: str
+) -> None:
+    _write(home.modules / "judges.py", HOLDS)
+    _write(home.memory, f"<memory>\n <rule {attribute}/></memory>")
+    found = [(fault.path, fault.line, fault.column, fault.message) for fault in check_home(home)]
+    if not message:
+        assert found == []
+        return
+    ((path, line, at, told),) = found
+    assert (path, line, at) == ("data/memory.xml", 2, column)
+    assert told.startswith(message)
+    if "contians" in attribute:
+        assert told.endswith("did you mean contains()?")
+
+
+@pytest.mark.parametrize("held", ["'patern'", "('a', 1)", "7"])
+def test_what_an_input_says_of_attributes_is_one_of_what_there_is(home: Home, held: str) -> None:
+    _write(home.modules / "judges.py", HOLDS.replace('"pattern"', held))
+    fault, _ = check_home(home)
+    assert fault.path == "modules/judges.py"
+    assert "expected holds to name 'pattern', 'number', 'duration' or a tuple of words" in fault.message
+
+
 def test_N4_two_elements_of_one_name_and_key_are_a_fault_at_both_places(home: Home) -> None:
     _write(home.memory, "<memory>\n <rule key='a'/>\n <mail key='a'/>\n <rule name='a'/></memory>")
     (first, second) = check_home(home)
