@@ -45,6 +45,10 @@ class OperationRefused(Exception):  # noqa: N818 - it is the answer to who asked
         super().__init__(message)
 
 
+NO_ANSWERS = frozenset[str]()
+"""The answers of listeners where nobody listens."""
+
+
 class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=True, eq=False):
     """One advance of one process: what is known, and what has been decided."""
 
@@ -80,9 +84,10 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
 
     def happens(self, change: Any) -> frozenset[str]:
         """An event: it is recorded, those who listen hear of it, and their answers are united."""
-        self.change(change)
+        self.apply[type(change)](self.state, change)
+        self.changes.append(change)
         if not self.mask:
-            return frozenset()
+            return NO_ANSWERS
         name, bit = EVENT_OF_CHANGE[type(change).__name__]
         listening = [listener for listener, mask in self.listening.items() if mask >> bit & 1]
         return frozenset(action for listener in listening for action in self._tell(listener, name, change))

@@ -143,7 +143,7 @@ def test_a_step_of_a_line_is_seven_changes_and_few_calls() -> None:
     run = linear(1000)
     assert run.state.status == "completed"
     assert run.changes <= 7 * 1000 + 10
-    assert run.calls <= 70 * 1000
+    assert run.calls <= 47 * 1000
 
 
 def test_ten_thousand_tokens_are_moved_a_thousand_at_a_time() -> None:

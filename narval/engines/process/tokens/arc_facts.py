@@ -26,7 +26,8 @@ def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
         reverses=change.reverses,
     )
     state.arcs[token.id] = token
-    state.next_token = max(state.next_token, token.id + 1)
+    if token.id >= state.next_token:
+        state.next_token = token.id + 1
     state.nodes[change.parent].children.append(token.id)
     if not change.aside:
         state.queue.join(token.id)

@@ -39,7 +39,8 @@ def _node_created(state: ProcessState, change: NodeTokenCreated) -> None:
     source = change.parents if change.like is None else state.nodes[change.like].parents
     token.environment = _inherited(state, source)
     state.nodes[token.id] = token
-    state.next_token = max(state.next_token, token.id + 1)
+    if token.id >= state.next_token:
+        state.next_token = token.id + 1
     state.newest[token.node] = token.id
     for number in token.sets:
         state.sets[number].nodes[token.id] = None
