@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import suppress
+
+import psutil
 import pytest
 
 from narval.errors import (
     NotBacktrackableError,
 )
+from narval.runtime.calls.process_code import tasks
 from tests.operations.processes import At, problem, standing, state
 from tests.operations.test_processes import refused
 
@@ -87,3 +93,29 @@ def test_a_script_that_loops_is_ended_while_others_go_on(at: At) -> None:
     assert standing(agent, run) == [("s", "complete"), ("b", "complete")]
     [error] = agent.memory("error")
     assert error.attributes["type"] in ("script-timeout", "timeout")  # whoever was first to end it
+
+
+def test_on_a_busy_machine_a_script_that_loops_is_ended_by_its_own_limit(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker is stopped for longer than the limit, as a busy machine would have it wait."""
+    monkeypatch.setattr(tasks, "SCRIPT_TIME", 1.0)
+    stopped = threading.Thread(target=_stop_worker_for, args=(3.5,))
+    stopped.start()
+    agent, run = at(script("<execute>while (true) {}</execute>"))
+    stopped.join()
+    kind, message = problem(agent, run)
+    assert (kind, "it took more than 1 s" in message) == ("script-timeout", True)
+
+
+def _stop_worker_for(seconds: float) -> None:
+    """Stop the worker that this program starts once it is at work on the script."""
+    while True:
+        for child in psutil.Process().children():
+            with suppress(psutil.Error):
+                if "narval.runtime.calls.workers.worker" in child.cmdline() and child.cpu_times().user > 0.8:
+                    child.suspend()
+                    time.sleep(seconds)
+                    child.resume()
+                    return
+        time.sleep(0.01)

@@ -23,7 +23,11 @@ SCRIPT = "script"
 """The type of nodes whose code is in their definition."""
 
 SCRIPT_TIME = 10.0
-"""Seconds that a script may take; its worker has two more before it is killed."""
+"""Seconds of processor time that a script may take."""
+SCRIPT_LATEST = 30.0
+"""Seconds after which its worker is killed, unless the node's timeout has come before: on a busy
+machine processor time takes longer than by the clock.
+"""
 
 ANCESTORS = 64
 """So many tokens before its own a script can look at."""
@@ -80,7 +84,8 @@ def _script_call(run: Run, call: Call, timeout: float | None) -> PreparedCall:
     time = SCRIPT_TIME if timeout is None else min(SCRIPT_TIME, timeout)
     script = {**script_of(run, hook, payload["token"]), "time": time}
     target = Target(action=f"the script of node {call.step}", where="script", runner=execution.__name__)
-    return PreparedCall(target, {"hook": hook, "script": script}, time + 2.0)
+    latest = SCRIPT_LATEST if timeout is None else min(SCRIPT_LATEST, timeout + 2.0)
+    return PreparedCall(target, {"hook": hook, "script": script}, latest)
 
 
 def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
