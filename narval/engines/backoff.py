@@ -6,6 +6,8 @@ USUAL_BACKOFF = 1.0
 """Seconds to the second try of a step that says `retries` and no `backoff`."""
 LONGEST_BACKOFF = 3600.0
 """Seconds; the doubling ends here, or at `backoff` itself where that is longer."""
+SOURCE_REST = 60.0
+"""Seconds until a source that failed begins again while others work (N28); or its `backoff`, if longer."""
 _DOUBLINGS = 64
 """So many reach it from any backoff that matters; more would only grow the number."""
 _JITTER = 0.5

@@ -75,12 +75,14 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         call: str = "",
         inputs: tuple[int, ...] = (),
         where: dict[str, str | int | None] | None = None,
+        *,
+        held: bool = True,
     ) -> int:
         """Add an error element that names run, definition and part (N17, A5), and `where`; its eid."""
         places: dict[str, str | int | None] = {self.RUN: self.state.eid}
         places[self.definition.kind] = self.definition.full_name
         xml = make_error(kind, message, detail, **places, step=part, **(where or {}))
-        return self.add(Element(0, xml), part, call, inputs)
+        return self.add(Element(0, xml), part, call, inputs, held=held)
 
     def keep(
         self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True

@@ -39,6 +39,14 @@ def arrive(agent: Agent, **facts: str) -> None:
     agent.add(etree.tostring(root, encoding="unicode"))
 
 
+def settle(agent: Agent, clock: SimulatedClock, mails: int) -> None:
+    """So many mails are seen to; of plans that start each other one begins a second (N28)."""
+    for _ in range(mails + 1):
+        agent.until_idle()
+        clock.advance(1)
+    agent.until_idle()
+
+
 def outbox(home: Path) -> list[EmailMessage]:
     """What was sent."""
     files = sorted((home / "var/outbox/new").glob("*"))
@@ -62,12 +70,13 @@ def test_one_mail_is_answered_to_one_address_however_many_it_names(home: Path, h
 
 
 def test_many_mails_get_one_answer_for_an_address_and_the_others_are_left_alone_and_why(home: Path) -> None:
-    with narval.open(home) as agent:
+    clock = SimulatedClock(START)
+    with narval.open(home, clock=clock) as agent:
         for number in range(60):
             arrive(agent, **{"from": f"forged{number}@example.org", "return_path": "Victim@example.net"})
         for number in range(5):
             arrive(agent, return_path=f"victim+{number}@example.NET")
-        agent.until_idle()
+        settle(agent, clock, 65)
         assert reasons(agent) == {"its sender was answered that day": 64}
         assert not agent.memory("error")
     assert len(outbox(home)) == 1
@@ -79,11 +88,11 @@ def test_another_address_and_another_day_are_answered_anew(home: Path) -> None:
         arrive(agent)
         arrive(agent)
         arrive(agent, **{"from": "ben@example.com"})
-        agent.until_idle()
+        settle(agent, clock, 3)
         assert len(outbox(home)) == 2
         clock.advance(DAY)
         arrive(agent)
-        agent.until_idle()
+        settle(agent, clock, 1)
         assert len(outbox(home)) == 3
 
 
@@ -194,3 +203,29 @@ def test_N29_what_may_pass_is_tried_again(home: Path, server: list[Exception], t
         arrive(agent)
         agent.until_idle()
         assert not agent.memory("error")
+
+
+# --- several mailboxes ------------------------------------------------------------------------------------
+
+MAIL = """From: ana@example.com
+To: assistant@example.org
+Subject: hello
+Message-ID: <one@example.com>
+
+hello
+"""
+
+
+def test_N28_a_mailbox_that_fails_is_tried_again_while_another_works(home: Path) -> None:
+    clock, mbox = SimulatedClock(START), home / "second.mbox"
+    mbox.mkdir()
+    with narval.open(home, clock=clock) as agent:
+        agent.add(f'<mailbox name="second" kind="mbox" path="{mbox}"/>')
+        agent.until_idle()
+        assert [error.attributes["step"] for error in agent.memory("error")] == ["watch"]
+        mbox.rmdir()
+        mbox.write_text(f"From ana@example.com Tue Nov 10 16:00:00 2026\n{MAIL}")
+        clock.advance(60)
+        agent.until_idle()
+        assert [mail.attributes["mailbox"] for mail in agent.memory("email[not(@kind)]")] == ["second"]
+        assert len([run for run in agent.runs() if run["name"] == "mail.watch"]) == 1, "the other went on"

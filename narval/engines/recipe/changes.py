@@ -117,9 +117,10 @@ class TryFailed(PlanChange, frozen=True):
 
 
 class NextTryMade(PlanChange, frozen=True):
-    """The call was made once more."""
+    """The call was made once more; a source that has rested before is not counted on."""
 
     call: str
+    counted: bool = True
 
 
 class CallExpired(PlanChange, frozen=True):

@@ -68,6 +68,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         input: str = "",
         output: str = "",
         tries: int = 1,
+        held: bool = True,
     ) -> int:
         """Add an error element that names plan, recipe, step and target (N17); its eid."""
         where: dict[str, str | int | None] = {}
@@ -75,7 +76,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             where[step.kind if step.kind != "recipe" else "target"] = step.target
         where |= {"tries": tries if tries > 1 else None, "call": call, "input": input, "output": output}
         part = step.id if step is not None else ""
-        return self.add_error_element(kind, message, part, detail, call, inputs, where)
+        return self.add_error_element(kind, message, part, detail, call, inputs, where, held=held)
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
         """The elements that variables stand for (N10)."""

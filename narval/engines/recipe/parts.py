@@ -44,9 +44,9 @@ NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
 class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A call that is not back: its elements, those that it reserved, and whether it is a source's.
 
-    `tries` counts how often it was made. While it waits for `next_try`, `until` is the moment of that, and
-    `problem` the failure of the last one. `expired`: it was given up for its time limit, and will be back as
-    soon as the run that answers it is over.
+    `tries` counts how often it was made, and `problem` is the failure of the last try that was followed by
+    another. While it waits for `next_try`, `until` is the moment of that. `expired`: it was given up for its
+    time limit, and will be back as soon as the run that answers it is over.
     """
 
     inputs: tuple[int, ...] = ()

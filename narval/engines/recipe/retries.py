@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.backoff import wait
+from narval.engines.backoff import SOURCE_REST, wait
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallExpired,
@@ -35,10 +35,55 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
         return False
     if call.source and decision.state.status != "running":
         return False  # it would go on for ever, and the plan is about to end
+    return _waits(decision, call, identifier, problem, wait(step.backoff, call.tries, decision.event.id))
+
+
+def source_rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
+    """Tell that a source has failed, and begin it again after a while (N28, N36); False if it has ended.
+
+    So it is in a plan of a recipe that restarts, while others of its `foreach` are at work: the plan goes on,
+    and its restart would help this one too late. When none is at work those that rest end with this one, and
+    the plan with them. The same failure is told once, until the source has given something.
+    """
+    run = decision.state.step(step.id)
+    call = run.calls[identifier]
+    follows = step.id in decision.state.following and run.fault is None
+    if not follows or not decision.definition.restart or decision.state.status != "running":
+        return False
+    resting = [
+        other
+        for other, its in run.calls.items()
+        if other != identifier and its.next_try is not None and its.tries > step.retries
+    ]
+    if len(resting) == len(run.calls) - 1:
+        for other in resting:
+            decision.command(commands.CancelTimer(other))
+            decision.change(CallReturned(other))
+        return False
+    last = call.problem if call.tries > step.retries + 1 else None
+    if not _waits(decision, call, identifier, problem, max(SOURCE_REST, step.backoff or 0.0)):
+        return False
+    if last is None or (last.kind, last.message) != (problem.kind, problem.message):
+        decision.add_error(
+            problem.kind,
+            problem.message,
+            step,
+            detail=problem.detail,
+            call=identifier,
+            inputs=call.inputs,
+            tries=call.tries,
+            held=False,
+        )
+    return True
+
+
+def _waits(
+    decision: RecipeDecision, call: CallRun, identifier: str, problem: Failure, seconds: float
+) -> bool:
     asked = decision.view.pending_call(identifier)
     if asked is None:
         return False
-    until = decision.event.at + wait(step.backoff, call.tries, decision.event.id)
+    until = decision.event.at + seconds
     # lines for people stand in the journal with the event; a state may hold thousands of such calls
     decision.change(TryFailed(identifier, until, replace(problem, detail=""), asked))
     decision.command(commands.SetTimer(identifier, until, keeps=call.inputs))
@@ -53,7 +98,8 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
     call = decision.state.step(step.id).calls[identifier]
     if call.next_try is not None:
         asked = replace(call.next_try, attempt=call.tries + 1)
-        decision.change(NextTryMade(identifier))
+        # A number that grew for ever would make each state of the plan another, and exploration never end.
+        decision.change(NextTryMade(identifier, counted=call.tries <= step.retries + 1))
         ask(decision, step, asked)
     else:
         decision.change(CallExpired(identifier))

@@ -92,6 +92,8 @@ def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Ret
         return CallReturned(event.call)
     if retries.try_again(decision, step, event.call, problem):
         return None
+    if call.source and retries.source_rests(decision, step, event.call, problem):
+        return None
     return _in_error(decision, step, call, event, problem)
 
 

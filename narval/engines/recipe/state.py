@@ -197,8 +197,8 @@ def _try_failed(state: PlanState, change: TryFailed) -> None:
 
 def _next_try_made(state: PlanState, change: NextTryMade) -> None:
     call = _call(state, change.call)
-    call.tries += 1
-    call.until = call.next_try = call.problem = None
+    call.tries += change.counted
+    call.until = call.next_try = None
     call.expired = False
 
 
@@ -207,7 +207,8 @@ def _call_expired(state: PlanState, change: CallExpired) -> None:
 
 
 def _tries_reset(state: PlanState, change: TriesReset) -> None:
-    _call(state, change.call).tries = 1
+    call = _call(state, change.call)
+    call.tries, call.problem = 1, None
 
 
 def _call(state: PlanState, call: str) -> CallRun:

@@ -58,17 +58,22 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
     under_way = [identifier for identifier, call in run.calls.items() if call.until is None]
     if under_way:
         attempt = max(run.calls[identifier].tries for identifier in under_way)
-        tried = f", try {attempt} of {step.retries + 1}" if attempt > 1 else ""
+        tried = f", try {_number(step, attempt)}" if attempt > 1 else ""
         yield Wait(step.id, "call", f"{step.kind} {step.target}{tried}", calls=tuple(under_way))
     resting = [(call.until, call) for call in run.calls.values() if call.until is not None]
     if resting:
         until, call = min(resting, key=itemgetter(0))
-        text = f"{step.kind} {step.target}, try {call.tries + 1} of {step.retries + 1}"
+        text = f"{step.kind} {step.target}, try {_number(step, call.tries + 1)}"
         if call.problem is not None:
             text += f" after {call.problem.kind}: {call.problem.message}"
         if len(resting) > 1:
             text += f" (the first of {len(resting)} calls to be tried again)"
         yield Wait(step.id, "try", text, until=until)
+
+
+def _number(step: Step, attempt: int) -> str:
+    """The number of a try, of so many; a source that begins again has as many as it takes."""
+    return f"{attempt} of {step.retries + 1}" if attempt <= step.retries + 1 else str(attempt)
 
 
 def _kind_of_wait(watch: Watch | None) -> tuple[str, str]:

@@ -1,7 +1,9 @@
 """One call for each of several elements (N19, §1.3.2)."""
 
 from narval.definitions.action.definition import Input, Output
+from narval.engines.backoff import SOURCE_REST
 from narval.engines.commands import Call, CancelCall
+from narval.engines.events import Produced
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 GREETS = action("m.a", [Input("to", "address")], [Output("mail", "mail")])
@@ -402,3 +404,64 @@ def test_N29_N36_a_source_that_waits_for_another_try_is_given_up_with_its_elemen
     said.outdated(first)
     said.cancel(run)
     assert said.state(run) == "cancelled"
+
+
+def watching(**attributes: str) -> tuple[Dialogue, int, int, int]:
+    """A plan that restarts, with a source for each of two elements; what it says, itself, and those two."""
+    said = Dialogue(
+        recipe("g.r", step("a", foreach="address", **attributes), end="a", restart="yes"), WATCHES
+    )
+    first, second = said.add("<address/>"), said.add("<address/>")
+    return said, said.start("g.r"), first, second
+
+
+def messages(said: Dialogue) -> list[str | None]:
+    return [error.tree().findtext("message") for error in said.named("error")]
+
+
+def test_N28_N36_a_source_that_fails_begins_again_while_another_works() -> None:
+    said, run, first, second = watching()
+    for _ in range(3):
+        said.erred("a", "no line", given=first)
+        assert given(said) == [second], "the other goes on"
+        assert said.until_woken() == SOURCE_REST
+        assert said.call_of("a", given=first).attempt > 1
+    assert said.state(run) == "running"
+    assert messages(said) == ["no line"], "the same trouble is told once"
+    said.erred("a", "no such mailbox", given=first)
+    assert messages(said) == ["no line", "no such mailbox"]
+    said.until_woken()
+    said.tell(run, Produced(900, said.now, said.call_of("a", given=first).call, ()))
+    said.erred("a", "no such mailbox", given=first)
+    assert len(messages(said)) == 3, "it was well in between"
+    assert said.until_woken() == SOURCE_REST
+
+
+def test_N28_N36_when_all_sources_have_failed_the_plan_fails_and_begins_again() -> None:
+    said, run, first, second = watching()
+    said.erred("a", "one", given=first)
+    said.erred("a", "two", given=second)
+    assert said.state(run) == "failed"
+    assert messages(said) == ["one", "two"]
+    assert not [of for of, _ in said.wakes.values() if of == run]
+
+
+def test_N29_N36_the_retries_of_a_source_come_first_and_are_not_told() -> None:
+    said, run, first, second = watching(retries="1", backoff="10")
+    said.erred("a", "one", given=first)
+    assert messages(said) == []
+    said.erred("a", "two", given=second)
+    said.until_woken()
+    said.erred("a", "one", given=first)
+    assert messages(said) == ["one"]
+    assert said.state(run) == "running"
+
+
+def test_N36_without_restart_a_source_that_failed_stays_so() -> None:
+    said = Dialogue(recipe("g.r", step("a", foreach="address"), end="a"), WATCHES)
+    first, second = said.add("<address/>"), said.add("<address/>")
+    run = said.start("g.r")
+    said.erred("a", given=first)
+    assert (given(said), said.wakes) == ([second], {})
+    said.returned("a")
+    assert said.state(run) == "failed"
