@@ -196,7 +196,7 @@ class Families:
         self._active: Counter[int] = Counter()
         self._warned: set[int] = set()
         self._full: set[int] = set()
-        """Families that met the limit of size: they call no more, or what has no end would go on in the gaps."""
+        """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
 
     def limit(self, depth: int, size: int) -> None:
         """Have other limits from now on, for runs that begin."""
