@@ -101,7 +101,7 @@ def _call_for_each(
 ) -> None:
     """Make a call for each selected element, given to the one input it fits; share the others (N19).
 
-    Calls of sources go on: what is selected is followed from then on (N36).
+    Calls of sources go on: what is selected is followed from then on, be it nothing at first (N36).
     """
     search = InputSearch(decision, step, prototype)
     found = _selected(decision, selected)
@@ -119,7 +119,7 @@ def _call_for_each(
         finish(decision, step)
         return
     assigned = search.assign(without=slot)
-    missing = assigned.missing if eids else (slot.id, *assigned.missing)
+    missing = assigned.missing if eids or source else (slot.id, *assigned.missing)
     if missing:
         _missing(decision, step, search, missing)
         return

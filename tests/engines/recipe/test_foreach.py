@@ -465,3 +465,11 @@ def test_N36_without_restart_a_source_that_failed_stays_so() -> None:
     assert (given(said), said.wakes) == ([second], {})
     said.returned("a")
     assert said.state(run) == "failed"
+
+
+def test_N36_sources_of_which_none_is_selected_yet_are_waited_for() -> None:
+    said = Dialogue(recipe("g.r", step("a", foreach="address"), end="a"), WATCHES)
+    run = said.start("g.r")
+    assert (said.steps(run), said.errors()) == ({"a": "running"}, [])
+    came = said.arrives("<address/>")
+    assert given(said) == [came]
