@@ -195,6 +195,8 @@ class Families:
         self._depth, self._size = depth, size
         self._active: Counter[int] = Counter()
         self._warned: set[int] = set()
+        self._full: set[int] = set()
+        """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
 
     def limit(self, depth: int, size: int) -> None:
         """Have other limits from now on, for runs that begin."""
@@ -215,6 +217,7 @@ class Families:
         if self._active[run.family] <= 0:
             del self._active[run.family]
             self._warned.discard(run.family)
+            self._full.discard(run.family)
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
         """The failure of a call that would make its family too deep or too large; None if it may be made."""
@@ -222,8 +225,11 @@ class Families:
             why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
             return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
         if self._active[caller.family] >= self._size:
-            why = f"{self._size} runs that run {caller.family} has called, directly or not, are under way"
-            return Failure("too-many-runs", f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family")
+            self._full.add(caller.family)
+        if caller.family in self._full:
+            why = f"{self._size} runs that run {caller.family} has called, directly or not, were under way"
+            message = f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family"
+            return Failure("too-many-runs", message, final=True)
         return None
 
     def warning(self, run: Run) -> str | None:
