@@ -89,7 +89,7 @@ def test_a_fresh_home_has_no_modules_and_uses_those_that_ship(narval: Narval) ->
     assert narval("check").returncode == 0
     with up(narval) as home:
         assert (home.judged(), home.path()) == ("leave", SHIPPED)
-        assert [row["name"] for row in home.ask("actions")] == ["triage.judge"]
+        assert [row["name"] for row in home.ask("actions")] == ["triage.judge", "triage.leave"]
 
 
 def test_N31_a_module_is_replaced_altered_and_given_back_while_a_daemon_runs(narval: Narval) -> None:
