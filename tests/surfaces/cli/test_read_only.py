@@ -23,10 +23,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     locked = Home.lock
 
     @contextmanager
-    def lock(self: Home) -> Iterator[None]:
+    def lock(self: Home, *, as_daemon: bool = False) -> Iterator[None]:
         if self.var.parent == made:
             raise OperatorError("expected a lock one may write")
-        with locked(self):
+        with locked(self, as_daemon=as_daemon):
             yield
 
     monkeypatch.setattr(Home, "lock", lock)
