@@ -52,8 +52,11 @@ def import_engines(library: Library) -> None:
 
 def runnable(library: Library, name: str) -> Definition | None:
     """The definition of that name that can be run; an action of the same name is another thing."""
-    found = (library.get(kind, name) for kind in runnable_kinds())
-    return next((definition for definition in found if definition is not None), None)
+    known = library.by_kind_and_name
+    for kind, row in KINDS.items():
+        if row.engine and (found := known.get((kind, name))) is not None:
+            return found
+    return None
 
 
 @cache

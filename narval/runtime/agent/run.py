@@ -193,7 +193,7 @@ class Families:
 
     def __init__(self, depth: int = 100, size: int = 10_000) -> None:
         self._depth, self._size = depth, size
-        self._active: Counter[int] = Counter()
+        self._active: dict[int, int] = {}
         self._warned: set[int] = set()
         self._full: set[int] = set()
         """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
@@ -209,13 +209,14 @@ class Families:
         else:
             run.family = run.eid
         if run.active:
-            self._active[run.family] += 1
+            self._active[run.family] = self._active.get(run.family, 0) + 1
 
     def leave(self, run: Run) -> None:
         """Count a run no more: it is over."""
-        self._active[run.family] -= 1
-        if self._active[run.family] <= 0:
-            del self._active[run.family]
+        left = self._active.pop(run.family, 0) - 1
+        if left > 0:
+            self._active[run.family] = left
+        else:
             self._warned.discard(run.family)
             self._full.discard(run.family)
 
@@ -224,7 +225,7 @@ class Families:
         if caller.depth >= self._depth:
             why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
             return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
-        if self._active[caller.family] >= self._size:
+        if self._active.get(caller.family, 0) >= self._size:
             self._full.add(caller.family)
         if caller.family in self._full:
             why = f"{self._size} runs that run {caller.family} has called, directly or not, were under way"
@@ -238,8 +239,8 @@ class Families:
             return None
         if 2 * run.depth > self._depth > 1:
             found = f"{run.depth} runs deep (at most {self._depth})"
-        elif 2 * self._active[run.family] > self._size > 1:
-            found = f"{self._active[run.family]} runs under way (at most {self._size})"
+        elif 2 * (active := self._active.get(run.family, 0)) > self._size > 1:
+            found = f"{active} runs under way (at most {self._size})"
         else:
             return None
         self._warned.add(run.family)
