@@ -384,13 +384,20 @@ asyncio.run(main())
 """
 
 
+def _begun(daemon: psutil.Popen, ready: Path) -> list[psutil.Process]:
+    """The programs of the daemon, once all three that sleep have begun to."""
+    while True:
+        assert daemon.poll() is None
+        time.sleep(0.02)
+        mine = daemon.children(recursive=True)
+        if ready.exists() and sum(program.name() == "sleep" for program in mine) == 3:
+            return mine
+
+
 def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> None:
     root = str(ROOT)
     daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
-    while not (tmp_path / "ready").exists():
-        assert daemon.poll() is None
-        time.sleep(0.02)
-    mine = daemon.children(recursive=True)
+    mine = _begun(daemon, tmp_path / "ready")
     assert len(mine) >= 4
     daemon.kill()
     daemon.wait()
@@ -403,10 +410,7 @@ def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> 
 def test_A12_the_next_daemon_ends_what_is_left_when_the_reaper_was_killed_as_well(tmp_path: Path) -> None:
     root = str(ROOT)
     daemon = psutil.Popen([sys.executable, "-c", DAEMON, str(tmp_path), root])
-    while not (tmp_path / "ready").exists():
-        assert daemon.poll() is None
-        time.sleep(0.02)
-    mine = daemon.children(recursive=True)
+    mine = _begun(daemon, tmp_path / "ready")
     for program in mine:
         if _is_reaper(program):
             program.kill()
