@@ -40,16 +40,15 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
     def note(self, event: Event | None) -> None:
         """Count an event, and settle the call or the timer that it is about; None is one about neither."""
         self.entries += 1
-        kind = type(event)
-        if kind is Returned:
-            self.calls.pop(event.call, None)  # type: ignore[union-attr]
+        if type(event) is Returned:
+            self.calls.pop(event.call, None)
             if self.abandoned:
-                self.abandoned.pop(event.call, None)  # type: ignore[union-attr]
-        elif kind is CallStarting:
-            if (call := self.calls.get(event.call)) is not None:  # type: ignore[union-attr]
+                self.abandoned.pop(event.call, None)
+        elif type(event) is CallStarting:
+            if (call := self.calls.get(event.call)) is not None:
                 self.calls[call.call] = replace(call, begun=True)
-        elif kind is TimerFired:
-            self.wakes.pop(event.wake, None)  # type: ignore[union-attr]
+        elif type(event) is TimerFired:
+            self.wakes.pop(event.wake, None)
 
     def copy(self) -> InForce:
         """The same, to be altered by itself."""

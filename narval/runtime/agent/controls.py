@@ -74,19 +74,19 @@ class Controls:
             self.add(make_error("invalid", why, start=element.eid), element.origin)
             return
         added = tuple(self.add(child, element.origin) for child in first)
-        line = _line(agent.runs, element.origin)
-        at = self._moment(definition.full_name, line, element.origin)
+        ancestors = _ancestors(agent.runs, element.origin)
+        at = self._moment(definition.full_name, ancestors, element.origin)
         if at is not None:
             by, actor = (element.origin.by, element.origin.actor) if element.origin is not None else ("", "")
-            transaction.later(at, StartRun(name, added, 0, by, actor, dict(line)))
+            transaction.later(at, StartRun(name, added, 0, by, actor, dict(ancestors)))
             return
-        start_run(transaction, name, added, origin=element.origin, line=line)
+        start_run(transaction, name, added, origin=element.origin, ancestors=ancestors)
 
-    def _moment(self, name: str, line: Mapping[str, int], giver: Origin | None) -> float | None:
-        """The moment for a definition that a run of the line has followed (N28): of those that descend from
-        one run, one begins a second, unless what `giver` names was fed. None: now.
+    def _moment(self, name: str, ancestors: Mapping[str, int], giver: Origin | None) -> float | None:
+        """The moment for a definition that one of the ancestors has followed (N28): of those that descend
+        from one run, one begins a second, unless what `giver` names was fed. None: now.
         """
-        first, now = line.get(name), self._transaction.at
+        first, now = ancestors.get(name), self._transaction.at
         if first is None or giver is None or self._was_fed(giver.run, name, first):
             return None
         last = self._paced.get(first)
@@ -99,13 +99,13 @@ class Controls:
         return self._paced[first] if self._paced[first] > now else None
 
     def _was_fed(self, run: int, name: str, first: int) -> bool:
-        """True if a run has used an element that none of its line made: there is an end to such."""
+        """True if a run has used an element that nothing of its descent made: such runs come to an end."""
         memory, runs = self._transaction.agent.memory, self._transaction.agent.runs
         for eid in memory.contexts.of(run):
             element = memory.element(eid) if any(user == run for _, user in memory.used_by(eid)) else None
             if element is not None:
                 maker = runs.get(element.origin.run) if element.origin is not None else None
-                if maker is None or first not in (maker.eid, maker.line.get(name)):
+                if maker is None or first not in (maker.eid, maker.ancestors.get(name)):
                     return True
         return False
 
@@ -116,7 +116,7 @@ class Controls:
         planned = (
             at
             for at, _, job in agent.clockwork.timers.waiting()
-            if isinstance(job, StartRun) and job.line.get(name) == first
+            if isinstance(job, StartRun) and job.ancestors.get(name) == first
         )
         return max(planned, default=run.started if run is not None else self._transaction.at)
 
@@ -127,13 +127,13 @@ class Controls:
         return eid
 
 
-def _line(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
+def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
     """The runs that a start-plan descends from: that which gave it, its callers, and those that they descend
     from; of each definition the first.
     """
     run = runs.get(origin.run) if origin is not None else None
     found: dict[str, int] = {}
     while run is not None:
-        found = {**found, run.name: run.eid, **run.line}
+        found = {**found, run.name: run.eid, **run.ancestors}
         run = runs.get(run.caller.run) if run.caller is not None else None
     return found

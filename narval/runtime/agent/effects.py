@@ -173,5 +173,8 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with those of its elements that are still there."""
     there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
     origin = Origin(by=job.by, actor=job.actor)
-    if start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, line=job.line) is None:
+    if (
+        start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, ancestors=job.ancestors)
+        is None
+    ):
         log.warning("%s was to start again, but no such definition is loaded", job.name)

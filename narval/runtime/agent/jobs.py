@@ -16,7 +16,7 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Begin a top-level run, after its back-off (N28), by who began the first of them.
 
-    `line` are the runs it descends from by start-plan: of each definition the first.
+    `ancestors` are the runs it descends from by start-plan: of each definition the first.
     """
 
     name: str
@@ -24,7 +24,7 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     attempt: int = 0
     by: str = ""
     actor: str = ""
-    line: dict[str, int] = {}
+    ancestors: dict[str, int] = {}
 
 
 Job = ForgetRun | StartRun

@@ -41,8 +41,8 @@ class Run(InForce, eq=False):
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
     next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
     from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
-    and `depth` how many called one another down to it, both counted. `line` are the runs that it descends
-    from by start-plan, since the daemon began: of each definition the first.
+    and `depth` how many called one another down to it, both counted. `ancestors` are the runs that it
+    descends from by start-plan, since the daemon began: of each definition the first.
     """
 
     eid: int
@@ -69,7 +69,7 @@ class Run(InForce, eq=False):
     actor: str = ""
     family: int = 0
     depth: int = 1
-    line: Mapping[str, int] = {}
+    ancestors: Mapping[str, int] = {}
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER

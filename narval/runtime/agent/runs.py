@@ -24,11 +24,11 @@ def start_run(
     resume: Resume | None = None,
     environment: Mapping[str, str] | None = None,
     origin: Origin | None = None,
-    line: Mapping[str, int] | None = None,
+    ancestors: Mapping[str, int] | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
     when there is no such definition. Only some kinds have an `environment` from the start. `origin` tells by
-    whom it is begun (P30), `line` from which runs it descends by start-plan.
+    whom it is begun (P30), `ancestors` from which runs it descends by start-plan.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -40,10 +40,8 @@ def start_run(
         return None
     engine = engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
-    begun = (transaction.at, caller, attempt)
-    run = Run(
-        agent.memory.next_eid, engine, name, definition.digest, *begun, by=by, actor=actor, line=line or {}
-    )
+    begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
+    run = Run(*begun, by=by, actor=actor, ancestors=ancestors or {})
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)

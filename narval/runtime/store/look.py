@@ -29,11 +29,9 @@ from narval.runtime.store.batch import (
     JournalRow,
     KeptElement,
     MarkRow,
-    MomentRow,
-    QueuedRow,
     RunRow,
 )
-from narval.runtime.store.memory import VolatileStore
+from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
 from narval.runtime.store.rows import ElementRow, LastRow, number
 from narval.runtime.store.sql import (
@@ -114,8 +112,10 @@ class _AgentLook(DatabaseAgent):
         return super().definition(digest) or self._decided.definition(digest)
 
 
-class _AgentPage(_AgentLook):
-    """The rows of one agent that a page of its runs shows, and those that are compared with its files."""
+class _AgentPage(AlwaysNew, _AgentLook):
+    """The rows of one agent that a page of its runs shows, and those that are compared with its files; of all
+    else that a start reads there is none, for a listing tells nobody and does nothing.
+    """
 
     def __init__(self, tables: Tables, agent: int, decided: AgentStore, page: RunsPage) -> None:
         super().__init__(tables, agent, decided)
@@ -156,22 +156,6 @@ class _AgentPage(_AgentLook):
         known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
         following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
         return {**known, "next_eid": str(following)}
-
-    def contexts(self) -> Iterator[tuple[int, int]]:
-        """None: a listing has no context."""
-        return iter(())
-
-    def keys(self) -> Iterator[tuple[str, str, str]]:
-        """None: no output is given."""
-        return iter(())
-
-    def queue(self) -> list[QueuedRow]:
-        """None: nobody is told."""
-        return []
-
-    def moments(self) -> list[MomentRow]:
-        """None: nothing is done."""
-        return []
 
 
 @contextmanager

@@ -141,7 +141,7 @@ async def test_N28_runs_that_start_their_own_recipe_begin_one_a_second(tmp_path:
     daemon = await scene.open()
     await daemon.host.elapse(5 * RESTART_PAUSE)
     assert names(daemon) == ["again"] * 11
-    assert daemon.agent.runs[max(daemon.agent.runs)].line == {"w.again": run}
+    assert daemon.agent.runs[max(daemon.agent.runs)].ancestors == {"w.again": run}
     await scene.end()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -160,7 +159,6 @@ def test_a_look_that_takes_too_long_is_given_up(home: Path) -> None:
     assert (done.stdout.strip(), done.stderr) == (b"", b"")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_a_line(served: Path, tmp_path: Path) -> None:
     program = tmp_path / "narval"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
