@@ -71,15 +71,15 @@ def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
 
 def test_N28_the_page_has_a_plan_for_each_bill_beside_one_that_listens() -> None:
     clock = narval.SimulatedClock("2026-11-20T12:00+00:00")
-    with narval.open(clock=clock, timezone="UTC") as agent:
+    with narval.open(clock=clock) as agent:
         agent.load(examples("recipe.md", "xml")[2])
         agent.start("bills.remind")
         for number in range(3):
             agent.add(f"<bill due='2026-11-30' number='{number}'/>")
         agent.until_idle()
-        waits = [agent.why(run["eid"])["waiting"][0]["id"] for run in agent.runs(phase="active")]
+        waits = [agent.why(run["eid"])["waiting"][0]["id"] for run in agent.runs("active")]
         assert sorted(waits) == ["came", "unpaid", "unpaid", "unpaid"]
-        clock.set("2026-11-23T09:00+00:00")
+        clock.set("2026-11-24T00:00+00:00")
         agent.until_idle()
-        assert len(agent.runs(phase="done")) == 3
-        assert [agent.why(run["eid"])["waiting"][0]["id"] for run in agent.runs(phase="active")] == ["came"]
+        assert len(agent.runs("done")) == 3
+        assert [agent.why(run["eid"])["waiting"][0]["id"] for run in agent.runs("active")] == ["came"]
