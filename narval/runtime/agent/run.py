@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
@@ -71,7 +72,7 @@ class Run(InForce, eq=False):
     family: int = 0
     depth: int = 1
     ancestors: Mapping[str, int] = {}
-    transient: dict[int, Mapping[str, Any]] = {}
+    transient: dict[int, Mapping[str, Any]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER

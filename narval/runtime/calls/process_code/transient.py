@@ -1,6 +1,6 @@
 """Transient attributes: any objects of a process and its tokens, as long as the daemon lives (section 8).
 
-They are no part of a state, so nothing of them is recorded: a run that is taken up by another daemon has none.
+They are no part of a state, so nothing of them is recorded: a run that another daemon takes up has none.
 A token has those that the tokens it comes from had when it was first looked at, later ones winning.
 """
 
@@ -111,7 +111,7 @@ class Transients:
         self.process = TransientView(shared, writable=bool(call))
         own = dict(of_token(run, token)) if token is not None else {}
         self.token = TransientView(own, shared, writable=bool(call))
-        """Those of the token over those of its process."""
+        """The attributes of the token over those of its process."""
 
     def keep(self) -> None:
         """Give the run what the code has set, if it still waits for the call."""
