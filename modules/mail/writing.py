@@ -236,7 +236,7 @@ def put(maildir: Path, letter: Outgoing) -> None:
         file.write(letter.data.replace(b"\r\n", b"\n"))
         file.flush()
         os.fsync(file.fileno())
-    os.replace(draft, target)
+    draft.replace(target)
     folder_file = os.open(maildir / "new", os.O_RDONLY)
     try:
         os.fsync(folder_file)
