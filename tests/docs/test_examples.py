@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import narval
 from narval.runtime.home.loader import Loader
 from tests.places import ROOT
 
@@ -22,7 +23,7 @@ def examples(page: str, language: str) -> list[str]:
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(examples("recipe.md", "xml")) == 2
+    assert len(examples("recipe.md", "xml")) == 3
     assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
@@ -66,3 +67,19 @@ def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
         (home / "modules" / "mail.py").write_text(text)
         found.append(Loader(home).load().library.get("action", "mail.acknowledge"))
     assert found[0].prototype == found[1].prototype
+
+
+def test_N28_the_page_has_a_plan_for_each_bill_beside_one_that_listens() -> None:
+    clock = narval.SimulatedClock("2026-11-20T12:00+00:00")
+    with narval.open(clock=clock) as agent:
+        agent.load(examples("recipe.md", "xml")[2])
+        agent.start("bills.remind")
+        for number in range(3):
+            agent.add(f"<bill due='2026-11-30' number='{number}'/>")
+        agent.until_idle()
+        waits = [agent.why(run["eid"])["waiting"][0]["id"] for run in agent.runs("active")]
+        assert sorted(waits) == ["came", "unpaid", "unpaid", "unpaid"]
+        clock.set("2026-11-24T00:00+00:00")
+        agent.until_idle()
+        assert len(agent.runs("done")) == 3
+        assert [agent.why(run["eid"])["waiting"][0]["id"] for run in agent.runs("active")] == ["came"]
