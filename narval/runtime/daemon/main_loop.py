@@ -13,9 +13,12 @@ from narval.runtime.agent.jobs import ForgetRun, Job
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.executor import Executor
 from narval.runtime.daemon.bell import Bell
-from narval.runtime.daemon.rounds import SLICE, Rounds
+from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.system.clock import SimulatedClock
+
+SLICE = 0.005
+"""Seconds for which the event loop is kept from sockets and calls that are over."""
 
 YIELDS = 3
 """Turns of the event loop in which a request is read, handled and answered."""
