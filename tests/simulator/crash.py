@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from narval.runtime.agent import loop, run, turn, waves
-from narval.runtime.daemon import main_loop
 from narval.runtime.daemon import daemon as daemons
+from narval.runtime.daemon import main_loop
 from narval.runtime.store.batch import Batch
 from narval.runtime.store.sql import Database
 from tests.runtime.at_work import Killed, Scene
