@@ -15,6 +15,14 @@ OTHERS = """from narval import Input, Output, action
 @action(inputs=[Input("to", "address"), Input("text", "text")], outputs=[Output("mail", "email")])
 def write(to, text): ...
 """
+BILLS = """from narval import Input, Output, action
+@action(outputs=[Output("invoice", "invoice")])
+def write(): ...
+@action(inputs=[Input("invoice", "invoice")])
+def remind(invoice): ...
+@action(inputs=[Input("payment", "payment")])
+def thank(payment): ...
+"""
 
 
 def examples(page: str, language: str) -> list[str]:
@@ -22,7 +30,7 @@ def examples(page: str, language: str) -> list[str]:
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(examples("recipe.md", "xml")) == 2
+    assert len(examples("recipe.md", "xml")) == 3
     assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
@@ -33,9 +41,11 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
     files = {
         "recipes/mail.xml": examples("recipe.md", "xml")[0],
         "recipes/desk.xml": examples("recipe.md", "xml")[1],
+        "recipes/bills.xml": examples("recipe.md", "xml")[2],
         "recipes/desk.page.xsl": examples("module.md", "xml")[0],
         "modules/mail.py": modules[form],
         "modules/desk.py": OTHERS,
+        "modules/bills.py": BILLS,
         "modules/clock.py": modules[2],
         "modules/web.py": modules[3],
         "modules/basic.py": "from narval import action\n@action\ndef nothing(): ...\n",
@@ -47,6 +57,10 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
     assert [str(fault) for fault in loaded.faults] == []
     assert {definition.full_name for definition in loaded.library} == {
         "basic.nothing",
+        "bills.collect",
+        "bills.remind",
+        "bills.thank",
+        "bills.write",
         "clock.ticks",
         "desk.apologise",
         "desk.ask",

@@ -38,6 +38,10 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
                 "an element for its foreach",
                 **_conditions(watches.get(state.step(step).watch)),
             )
+    for identifier in state.resting:
+        run, step = state.step(identifier), definition.steps[identifier]
+        until = _conditions(watches.get(run.watch))
+        yield Wait(identifier, "again", f"{step.kind} {step.target}", **until, until=run.until)
     for identifier in state.awaiting_date:
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(identifier, "time", then, until=state.transition(identifier).date)
