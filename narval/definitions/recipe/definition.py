@@ -24,7 +24,7 @@ class Step(msgspec.Struct, eq=False):
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so
-    many seconds, until an element fits `until` (N39). `outs` are in the order in which they are tried:
+    many seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried:
     highest priority first, then as in the file (N22). `sole` is the one transition out of it where that waits
     for nothing but this step: it fires as soon as the step is done.
     """
@@ -127,7 +127,11 @@ def _sole(step: Step) -> Transition | None:
 
 
 class Recipe(RunDefinition, frozen=True, eq=False):
-    """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file."""
+    """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
+
+    `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
+    first transition has fired.
+    """
 
     kind: ClassVar[str] = "recipe"
 
@@ -135,7 +139,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     end: Step
     steps: Mapping[str, Step]
     transitions: Mapping[str, Transition]
-    restart: bool = False
+    restart: Literal["no", "yes", "parallel"] = "no"
 
     @property
     def times(self) -> tuple[Time, ...]:

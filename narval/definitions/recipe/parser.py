@@ -77,7 +77,7 @@ class _RecipeBuilder:
             end,
             steps,
             transitions,
-            restart=entry.get("restart", False),
+            restart=entry.get("restart", "no"),
             group=group,
             name=name,
             decay=entry.get("decay"),
@@ -131,7 +131,7 @@ class _StepReader:
         return step
 
     def _check_repetition(self, entry: Entry) -> None:
-        """Note what a step that is called again lacks, or has too much (N39)."""
+        """Note what a step that is called again lacks, or has too much (N40)."""
         written = entry.written
         if "until" in written and "every" not in written:
             message = 'until needs every, the time from one call to the next; add every="1d"'

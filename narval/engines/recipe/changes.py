@@ -63,7 +63,7 @@ class StepBlocked(PlanChange, frozen=True):
 
 class StepRunning(PlanChange, frozen=True):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements that will have one. `at` is its moment, if the step may be called again (N39).
+    the elements that will have one. `at` is its moment, if the step may be called again (N40).
     """
 
     step: str
@@ -78,7 +78,7 @@ class StepRunning(PlanChange, frozen=True):
 
 class CallMade(PlanChange, frozen=True):
     """One of the calls of a `foreach` went out, for the element `given`; or, without one, the next call of a
-    step with `until` (N39), at the moment `at`.
+    step with `until` (N40), at the moment `at`.
     """
 
     step: str
@@ -91,7 +91,7 @@ class CallMade(PlanChange, frozen=True):
 
 
 class StepResting(PlanChange, frozen=True):
-    """The step has no call now: one is made at `until`, unless something fits its pattern before (N39)."""
+    """The step has no call now: one is made at `until`, unless something fits its pattern before (N40)."""
 
     step: str
     until: float

@@ -28,7 +28,7 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
 
 
 def _repetition(step: Step) -> tuple[str, ...]:
-    """The line of a step that is called again (N39): how often, and until when."""
+    """The line of a step that is called again (N40): how often, and until when."""
     return () if step.until is None else (f"every {duration(step.every)} until {step.until.text}",)
 
 
@@ -55,8 +55,13 @@ def _condition(condition: TransitionCondition) -> str:
 def _date(time: Time) -> str:
     """A date as it is written."""
     fields = ((name, getattr(time, name)) for name in FIELDS)
-    return " ".join(f"{name}={_list(ranges)}" for name, ranges in fields if ranges) or "time"
+    return " ".join(f"{name}={_list(ranges, *FIELDS[name])}" for name, ranges in fields if ranges) or "time"
 
 
-def _list(ranges: Ranges) -> str:
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+def _list(ranges: Ranges, least: int, most: int) -> str:
+    """The values of a field that has these bounds, as they are written."""
+    parts = []
+    for first, last, *steps in ranges:
+        span = "*" if steps and (first, last) == (least, most) else f"{first}-{last}"
+        parts.append("/".join((span if first != last else str(first), *map(str, steps))))
+    return ",".join(parts)

@@ -138,7 +138,7 @@ class InputSearch:
 
     def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
         """The watch of a blocked step: any mandatory input may be the one that lets it go on, and so may what
-        it is called `until` (N39).
+        it is called `until` (N40).
         """
         mandatory = [slot for slot in self.inputs if not slot.optional]
         bounds = (*until, *(self._bound(slot) for slot in mandatory))

@@ -65,7 +65,7 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     Transition `via` led to it; `selected` are the elements of a `foreach`, of which the first `reached` have
     had their call or are to have none; `watch` is set while the step is blocked, rests, or follows what its
     `foreach` selects. With `until` the last call was made at the moment `called`; while it rests the next is
-    due at `until`, for which `wake` is the timer (N39).
+    due at `until`, for which `wake` is the timer (N40).
     """
 
     state: str = "todo"

@@ -1,4 +1,4 @@
-"""Steps that are called again until memory has what they wait for (`until` and `every`, N39).
+"""Steps that are called again until memory has what they wait for (`until` and `every`, N40).
 
 Before each call, the first included, memory is asked: what fits `until` ends the step as done. Between two
 calls the step is running and has none; a watch tells of what fits, and one timer of the moment of the next

@@ -70,7 +70,7 @@ def _end_call(
     """Replace or free what the call reserved (N18), and go on with the step, or end it.
 
     A step does not end with the call of a source whose element was replaced: `is_last` is False. One with
-    `until` may be called again (N39).
+    `until` may be called again (N40).
     """
     well = back.fault is None and not back.errors
     if call.reserved:

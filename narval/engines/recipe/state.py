@@ -74,7 +74,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     following: dict[str, None] = {}
     """Steps whose `foreach` over sources follows what it selects (N36)."""
     resting: dict[str, None] = {}
-    """Steps with `until` that wait for their next call (N39)."""
+    """Steps with `until` that wait for their next call (N40)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
     resumed: tuple[int, str] | None = None
@@ -89,6 +89,11 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     def transition(self, transition: str) -> TransitionRun:
         """The progress of a transition."""
         return self.transitions.get(transition, _WAITING)
+
+    @property
+    def has_fired(self) -> bool:
+        """True once a transition has fired."""
+        return any(transition.state == "fired" for transition in self.transitions.values())
 
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
         """The elements that an input or condition may take, though they are marked there."""

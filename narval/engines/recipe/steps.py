@@ -42,7 +42,7 @@ def make_ready(decision: RecipeDecision, step: Step) -> None:
 def run(decision: RecipeDecision, step: Step) -> None:
     """Find the step's target and inputs, and make its calls; or fail it (N17), or block it (N18).
 
-    One that is called until memory has something is done, if it has (N39).
+    One that is called until memory has something is done, if it has (N40).
     """
     if step.until is not None and is_satisfied(decision, step):
         if decision.state.step(step.id).state == "ready":

@@ -1,4 +1,4 @@
-"""Steps that are called again until memory has what they wait for (`until` and `every`, N39)."""
+"""Steps that are called again until memory has what they wait for (`until` and `every`, N40)."""
 
 from narval.definitions.prototype import Input, Output
 from narval.engines.commands import CancelTimer, SetTimer, Unwatch
@@ -26,7 +26,7 @@ def reminded(said: Dialogue) -> None:
     said.returned("remind", "<reminder/>")
 
 
-def test_N39_a_step_is_called_again_until_something_fits() -> None:
+def test_N40_a_step_is_called_again_until_something_fits() -> None:
     said, run = plan()
     began = said.now
     said.passes(3)
@@ -49,14 +49,14 @@ def test_N39_a_step_is_called_again_until_something_fits() -> None:
     assert payment not in said.states[run].steps["remind"].produced
 
 
-def test_N39_what_is_there_already_ends_it_before_the_first_call() -> None:
+def test_N40_what_is_there_already_ends_it_before_the_first_call() -> None:
     said, _ = plan()
     said.add("<payment of='7'/>")
     run = said.start("g.r")
     assert (said.state(run), said.calls_of("remind", run)) == ("done", [])
 
 
-def test_N39_what_does_not_fit_does_not_end_it() -> None:
+def test_N40_what_does_not_fit_does_not_end_it() -> None:
     said, run = plan()
     reminded(said)
     said.arrives("<payment of='8'/>")
@@ -64,7 +64,7 @@ def test_N39_what_does_not_fit_does_not_end_it() -> None:
     assert said.steps(run) == {"remind": "running"}
 
 
-def test_N39_what_came_during_a_call_ends_it_when_the_call_is_back() -> None:
+def test_N40_what_came_during_a_call_ends_it_when_the_call_is_back() -> None:
     said, run = plan()
     said.arrives("<payment of='7'/>")
     assert said.decided == []
@@ -73,7 +73,7 @@ def test_N39_what_came_during_a_call_ends_it_when_the_call_is_back() -> None:
     assert said.wakes == {}
 
 
-def test_N39_a_call_that_took_longer_is_followed_by_the_next_at_once() -> None:
+def test_N40_a_call_that_took_longer_is_followed_by_the_next_at_once() -> None:
     said, run = plan(remind(every="10m"))
     said.passes(3600)
     reminded(said)
@@ -83,7 +83,7 @@ def test_N39_a_call_that_took_longer_is_followed_by_the_next_at_once() -> None:
     assert said.until_woken() == 600, "and the one after it is ten minutes later, not at once"
 
 
-def test_N39_time_without_a_daemon_counts_once() -> None:
+def test_N40_time_without_a_daemon_counts_once() -> None:
     said, _ = plan()
     reminded(said)
     [wake] = said.wakes
@@ -93,7 +93,7 @@ def test_N39_time_without_a_daemon_counts_once() -> None:
     assert said.until_woken() == 7 * DAY
 
 
-def test_N39_a_timer_that_is_told_early_is_set_anew() -> None:
+def test_N40_a_timer_that_is_told_early_is_set_anew() -> None:
     said, _ = plan()
     began = said.now
     reminded(said)
@@ -111,7 +111,7 @@ def test_N39_a_timer_that_is_told_early_is_set_anew() -> None:
 # --- variables ----------------------------------------------------------------------------------------------
 
 
-def test_N39_until_may_ask_for_an_answer_to_any_of_its_own_reminders() -> None:
+def test_N40_until_may_ask_for_an_answer_to_any_of_its_own_reminders() -> None:
     said, run = plan(remind(until="answer[@to = $remind/@id]"))
     for number in "12":
         said.returned("remind", f"<reminder id='{number}'/>")
@@ -123,7 +123,7 @@ def test_N39_until_may_ask_for_an_answer_to_any_of_its_own_reminders() -> None:
     assert said.state(run) == "done"
 
 
-def test_N39_a_variable_that_gets_its_elements_meanwhile_is_judged_anew() -> None:
+def test_N40_a_variable_that_gets_its_elements_meanwhile_is_judged_anew() -> None:
     parts = step("c"), transition("f", "c", "remind a"), step("a"), transition("t", "a", "b"), step("b")
     ends = transition("j", "remind b", "z"), step("z")
     said, run = plan(remind(until="payment[@of = $a/@of]"), *parts, *ends, start="c", end="z")
@@ -147,7 +147,7 @@ def test_N39_a_variable_that_gets_its_elements_meanwhile_is_judged_anew() -> Non
     assert said.wakes == {}
 
 
-def test_N39_a_signal_to_the_plan_may_end_it() -> None:
+def test_N40_a_signal_to_the_plan_may_end_it() -> None:
     said, run = plan(remind(until="signal[@name='stop']"))
     reminded(said)
     other = said.start("g.r")
@@ -159,7 +159,7 @@ def test_N39_a_signal_to_the_plan_may_end_it() -> None:
 # --- inputs -------------------------------------------------------------------------------------------------
 
 
-def test_N39_each_call_looks_for_its_inputs_anew() -> None:
+def test_N40_each_call_looks_for_its_inputs_anew() -> None:
     said, run = plan(remind(inside='<input id="invoice" use="yes"/>'))
     second = said.add("<invoice number='8'/>")
     reminded(said)
@@ -171,7 +171,7 @@ def test_N39_each_call_looks_for_its_inputs_anew() -> None:
     assert said.error()["type"] == "input-missing"
 
 
-def test_N18_N39_a_call_that_finds_its_input_reserved_waits_for_it_and_for_what_ends_it() -> None:
+def test_N18_N40_a_call_that_finds_its_input_reserved_waits_for_it_and_for_what_ends_it() -> None:
     said, run = plan()
     said.load(action("m.a", [Input("invoice", "invoice", outdates=True)], [Output("new", "invoice")]))
     said.load(recipe("g.other", step("a"), end="a"))
@@ -193,7 +193,7 @@ def test_N18_N39_a_call_that_finds_its_input_reserved_waits_for_it_and_for_what_
 # --- failures -----------------------------------------------------------------------------------------------
 
 
-def test_N26_N39_a_call_that_fails_puts_the_step_in_error() -> None:
+def test_N26_N40_a_call_that_fails_puts_the_step_in_error() -> None:
     said, run = plan(remind(), transition("f", "remind!", "a"), step("a"), end="a")
     reminded(said)
     said.until_woken()
@@ -202,7 +202,7 @@ def test_N26_N39_a_call_that_fails_puts_the_step_in_error() -> None:
     assert (said.wakes, said.watches) == ({}, {})
 
 
-def test_N29_N39_a_call_is_tried_again_unless_something_fits_by_then() -> None:
+def test_N29_N40_a_call_is_tried_again_unless_something_fits_by_then() -> None:
     said, run = plan(remind(retries="3", backoff="60", inside='<input id="invoice" outdates="yes"/>'))
     said.erred("remind")
     said.until_woken()
@@ -227,7 +227,7 @@ def both(end: str = "z") -> tuple[Dialogue, int]:
     return said, run
 
 
-def test_N27_N39_a_plan_that_ends_gives_up_a_step_that_rests() -> None:
+def test_N27_N40_a_plan_that_ends_gives_up_a_step_that_rests() -> None:
     said, run = both()
     reminded(said)
     said.returned("a")
@@ -238,7 +238,7 @@ def test_N27_N39_a_plan_that_ends_gives_up_a_step_that_rests() -> None:
     assert StepDone("remind") not in said.decided
 
 
-def test_N27_N39_a_plan_that_ends_waits_for_the_call_under_way_and_makes_no_more() -> None:
+def test_N27_N40_a_plan_that_ends_waits_for_the_call_under_way_and_makes_no_more() -> None:
     said, run = both()
     said.returned("a")
     said.returned("z")
@@ -248,14 +248,14 @@ def test_N27_N39_a_plan_that_ends_waits_for_the_call_under_way_and_makes_no_more
     assert len(said.named("reminder")) == 1
 
 
-def test_N27_N39_a_plan_that_fails_gives_it_up_too() -> None:
+def test_N27_N40_a_plan_that_fails_gives_it_up_too() -> None:
     said, run = both()
     reminded(said)
     said.erred("a")
     assert (said.state(run), said.wakes, said.watches) == ("failed", {}, {})
 
 
-def test_N27_N39_a_plan_that_only_calls_again_is_not_stuck() -> None:
+def test_N27_N40_a_plan_that_only_calls_again_is_not_stuck() -> None:
     said, run = plan(remind(), transition("t", "remind", "z"), step("z"), end="z")
     reminded(said)
     assert said.state(run) == "running"
@@ -263,7 +263,7 @@ def test_N27_N39_a_plan_that_only_calls_again_is_not_stuck() -> None:
     assert (said.state(run), said.wakes, said.watches) == ("cancelled", {}, {})
 
 
-def test_N39_a_recipe_may_be_called_again_with_its_arguments() -> None:
+def test_N40_a_recipe_may_be_called_again_with_its_arguments() -> None:
     text = remind(
         type="recipe", target="g.call", every="1h", inside="<arguments><text>Hello</text></arguments>"
     )

@@ -1,9 +1,9 @@
-"""Steps that are called again, end to end: stops, kills, clocks, what surfaces tell (N39)."""
+"""Steps that are called again, end to end: stops, kills, clocks, what surfaces tell (N40)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,8 +57,8 @@ class At:
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> Iterator[At]:
-    yield At(tmp_path)
+def at(tmp_path: Path) -> At:
+    return At(tmp_path)
 
 
 def scene_of(folder: Path) -> Scene:
@@ -73,7 +73,7 @@ def reminders(agent: Agent) -> int:
     return len(agent.memory("reminder"))
 
 
-def test_N39_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: At) -> None:
+def test_N40_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: At) -> None:
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.until_idle()
@@ -85,7 +85,7 @@ def test_N39_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: At) -> Non
         assert (reminders(agent), agent.ask("show", run=run)["state"]) == (3, "done")
 
 
-def test_N39_a_run_that_is_over_weeks_without_a_daemon_is_called_once(at: At) -> None:
+def test_N40_a_run_that_is_over_weeks_without_a_daemon_is_called_once(at: At) -> None:
     with at.open() as agent:
         agent.start("w.bill")
         agent.until_idle()
@@ -100,7 +100,7 @@ def test_N39_a_run_that_is_over_weeks_without_a_daemon_is_called_once(at: At) ->
 
 
 @in_a_loop
-async def test_N39_what_came_while_no_daemon_was_up_ends_it_without_a_call(tmp_path: Path) -> None:
+async def test_N40_what_came_while_no_daemon_was_up_ends_it_without_a_call(tmp_path: Path) -> None:
     scene = scene_of(tmp_path)
     daemon = await scene.open()
     await daemon.host.submit(lambda turn: turn.start("w.bill"))
@@ -116,7 +116,7 @@ async def test_N39_what_came_while_no_daemon_was_up_ends_it_without_a_call(tmp_p
     await scene.end()
 
 
-def test_N39_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
+def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.add("<payment of='8'/>")
@@ -140,7 +140,7 @@ def test_N39_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
         assert told.count("CallMade") == 1
 
 
-def test_N39_a_retry_calls_it_anew(at: At) -> None:
+def test_N40_a_retry_calls_it_anew(at: At) -> None:
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.until_idle()
@@ -153,7 +153,7 @@ def test_N39_a_retry_calls_it_anew(at: At) -> None:
         assert agent.ask("show", run=again)["state"] == "done"
 
 
-def test_N39_a_simulation_plays_weeks_of_it(at: At) -> None:
+def test_N40_a_simulation_plays_weeks_of_it(at: At) -> None:
     (at.path / "scenarios").mkdir()
     (at.path / "scenarios/bill.xml").write_text(
         """<scenario at="2026-03-02T10:00" until="30d">
