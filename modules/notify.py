@@ -27,10 +27,16 @@ from .mail.writing import carried, composed, outgoing
 
 PROGRAM_SECONDS = 30
 """The seconds that a program has to tell a notice."""
-NOTIFY_BY_BUS = (
-    "busctl --user call org.freedesktop.Notifications /org/freedesktop/Notifications"
-    " org.freedesktop.Notifications Notify susssasa{sv}i"
-).split()
+NOTIFY_BY_BUS = [
+    "busctl",
+    "--user",
+    "call",
+    "org.freedesktop.Notifications",
+    "/org/freedesktop/Notifications",
+    "org.freedesktop.Notifications",
+    "Notify",
+    "susssasa{sv}i",
+]
 MOST_SAID = 1_000
 """The most characters of an error that a notice repeats."""
 

@@ -24,6 +24,8 @@ RECIPES = """<cookbook group="w">
   </recipe>
   <recipe name="outer" start_step="call" end_step="call"><step id="call" type="recipe" target="w.r"/></recipe>
 </cookbook>"""
+BY_MAIL = """<notify way="mail"/><identity name="Me" address="me@example.org"/>
+<outbox kind="maildir" path="var/outbox"/>"""
 TELL = """\
 import os, sys
 with open({told!r}, "a") as file:
@@ -41,7 +43,7 @@ def home_that_tells(folder: Path, status: int = 0, way: str | None = None) -> tu
     program = folder / "tell.py"
     program.write_text(TELL.format(told=str(told), status=status))
     words = shlex.join([sys.executable, str(program), "$HOME;", "a b"])
-    wanted = way if way is not None else f'<notify way="command" command="{words}"/>'
+    wanted = way if way is not None else f'<notify way="command" command="{words}"/>{BY_MAIL}'
     narval.write("data/memory.xml", f'<memory>{wanted}<start-plan recipe="notify.failures"/></memory>')
     return narval, told
 
@@ -70,6 +72,7 @@ def test_a_recipe_that_fails_forty_times_is_forty_warnings_and_one_notice(tmp_pa
         assert len(told.read_text().splitlines()) == 1
         failures(client, "w.outer", "wet", 2)
         until(lambda: len(client.ask("memory", xpath=done)) == 42, "another cause is")
+    assert len(list((narval.home / "var/outbox/new").iterdir())) == 2, "each way tells it"
     first, second = (eval(line) for line in told.read_text().splitlines())
     assert first[0] == ["$HOME;", "a b", "narval: w.r failed"], "no shell has seen it"
     said = f"Run {runs[0]} of w.r failed in step s: dark: the lamp is out\n\nnarval --home"
