@@ -124,7 +124,11 @@ def _sole(step: Step) -> Transition | None:
 
 
 class Recipe(RunDefinition, frozen=True, eq=False):
-    """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file."""
+    """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
+
+    `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
+    first transition has fired.
+    """
 
     kind: ClassVar[str] = "recipe"
 
@@ -132,7 +136,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     end: Step
     steps: Mapping[str, Step]
     transitions: Mapping[str, Transition]
-    restart: bool = False
+    restart: Literal["no", "yes", "parallel"] = "no"
 
     @property
     def times(self) -> tuple[Time, ...]:

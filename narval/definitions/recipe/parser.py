@@ -77,7 +77,7 @@ class _RecipeBuilder:
             end,
             steps,
             transitions,
-            restart=entry.get("restart", False),
+            restart=entry.get("restart", "no"),
             group=group,
             name=name,
             decay=entry.get("decay"),

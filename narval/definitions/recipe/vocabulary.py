@@ -32,7 +32,7 @@ WORDS: Words = {
             "name": Attribute(name, required=True),
             "start_step": Attribute(identifier, required=True),
             "end_step": Attribute(identifier, required=True),
-            "restart": Attribute(yes_no),
+            "restart": Attribute(one_of("yes", "no", "parallel")),
             "decay": Attribute(seconds),
         },
         ("description", "step", "transition"),

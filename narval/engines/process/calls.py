@@ -85,7 +85,9 @@ def _send(
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """Call a run, nested in this one; a process begins with the attributes of the token (section 9)."""
     nearby = conditions.around(decision, token).nearby
-    given = {"environment": environment.full(decision.state, token)} if kind == "process" else None
+    given: dict[str, Plain] | None = None
+    if kind == "process":
+        given = {"environment": environment.full(decision.state, token), "token": token.id}
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=given)
 

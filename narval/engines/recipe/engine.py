@@ -25,7 +25,7 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.recipe import resume, retries, returns, signals, steps, transitions
+from narval.engines.recipe import restarts, resume, retries, returns, signals, steps, transitions
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
@@ -44,11 +44,6 @@ kind = "plan"
 definition_kind = "recipe"
 changes = PlanChange.union()
 state_type = PlanState
-
-LONGEST_BACK_OFF = 300.0
-"""Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
-_DOUBLINGS = 9
-"""So many reach it; more would only grow the number."""
 
 
 def begin(run: int, definition: Recipe) -> PlanState:
@@ -162,26 +157,8 @@ def _settle(decision: RecipeDecision) -> None:
 
 def _finish(decision: RecipeDecision) -> None:
     """Tell the caller, start again (N28), be forgotten in time (N5)."""
-    state, recipe = decision.state, decision.definition
-    decision.report_end(_result(state))
-    if recipe.restart and state.status == "done":
-        at = None if _was_limited(decision) else state.started + commands.RESTART_PAUSE
-        late = at is None or at <= decision.event.at
-        decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
-    elif recipe.restart and state.status == "failed":
-        wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
-        at = decision.event.at + wait
-        decision.command(commands.Start(recipe.full_name, state.first, at, state.attempt + 1))
-
-
-def _was_limited(decision: RecipeDecision) -> bool:
-    """True if plans of this recipe cannot follow each other for ever: it waited, or used an element up."""
-    state, recipe = decision.state, decision.definition
-    fired = (part for part in recipe.transitions.values() if state.transition(part.id).took)
-    if state.waited or any(condition.use for part in fired for condition in part.conditions):
-        return True
-    ran = (step for step in recipe.steps.values() if state.step(step.id).state in ("done", "history"))
-    return any(steps.uses(decision, step) for step in ran)
+    decision.report_end(_result(decision.state))
+    restarts.after_end(decision)
 
 
 def _result(state: PlanState) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
         name=definition.name,
         start_step=definition.start.id,
         end_step=definition.end.id,
-        restart="yes" if definition.restart else "no",
+        restart=definition.restart,
         state=state.status,
     )
     if definition.decay is not None:

@@ -48,7 +48,7 @@ def source_rests(decision: RecipeDecision, step: Step, identifier: str, problem:
     run = decision.state.step(step.id)
     call = run.calls[identifier]
     follows = step.id in decision.state.following and run.fault is None
-    if not follows or not decision.definition.restart or decision.state.status != "running":
+    if not follows or decision.definition.restart == "no" or decision.state.status != "running":
         return False
     resting = [
         other

@@ -86,6 +86,11 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         """The progress of a transition."""
         return self.transitions.get(transition, _WAITING)
 
+    @property
+    def has_fired(self) -> bool:
+        """True once a transition has fired."""
+        return any(transition.state == "fired" for transition in self.transitions.values())
+
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
         """The elements that an input or condition may take, though they are marked there."""
         return self.again.get(part, {}).get(slot, ())

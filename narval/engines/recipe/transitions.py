@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, triggers
+from narval.engines.recipe import explain, restarts, triggers
 from narval.engines.recipe.changes import (
     DateCome,
     DurationEnded,
@@ -175,12 +175,15 @@ def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took
 
 def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
+    first = decision.definition.restart == "parallel" and not decision.state.has_fired
     known = decision.state.steps
     starts, reached = transition.outs, transition.targets
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
     decision.change(TransitionFired(transition.id, took, transition.sources, reached))
+    if first:
+        restarts.begin_next(decision)
     decision.to_run.extend(starts)
 
 

@@ -45,7 +45,7 @@ def plans(draw: st.DrawFn) -> str:
         transitions.append(draw(transitions_to(number, len(transitions))))
     for _ in range(draw(st.integers(0, size))):
         transitions.append(draw(transitions_to(draw(st.integers(1, size - 1)), len(transitions))))
-    restart = draw(st.sampled_from(["no", "yes"]))
+    restart = draw(st.sampled_from(["no", "yes", "parallel"]))
     end = f"s{max(draw(st.integers(0, size - 1)) for _ in range(3))}"
     return recipe("g.r", *steps, *transitions, start="s0", end=end, restart=restart)
 

@@ -7,7 +7,7 @@ engine as the value of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narval.definitions.process.code import made
 from narval.errors import ActionError
@@ -17,17 +17,22 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.process_code.token import Token
 from narval.runtime.scripts.interpreters import Script, run
 
+if TYPE_CHECKING:
+    from narval.runtime.calls.process_code.transient import Transients
+
 _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 
 
 class NodeHook:
     """One hook of a node, ready to be called with its token, which keeps the effects."""
 
-    __slots__ = ("_code", "_hook", "token")
+    __slots__ = ("_code", "_hook", "_transients", "token")
 
-    def __init__(self, code: type, hook: str, token: Mapping[str, Any]) -> None:
-        self._code, self._hook = code, hook
-        self.token = Token(token, writable=True, completes=hook == "execute")
+    def __init__(
+        self, code: type, hook: str, token: Mapping[str, Any], transients: Transients | None = None
+    ) -> None:
+        self._code, self._hook, self._transients = code, hook, transients
+        self.token = Token(token, writable=True, completes=hook == "execute", transients=transients)
 
     def __call__(self) -> Any:
         """Call the hook; of a coroutine function, the result is to be awaited."""
@@ -37,6 +42,8 @@ class NodeHook:
         """The outcome of the call with the token's effects as its value."""
         if outcome.problem is not None or outcome.abandoned or outcome.value is not None:
             return outcome
+        if self._transients is not None:
+            self._transients.keep()
         return Outcome(outcome.elements, value={"effects": self.token.effects})
 
 

@@ -17,6 +17,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.calls.context import Target
 from narval.runtime.calls.process_code import execution
 from narval.runtime.calls.process_code.execution import NodeHook
+from narval.runtime.calls.process_code.transient import Transients
 from narval.runtime.calls.targets import CallTargets, PreparedCall, place_of_stub
 
 SCRIPT = "script"
@@ -73,7 +74,7 @@ def _node_call(
     token = _token_view(run, payload["token"])
     if definition.where == "worker":
         return PreparedCall(target, {"hook": hook, "token": token}, timeout)
-    ready = NodeHook(code, hook, token)
+    ready = NodeHook(code, hook, token, Transients(run, payload["token"], call.call))
     return PreparedCall(structs.replace(target, function=ready), {"hook": hook}, timeout, ready.completed)
 
 
