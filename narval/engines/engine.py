@@ -28,7 +28,7 @@ from narval.memory.patterns.pattern import Bound
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing a run waits for: `what` is one of condition, time, call, try, input, join, signal,
+    """One thing a run waits for: `what` is one of condition, time, call, try, input, join, signal, limit,
     person.
 
     `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:

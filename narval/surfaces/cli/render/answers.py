@@ -174,6 +174,7 @@ _WAITS = {
     "input": "waits for {text}",
     "join": "waits for {text}",
     "signal": "waits to be told {text}",
+    "limit": "is given up at {until}",
     "person": "waits for a person: {text}",
 }
 _OTHERWISE = {
