@@ -50,8 +50,13 @@ def _condition(condition: TransitionCondition) -> str:
 def _date(time: Time) -> str:
     """A date as it is written."""
     fields = ((name, getattr(time, name)) for name in FIELDS)
-    return " ".join(f"{name}={_list(ranges)}" for name, ranges in fields if ranges) or "time"
+    return " ".join(f"{name}={_list(ranges, *FIELDS[name])}" for name, ranges in fields if ranges) or "time"
 
 
-def _list(ranges: Ranges) -> str:
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+def _list(ranges: Ranges, least: int, most: int) -> str:
+    """The values of a field that has these bounds, as they are written."""
+    parts = []
+    for first, last, *steps in ranges:
+        span = "*" if steps and (first, last) == (least, most) else f"{first}-{last}"
+        parts.append("/".join((span if first != last else str(first), *map(str, steps))))
+    return ",".join(parts)

@@ -397,7 +397,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
     [
         (
             recipe(A, 'start_step="a" end_step="a" restart="§true"'),
-            "restart: expected yes, no or parallel, found 'true'",
+            "restart: expected yes or no or parallel, found 'true'",
         ),
         (recipe(A, 'start_step="a" end_step="a" decay="§soon"'), "decay: expected a number of seconds"),
         (recipe(A, 'start_step="a" end_step="a" decay="§-1"'), "decay: expected a number of seconds"),
@@ -454,7 +454,7 @@ def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:
     [
         (
             'hours="§24"',
-            "hours: expected * or a list of numbers and ranges from 0 to 23, such as 1,3,5-7, found '24'",
+            "expected * or a list of numbers and ranges from 0 to 23, such as 1,3,5-7 or */5, found '24'",
         ),
         ('minutes="§5-3"', "minutes: expected * or a list"),
         ('monthdays="§0"', "numbers and ranges from 1 to 31"),
@@ -463,6 +463,17 @@ def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:
         ('yeardays="§367"', "numbers and ranges from 1 to 366"),
         ('weekdays="§7"', "numbers and ranges from 0 to 6"),
         ('seconds="§1,"', "numbers and ranges from 0 to 59"),
+        (
+            'monthdays="§-32"',
+            "from 1 to 31, such as 1,3,5-7 or */5, or from -31 to -1, which is the last, found",
+        ),
+        ('monthdays="§-3-5"', "or from -31 to -1, which is the last"),
+        ('monthdays="§-1--3"', "or from -31 to -1, which is the last"),
+        ('weekdays="§-1"', "numbers and ranges from 0 to 6"),
+        ('minutes="§*/0"', "minutes: expected * or a list"),
+        ('minutes="§5/15"', "minutes: expected * or a list"),
+        ('minutes="§*,5"', "minutes: expected * or a list"),
+        ('monthdays="§-31" months="2,4"', "this date never comes; correct monthdays or months"),
         ('monthdays="§30-31" months="2"', "this date never comes; correct monthdays or months"),
         ('months="2" monthdays="§29" years="2025-2027"', "never comes; correct monthdays or months or years"),
         ('yeardays="§366" years="2025"', "never comes; correct yeardays or years"),
@@ -475,7 +486,16 @@ def test_N13_fields_of_time_keep_to_table_2_9(time: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "time", ['hours="*"', 'years="-10--5,2026"', 'monthdays="29" months="2"', 'hours=" 1 , 3 - 5 "', ""]
+    "time",
+    [
+        'hours="*"',
+        'years="-10--5,2026"',
+        'monthdays="29" months="2"',
+        'hours=" 1 , 3 - 5 "',
+        'minutes="*/5" hours="8-18/2,23"',
+        'monthdays="1,-1,-10 - -5 / 2"',
+        "",
+    ],
 )
 def test_N25_fields_of_time_may_be_lists_and_ranges(time: str) -> None:
     assert faults_in(recipe(AB.replace("</transition>", f"<time {time}/></transition>"))) == []
