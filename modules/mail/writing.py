@@ -216,10 +216,6 @@ async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
     return []
 
 
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
     if it was read and flagged since. The whole file is there or none of it.
@@ -232,7 +228,8 @@ def put(maildir: Path, letter: Outgoing) -> None:
             (maildir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     if target.exists() or any(read.startswith(name) for read in os.listdir(maildir / "cur")):
         return
-    with open(draft, "wb", opener=_for_its_owner) as file:
+    with draft.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(letter.data.replace(b"\r\n", b"\n"))
         file.flush()
         os.fsync(file.fileno())

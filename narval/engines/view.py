@@ -26,6 +26,9 @@ class MemoryView(Protocol):
     def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """All of memory that fits and may be taken (not marked in `scope`), oldest first."""
 
+    def newest(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        """The same, newest first."""
+
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The elements of `eids` that fit and may be taken, in their order."""
 

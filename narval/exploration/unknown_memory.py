@@ -143,6 +143,10 @@ class AnyMemory:
             self.answers[bound.text] = True
             yield assumptions.fresh(asked, scope)
 
+    def newest(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        """The same, as if they were newest first: of which age they are decides nothing here."""
+        return self.matching(bound, scope)
+
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The elements of `eids` that fit: of those that were there before, all or none."""
         asked = demands(bound)

@@ -103,6 +103,12 @@ class Memory:
         unused = index.unaddressed(result_set.unused(scope, used))
         return (eid for eid in unused if eid not in self.reserved)
 
+    def newest(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
+        """The same elements, newest first: those of them that are wanted are found without the others."""
+        result_set = self.index.result_sets.get(bound)
+        found = self.index.newest(bound) if result_set is None else result_set.all.descending()
+        return self.among(self.index.unaddressed(found), bound, scope)
+
     def select(self, bound: Bound) -> Iterator[int]:
         """All elements that fit, replaced and reserved ones too, oldest first."""
         return (eid for eid in self._candidates(bound) if self._fits(eid, bound))

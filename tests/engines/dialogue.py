@@ -403,6 +403,9 @@ class Dialogue:
     def matching(self, bound: Any, scope: Any) -> Iterator[int]:
         return self.memory.matching(bound, scope)
 
+    def newest(self, bound: Any, scope: Any) -> Iterator[int]:
+        return self.memory.newest(bound, scope)
+
     def among(self, eids: Iterable[int], bound: Any, scope: Any) -> Iterator[int]:
         return self.memory.among(eids, bound, scope)
 
