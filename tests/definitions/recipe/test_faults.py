@@ -397,7 +397,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
     [
         (
             recipe(A, 'start_step="a" end_step="a" restart="§true"'),
-            "restart: expected yes, no or parallel, found 'true'",
+            "restart: expected yes or no or parallel, found 'true'",
         ),
         (recipe(A, 'start_step="a" end_step="a" decay="§soon"'), "decay: expected a number of seconds"),
         (recipe(A, 'start_step="a" end_step="a" decay="§-1"'), "decay: expected a number of seconds"),
