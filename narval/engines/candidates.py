@@ -68,7 +68,7 @@ class CandidateSearch:
         """The newest of each rank, oldest first; of all of memory no more is read than that."""
         for rank in self._near(bound, scope, again):
             yield deque(rank, most)
-        yield sorted(islice(self.view.newest(bound, scope), most))
+        yield sorted(islice(self.view.matching(bound, scope, newest_first=True), most))
 
     def _ranks(
         self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...]

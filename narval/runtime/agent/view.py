@@ -48,7 +48,7 @@ class LiveMemory:
     def __init__(self, memory: Memory, schemas: Surroundings) -> None:
         # Bound here, for engines call them often: a query costs no call but its own.
         self.element, self.fits_since = memory.element, partial(fits_since, memory)
-        self.matching, self.newest, self.among = memory.matching, memory.newest, memory.among
+        self.matching, self.among = memory.matching, memory.among
         self.reserved, self.context = memory.reserved_for, memory.contexts.of
         self.schema_fault = schemas.schema_fault
         self._memory = memory
