@@ -137,11 +137,14 @@ class InputSearch:
         """True if each of these inputs would have an element, had no call under way reserved it (N18)."""
         return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
 
-    def watch(self, watch: str) -> commands.Watch:
-        """The watch of a blocked step: any mandatory input may be the one that lets it go on."""
+    def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
+        """The watch of a blocked step: any mandatory input may be the one that lets it go on, and so may what
+        it is called `until` (N40).
+        """
         mandatory = [slot for slot in self.inputs if not slot.optional]
-        bounds = tuple(self._bound(slot) for slot in mandatory)
-        return commands.Watch(watch, bounds, tuple(map(self.scope, mandatory)), or_outdated=True)
+        bounds = (*until, *(self._bound(slot) for slot in mandatory))
+        scopes = (*(None for _ in until), *map(self.scope, mandatory))
+        return commands.Watch(watch, bounds, scopes, or_outdated=True)
 
     def standing_watch(self, watch: str, slot: Input) -> commands.Watch:
         """The watch of a `foreach` over sources: what it would select besides, and what is replaced (N36)."""
