@@ -1,4 +1,4 @@
-"""Runs of automata as a whole, at a real daemon with real programs: their time, their beginning again."""
+"""Runs of automata as a whole, at a real daemon with real programs (A17)."""
 
 from __future__ import annotations
 

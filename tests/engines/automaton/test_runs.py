@@ -1,4 +1,4 @@
-"""What an automaton says of its run as a whole: how long it may take, and that it begins again (A17, A18)."""
+"""What an automaton says of its runs as a whole: how long they may take (A17)."""
 
 from __future__ import annotations
 
