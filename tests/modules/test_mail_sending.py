@@ -304,7 +304,14 @@ def test_what_is_written_is_what_the_standard_library_would_write(name: str, sub
     mime["To"], mime["Subject"] = "a@example.com", subject
     mime["Date"] = "Mon, 02 Nov 2026 13:15:35 +0000"
     mime.set_content(body)
-    assert sent.data == b"Message-ID: <m1@example.org>\r\n" + mime.as_bytes()
+    written, encoding = parsed(sent.data), re.compile(rb"Content-Transfer-Encoding: .*\r\n")
+    fields = b"Message-ID: <m1@example.org>\r\n" + mime.as_bytes().partition(b"\r\n\r\n")[0]
+    assert encoding.sub(b"", sent.data.partition(b"\r\n\r\n")[0]) == encoding.sub(b"", fields)
+    assert (
+        written.get_content() == email.message_from_bytes(mime.as_bytes(), policy=mime.policy).get_content()
+    )
+    assert sent.data.isascii()
+    assert max(map(len, sent.data.splitlines())) <= 78
 
 
 # --- to a Maildir -----------------------------------------------------------------------------------------

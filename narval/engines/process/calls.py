@@ -115,9 +115,8 @@ def _find_inputs(
     slots = []
     for slot in prototype.inputs:
         bound = slot.condition.bind(conditions.bindings(decision, slot.condition.variables))
-        slots.append(
-            Slot(slot.id, places.ranks(bound, _scope(decision, node, slot)), slot.optional, slot.list)
-        )
+        ranks = places.ranks(bound, _scope(decision, node, slot), newest=slot.newest)
+        slots.append(Slot(slot.id, ranks, slot.optional, slot.list))
     assigned = assign(slots)
     if assigned.missing:
         missing = ", ".join(

@@ -87,7 +87,8 @@ class InputSearch:
         for slot in self.inputs:
             if slot is not without:
                 scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
-                slots.append(Slot(slot.id, ranks(self._bound(slot), scope, again), slot.optional, slot.list))
+                places = ranks(self._bound(slot), scope, again, slot.newest)
+                slots.append(Slot(slot.id, places, slot.optional, slot.list))
         return assign(slots)
 
     def commit_inputs(self, assigned: Assignment) -> Inputs:
