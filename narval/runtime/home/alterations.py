@@ -46,8 +46,8 @@ class ComparedFile(msgspec.Struct, frozen=True):
 
 
 def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
-    """All files that are compared, by path, but for examples that the home has not; those of a path, a folder,
-    a module or an example, if a name is given.
+    """All files that are compared, by path, but for examples that the home has not; those of a path, a
+    folder, a module or an example, if a name is given.
 
     Raises RequestError where nothing has that name, SurroundingsError where a file cannot be read.
     """

@@ -30,8 +30,8 @@ _NOT_COPIED = shutil.ignore_patterns(EXAMPLES, "__pycache__", "*.pyc", ".*")
 def create_home(path: Path | str, sample: Path | None = None, *, bare: bool = False) -> Home:
     """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
 
-    Modules that ship are not copied: they count where they are (`shipped`). Nor are examples. A bare home has the settings
-    of the sample alone, no recipes, and an empty memory.
+    Modules that ship are not copied: they count where they are (`shipped`). Nor are examples. A bare home has
+    the settings of the sample alone, no recipes, and an empty memory.
 
     Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
     """
