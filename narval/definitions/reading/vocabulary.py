@@ -98,7 +98,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in words:
-            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
+            raise ValueError(" or ".join(words))
         return text
 
     return read
@@ -160,6 +160,7 @@ COMMON: Words = {
             "list": Attribute(yes_no),
             "optional": Attribute(yes_no),
             "outdates": Attribute(yes_no),
+            "newest": Attribute(integer(1)),
         },
         ("match",),
     ),

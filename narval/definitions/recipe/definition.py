@@ -24,9 +24,10 @@ class Step(msgspec.Struct, eq=False):
     """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
-    are the bytes of elements. `timeout` and `backoff` are in seconds (N29). `outs` are in the order in which
-    they are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it
-    where that waits for nothing but this step: it fires as soon as the step is done.
+    are the bytes of elements. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so
+    many seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried:
+    highest priority first, then as in the file (N22). `sole` is the one transition out of it where that waits
+    for nothing but this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -42,6 +43,8 @@ class Step(msgspec.Struct, eq=False):
     backoff: float | None = None
     on_restart: Literal["retry", "error"] = "retry"
     max_parallel: int | None = None
+    until: Condition | None = None
+    every: float = 0.0
     line: int = 1
     ins: tuple[Transition, ...] = ()
     outs: tuple[Transition, ...] = ()

@@ -43,6 +43,8 @@ WORDS: Words = {
             "type": Attribute(kind, required=True),
             "target": Attribute(full_name, required=True),
             "foreach": Attribute(anything),
+            "until": Attribute(anything),
+            "every": Attribute(duration),
             **RETRIES,
             "max-parallel": Attribute(integer(1)),
             "on-restart": ON_RESTART,

@@ -124,7 +124,9 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in (*self.state.awaiting_date, *self.state.awaiting_duration):
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for step in (*self.state.blocked, *self.state.following):
+        for step in self.state.resting:
+            self.command(commands.CancelTimer(self.state.step(step).wake))
+        for step in (*self.state.blocked, *self.state.following, *self.state.resting):
             self.command(commands.Unwatch(self.state.step(step).watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:

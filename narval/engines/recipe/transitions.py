@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, restarts, triggers
+from narval.engines.recipe import explain, repeats, restarts, triggers
 from narval.engines.recipe.changes import (
     DateCome,
     DateGivenUp,
@@ -38,7 +38,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     if done and step is decision.definition.end:
         decision.end_reached()
         return
-    rested = not (state.waiting or state.in_error)
+    rested = not (state.waiting or state.in_error or state.resting)
     if done and sole is not None and sole.id not in state.transitions and rested:
         _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
@@ -47,6 +47,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
+    repeats.bind_anew(decision, step)
     _fail_if_unhandled(decision)
 
 
@@ -88,7 +89,8 @@ def _try_watched(decision: RecipeDecision, identifier: str) -> None:
 def fail_if_stuck(decision: RecipeDecision) -> None:
     """Fail a plan of which nothing can ever fire again (N27)."""
     state = decision.state
-    waits = state.calls or state.waiting or state.awaiting_date or state.blocked or state.following
+    transitions = state.waiting or state.awaiting_date
+    waits = state.calls or transitions or state.blocked or state.following or state.resting
     if state.status != "running" or waits:
         return
     if any(transition.given_up for transition in state.transitions.values()):

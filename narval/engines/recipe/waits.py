@@ -38,6 +38,8 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
                 "an element for its foreach",
                 **_conditions(watches.get(state.step(step).watch)),
             )
+    for identifier in state.resting:
+        yield _next_call(definition.steps[identifier], state.step(identifier), watches)
     for identifier in state.awaiting_date:
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(
@@ -80,6 +82,12 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
 def _reckoned(transition: Transition) -> str:
     """The appointments of a transition as they are written (N41)."""
     return " or ".join(appointment.text for appointment in transition.appointments)
+
+
+def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
+    """The wait of a step between two of its calls (N40)."""
+    conditions = _conditions(watches.get(run.watch))
+    return Wait(step.id, "again", f"{step.kind} {step.target}", **conditions, until=run.until)
 
 
 def _number(step: Step, attempt: int) -> str:

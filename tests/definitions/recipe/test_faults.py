@@ -397,7 +397,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
     [
         (
             recipe(A, 'start_step="a" end_step="a" restart="§true"'),
-            "restart: expected yes, no or parallel, found 'true'",
+            "restart: expected yes or no or parallel, found 'true'",
         ),
         (recipe(A, 'start_step="a" end_step="a" decay="§soon"'), "decay: expected a number of seconds"),
         (recipe(A, 'start_step="a" end_step="a" decay="§-1"'), "decay: expected a number of seconds"),
@@ -405,6 +405,15 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
         (step('timeout="§inf">'), "timeout: expected a number of seconds"),
         (step('retries="§1.5">'), "retries: expected a whole number of 0 or more, found '1.5'"),
         (step('backoff="§x">'), "backoff: expected a number of seconds"),
+        (step('until="§x">'), 'until needs every, the time from one call to the next; add every="1d"'),
+        (step('every="§1d">'), "every needs until, a pattern: an element that fits it ends the calls"),
+        (
+            step('until="x" every="1d" foreach="§email">'),
+            "foreach: a step with until is called for no element",
+        ),
+        (step('until="x" every="§0d">'), "every: expected more than no time, such as \"10m\", found '0d'"),
+        (step('until="x[§" every="1d">'), "until is no XPath that narval can try"),
+        (step('until="x[@a = §$b/@a]" every="1d">'), "$b: expected the id of a step of this recipe"),
         (step('max-parallel="§0">'), "max-parallel: expected a whole number of 1 or more"),
         (step('on-restart="§again">'), "on-restart: expected retry or error, found 'again'"),
         (
@@ -447,6 +456,12 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
 )
 def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:
     assert message in fault_in(text)
+
+
+def test_N40_a_source_is_not_called_again() -> None:
+    source = Action(group="mail", name="send", function="send", where="source", path="modules/mail.py")
+    message = fault_in(step('until="§x" every="1d">'), definitions=[source])
+    assert "mail.send is a source, which goes on by itself: it is not called again; remove this" in message
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ import msgspec
 
 import narval
 from narval.definitions.library import Definition
-from narval.definitions.process.code import Code, made
+from narval.definitions.process.code import Code
+from narval.definitions.process.properties import made
 from narval.definitions.process.statements import Accept, Discard, Skip
 from narval.engines.engine import tokens_of
 from narval.engines.events import Plain
@@ -257,7 +258,8 @@ def _string(question: Question) -> Plain:
 
 def _node(question: Question) -> Plain:
     token = question.token()
-    answer = getattr(made(question.code, token.node.custom), question.hook)(token)
+    node = made(question.code, token.node.custom, question.arguments.get("evaluated"))
+    answer = getattr(node, question.hook)(token)
     return _truth(answer) if question.hook == "is_backtrackable" else _guard(answer)
 
 

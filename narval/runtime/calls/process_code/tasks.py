@@ -73,8 +73,8 @@ def _node_call(
         raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
     token = _token_view(run, payload["token"])
     if definition.where == "worker":
-        return PreparedCall(target, {"hook": hook, "token": token}, timeout)
-    ready = NodeHook(code, hook, token, Transients(run, payload["token"], call.call))
+        return PreparedCall(target, {**payload, "token": token}, timeout)
+    ready = NodeHook(code, payload, token, Transients(run, payload["token"], call.call))
     return PreparedCall(structs.replace(target, function=ready), {"hook": hook}, timeout, ready.completed)
 
 
