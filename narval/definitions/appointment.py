@@ -8,7 +8,7 @@ that counts.
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -51,6 +51,10 @@ def _zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
+
+
 class _Days:
     """The days that count: those of some weekdays, or all."""
 
@@ -90,7 +94,7 @@ def _reckoned(since: float, length: Length, days: _Days, zone: tzinfo, way: int)
     if days.all:
         moment = moment_of(wall + way * length.days * _DAY, zone) if length.days else since
         return moment + way * length.seconds
-    day, clock, left = wall.date(), wall - datetime.combine(wall.date(), time()), length.days
+    day, clock, left = wall.date(), wall - _midnight(wall.date()), length.days
     moment = since
     if not days.counts(day):
         day = days.nearest(day, way)
@@ -98,17 +102,17 @@ def _reckoned(since: float, length: Length, days: _Days, zone: tzinfo, way: int)
             clock, left = timedelta(0), left - (way == _BACK)
         else:
             clock = _DAY
-        moment = moment_of(datetime.combine(day, time()) + clock, zone)
+        moment = moment_of(_midnight(day) + clock, zone)
     if left:
         day = days.on(day, left, way)
-        moment = moment_of(datetime.combine(day, time()) + clock, zone)
+        moment = moment_of(_midnight(day) + clock, zone)
     seconds = length.seconds
     while seconds:
-        edge = moment_of(datetime.combine(day, time()) + (_DAY if way == _FORWARD else timedelta(0)), zone)
+        edge = moment_of(_midnight(day) + (_DAY if way == _FORWARD else timedelta(0)), zone)
         room = abs(edge - moment)
         if seconds < room or (seconds == room and way == _BACK):
             return moment + way * seconds
         seconds -= room
         day = days.nearest(day + way * _DAY, way)
-        moment = moment_of(datetime.combine(day, time()) + (_DAY if way == _BACK else timedelta(0)), zone)
+        moment = moment_of(_midnight(day) + (_DAY if way == _BACK else timedelta(0)), zone)
     return moment
