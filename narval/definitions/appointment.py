@@ -52,7 +52,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)
+    return datetime.combine(day, datetime.min.time())
 
 
 class _Days:
