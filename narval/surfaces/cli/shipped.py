@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narval.operations.text import clean, clean_lines
+from narval.operations.text import clean, printable
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render.tables import COMPARED, table
@@ -58,7 +58,7 @@ def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
         if number or listed:
             click.echo()
         for line in text.removesuffix("\n").split("\n"):
-            click.echo("\t".join(map(clean_lines, line.split("\t"))))
+            click.echo("\t".join(map(printable, line.split("\t"))))
 
 
 @command(
