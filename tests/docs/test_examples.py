@@ -22,7 +22,7 @@ def examples(page: str, language: str) -> list[str]:
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(examples("recipe.md", "xml")) == 2
+    assert len(examples("recipe.md", "xml")) == 3
     assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
@@ -33,6 +33,7 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
     files = {
         "recipes/mail.xml": examples("recipe.md", "xml")[0],
         "recipes/desk.xml": examples("recipe.md", "xml")[1],
+        "recipes/logins.xml": examples("recipe.md", "xml")[2],
         "recipes/desk.page.xsl": examples("module.md", "xml")[0],
         "modules/mail.py": modules[form],
         "modules/desk.py": OTHERS,
@@ -50,6 +51,7 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "clock.ticks",
         "desk.apologise",
         "desk.ask",
+        "desk.logins",
         "desk.page",
         "desk.write",
         "mail.acknowledge",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, triggers
+from narval.engines.recipe import explain, joins, triggers
 from narval.engines.recipe.changes import (
     DateCome,
     DurationEnded,
@@ -41,7 +41,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     if done and sole is not None and sole.id not in state.transitions and rested:
         _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
-    waiting = _waiting_for(decision, step)
+    waiting = _waiting_for(decision, step.id)
     _choose(decision, _rivals(transition for transition in step.outs if _is_potential(decision, transition)))
     spread_impossible(decision, step.outs)
     for transition in waiting:
@@ -131,6 +131,7 @@ def _choose(
     """
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
+    names: tuple[str, ...] = ()
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
@@ -138,11 +139,12 @@ def _choose(
             early.append(transition)
             continue
         conditions = look_up(decision, transition)
-        took = triggers.elements_for(decision, transition, conditions)
-        if took is None:
+        found = _elements_for(decision, transition, conditions)
+        if found is None:
             lacking.append((transition, conditions))
         else:
-            _fire(decision, transition, conditions, took)
+            _fire(decision, transition, conditions, *found)
+            names += transition.names
     for transition in early:
         unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
         if unset and not triggers.set_date(decision, transition):
@@ -153,9 +155,30 @@ def _choose(
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
             continue
-        if transition.id not in decision.state.waiting:
+        if not transition.plain:
+            conditions = joins.relaxed(decision, transition)
+        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, conditions):
             _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
+    if names:
+        for transition in _waiting_for(decision, *names):
+            _wait_anew(decision, transition)
+
+
+def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
+    """The elements that the conditions of a transition take; None when one has none."""
+    if not transition.plain:
+        return joins.elements_for(decision, transition)
+    took = triggers.elements_for(decision, transition, wanted)
+    return None if took is None else (took, ())
+
+
+def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> bool:
+    """True if the watch of a waiting transition is for these conditions."""
+    if transition.plain:
+        return True
+    watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
+    return watch is not None and watch.conditions == tuple(bound for bound, _ in wanted)
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
@@ -163,24 +186,35 @@ def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
     return state in _OPEN and classify(decision, transition) == POTENTIAL
 
 
-def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
+def _fire(
+    decision: RecipeDecision,
+    transition: Transition,
+    wanted: Wanted,
+    took: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> None:
     if took:
         decision.use_matches(wanted, took)
     _stop_waiting(decision, transition)
-    _go(decision, transition, took)
+    _go(decision, transition, took, counts)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
 
 
-def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
+def _go(
+    decision: RecipeDecision,
+    transition: Transition,
+    took: tuple[int, ...] = (),
+    counts: tuple[int, ...] = (),
+) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
     known = decision.state.steps
     starts, reached = transition.outs, transition.targets
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
-    decision.change(TransitionFired(transition.id, took, transition.sources, reached))
+    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts))
     decision.to_run.extend(starts)
 
 
@@ -192,10 +226,14 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
     decision.watch(watch, wanted, or_outdated=triggers.has_durations(transition))
 
 
-def _waiting_for(decision: RecipeDecision, step: Step) -> list[Transition]:
-    """The waiting transitions that use `$step`, which has elements once that step has ended (N10)."""
+def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
+    """The waiting transitions that use one of these variables, which have elements now (N10, N39)."""
     waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
-    return [transition for transition in waiting if step.id in triggers.variables_of(transition)]
+    return [
+        transition
+        for transition in waiting
+        if not (triggers.variables_of(transition) - transition.joins).isdisjoint(names)
+    ]
 
 
 def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
@@ -203,7 +241,8 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        conditions = triggers.wanted(decision, transition)
+        look_up = triggers.wanted if transition.plain else joins.relaxed
+        conditions = look_up(decision, transition)
         _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
 

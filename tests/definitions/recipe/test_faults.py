@@ -97,7 +97,7 @@ def test_N13_a_file_with_ten_faults_reports_ten_each_at_its_place() -> None:
         "step 'lost' cannot be reached from the start step 'read': no transition leads to it",
         "step has no attribute 'wait'",
         "out: expected the id of a step, found 'akc'",
-        "$aks: expected the id of a step of this recipe, found 'aks'",
+        "$aks: expected the id of a step or the name of a condition of this recipe, found 'aks'",
         "a step runs once in a plan, but this leads back to 'read' (read → ack → tell → read)",
         "from: expected memory or plan, found 'here'",
     ]
@@ -357,7 +357,7 @@ def test_N13_a_bad_xpath_in_a_match_is_shown_at_its_character() -> None:
 )
 def test_N13_a_variable_names_a_step(text: str) -> None:
     assert fault_in(text).startswith(
-        "$c: expected the id of a step of this recipe, found 'c'; there is 'a', "
+        "$c: expected the id of a step or the name of a condition of this recipe, found 'c'; there is 'a', "
     )
 
 
