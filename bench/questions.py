@@ -31,7 +31,9 @@ def main() -> None:
     functions = imported.modules["w"].functions
     asking = QuestionAnswerer(lambda run, definition: functions[key_of(definition)])  # type: ignore[arg-type]
     engine = SimpleNamespace(kind="process", token_view=lambda definition, state, token: TOKEN)
-    asker: Any = SimpleNamespace(kind="process", library=None, engine=engine, definition=None, state=None)
+    asker: Any = SimpleNamespace(
+        kind="process", library=None, engine=engine, definition=None, state=None, transient={}
+    )
     agent = AgentState(Library(imported.modules["w"].found))
     paid = partial(asking.ask, agent, asker, "predicate:paid", {"token": 5}, 0.0)
     tell("a question", paid, 2000)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from narval import ActionError, Element, Input, Output, action, call
 
+from ..files.places import absolute
 from .origins import DAY_SECONDS, File, Web
 from .reading import LONGEST, FeedError, Items, cut, is_web, line_of
 
@@ -89,12 +90,7 @@ class Feed(NamedTuple):
         """The origin of its items; one that is not watched gives all of them, whatever was seen before."""
         if self.url:
             return Web(self.name, self.url, self.every, home if watched else None)
-        path = Path(self.path).expanduser()
-        if home is None and not path.is_absolute():
-            raise ActionError(
-                f"expected an absolute path, as this home is in memory, got {self.path!r}", "bad-feed"
-            )
-        return File(self.name, (home or Path("/")) / path, watched=watched)
+        return File(self.name, absolute(self.path, home), watched=watched)
 
 
 def _seconds(text: str | None) -> float:

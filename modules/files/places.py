@@ -47,9 +47,10 @@ DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
 def place(element: Element) -> Path:
     """The path of an element, links in its folders followed. Raises ActionError for one outside.
 
-    Inside is the home but for what is guarded in it, or the folder that the element names.
+    Inside is the home but for what is guarded in it, or the folder that the element names. In place of a home
+    in memory is the folder in which the program works.
     """
-    given, home = element.attributes, call().home
+    given, home = element.attributes, call().home or Path.cwd()
     path = absolute(given["path"], home)
     root = Path(os.path.realpath(absolute(given.get("folder", ""), home)))
     found = Path(os.path.realpath(path.parent)) / path.name
@@ -58,8 +59,8 @@ def place(element: Element) -> Path:
             f"expected a path inside {root}, got {given['path']!r}; to reach further, name the folder",
             "outside",
         )
-    guarded = _guarded(found, home) if home is not None else ""
-    if home is not None and guarded and _within(root, home)[:1] != (guarded,):
+    guarded = _guarded(found, home)
+    if guarded and _within(root, home)[:1] != (guarded,):
         raise ActionError(
             f'{given["path"]!r} is in {guarded} of the home; to reach it, write folder="{guarded}"', "outside"
         )
@@ -79,10 +80,8 @@ def _within(path: Path, home: Path) -> tuple[str, ...]:
 
 
 def absolute(path: str, home: Path | None) -> Path:
-    given = Path(path).expanduser()
-    if home is None and not given.is_absolute():
-        raise ActionError(f"expected an absolute path, as this home is in memory, got {path!r}", "outside")
-    return (home or Path("/")) / given
+    """A path from the home, or from the folder in which the program works if the home is in memory."""
+    return (home or Path.cwd()) / Path(path).expanduser()
 
 
 def shown(path: Path, home: Path | None) -> str:

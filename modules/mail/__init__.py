@@ -111,6 +111,7 @@ def read(mailbox: Element) -> list[bytes]:
         SIGNATURE,
     ],
     outputs=[Output("answer", "email[@kind='ack']", optional=True, unique="@once")],
+    runs="inline",
     description="Compose an acknowledgement of a mail that a person wrote, one for an address in a day.",
     pure=True,
 )

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,11 @@ _PLAIN_ADDRESS = re.compile(
     r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?"
 )
 _PLAIN_ID = re.compile(r"[!-;=?-~]{1,250}")
+MOST_IN_LINE = 78
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
+_PLAIN_VALUE = re.compile(r"[!-~]+(?: [!-~]+)*")
+_PLAIN_TEXT = re.compile(rf"(?:[\t -~]{{0,{MOST_IN_LINE}}}\n)*")
+_TEXT_FIELD = 'Content-Type: text/plain; charset="utf-8"'
 _ANSWERED = re.compile(r"(re|aw|sv|antw|r[eé]f)\s*(\[\d+\])?:", re.IGNORECASE)
 
 
@@ -117,9 +123,6 @@ class Outgoing(NamedTuple):
 
 def outgoing(mail: Element, call_id: str) -> Outgoing:
     """An `email` element as it goes out. Raises ActionError for what its author cannot have meant."""
-    from email.headerregistry import Address
-    from email.message import EmailMessage
-    from email.policy import SMTP
     from email.utils import format_datetime
 
     given = mail.attributes
@@ -132,22 +135,53 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     for name in ("from-name", "subject", "auto", "date"):
         if re.search(r"[\x00-\x1f\x7f]", given.get(name, "")):
             raise _wrong(f"{name} holds a line break, which could pass for a header", "header-injection")
-    mime = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
-    mime["From"] = Address(given.get("from-name", ""), addr_spec=senders[0])
-    mime["To"] = ", ".join(to)
-    if cc:
-        mime["Cc"] = ", ".join(cc)
-    mime["Subject"] = given.get("subject", "")
-    mime["Date"] = format_datetime(_moment(given.get("date")))
+    fields = {"From": _writer(given.get("from-name", ""), senders[0]), "To": ", ".join(to)}
+    fields |= {"Cc": ", ".join(cc)} if cc else {}
+    fields |= {"Subject": given.get("subject", ""), "Date": format_datetime(_moment(given.get("date")))}
     if given.get("auto"):
-        mime["Auto-Submitted"] = given["auto"]
-    mime.set_content(re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or ""))
+        fields["Auto-Submitted"] = given["auto"]
+    text = re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or "")
     ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
     if not _PLAIN_ID.fullmatch(ident):
         raise _wrong(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
-    return Outgoing(
-        ident, senders[0], list(dict.fromkeys([*to, *cc])), _id_fields(ident, given) + mime.as_bytes()
+    data = (
+        _id_fields(ident, given) + "".join(starmap(_field, fields.items())).encode("ascii") + _content(text)
     )
+    return Outgoing(ident, senders[0], list(dict.fromkeys([*to, *cc])), data)
+
+
+def _writer(name: str, address: str) -> str:
+    """An address as it stands in From, with a name or without."""
+    from email.headerregistry import Address
+
+    if _PLAIN_NAME.fullmatch(name):
+        return f"{name} <{address}>"
+    return str(Address(name, addr_spec=address))
+
+
+def _field(name: str, value: str) -> str:
+    """A field of a header; the standard library folds and encodes what does not fit a line as it is."""
+    from email.policy import SMTP
+
+    line = f"{name}: {value}"
+    if len(line) <= MOST_IN_LINE and _PLAIN_VALUE.fullmatch(value) and "=?" not in value:
+        return f"{line}\r\n"
+    return SMTP.fold(name, SMTP.header_factory(name, value))
+
+
+def _content(text: str) -> bytes:
+    """The fields of a text, a blank line, and the text, encoded as shortly as may be if it is not plain."""
+    from base64 import encodebytes
+    from email.quoprimime import body_encode
+
+    encoding, body = "7bit", f"{text.removesuffix(chr(10))}\n"
+    if not _PLAIN_TEXT.fullmatch(body):
+        data = body.encode("utf-8", "replace")
+        encoding, body = "quoted-printable", body_encode(data.decode("latin-1"))
+        if 3 * len(body) > 4 * len(data):  # what base64 takes
+            encoding, body = "base64", encodebytes(data.replace(b"\n", b"\r\n")).decode("ascii")
+    fields = f"{_TEXT_FIELD}\nContent-Transfer-Encoding: {encoding}\nMIME-Version: 1.0\n"
+    return f"{fields}\n{body}".replace("\n", "\r\n").encode("ascii")
 
 
 def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
@@ -183,18 +217,20 @@ def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
     if it was read and flagged since. The whole file is there or none of it.
     """
-    for folder in ("tmp", "new", "cur"):
-        (maildir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"narval.{_digest(letter.ident)}"
-    if (maildir / "new" / name).exists() or any((maildir / "cur").glob(f"{name}*")):
-        return
+    target = maildir / "new" / name
     draft = maildir / "tmp" / f"{name}.{os.getpid()}.{threading.get_ident()}"
+    for folder in ("tmp", "new", "cur"):
+        if not os.path.isdir(f"{maildir}/{folder}"):
+            (maildir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if target.exists() or any(read.startswith(name) for read in os.listdir(maildir / "cur")):
+        return
     with draft.open("wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(letter.data.replace(b"\r\n", b"\n"))
         file.flush()
         os.fsync(file.fileno())
-    draft.replace(maildir / "new" / name)
+    draft.replace(target)
     folder_file = os.open(maildir / "new", os.O_RDONLY)
     try:
         os.fsync(folder_file)

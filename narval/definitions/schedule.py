@@ -10,9 +10,8 @@ weekday of 1 January) and repeats after 400: the days that fit are one number of
 years that have any such day one number of 10,000 bits. So 29 February on a Monday costs what tomorrow costs,
 and a date that never comes is a zero.
 
-Daylight saving. A date is a reading of the clock on the wall. Let each reading have one moment: when the
-wall shows it twice the first one, when the wall skips it the moment right after the gap. Readings in order
-then have moments in order, and a schedule fires at the moments of the readings that fit. It follows that
+Daylight saving. A date is a reading of the clock on the wall, and each of those has one moment (`wall.py`). A
+schedule fires at the moments of the readings that fit. It follows that
 
 - 02:30 in a gap from 02:00 to 03:00 fires at 03:00, as does every other reading skipped there: one moment, so
   the schedule fires once for the gap, however many seconds, minutes or `time` nodes of it were skipped, and a
@@ -34,6 +33,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec.structs import replace
+
+from narval.definitions.wall import moment_of, shift
 
 Days = tuple[int, ...]
 """For each kind of year the days that fit, bit n being day n of the year."""
@@ -69,7 +70,15 @@ def _values(ranges: Ranges, least: int, most: int) -> int:
     """The values of a field as bits; none given stands for all."""
     if not ranges:
         return _span(least, most)
-    return _union(_span(max(first, least), min(last, most)) for first, last in ranges if last >= least)
+    return _union(_part(part, least, most) for part in ranges if part[1] >= least)
+
+
+def _part(part: tuple[int, ...], least: int, most: int) -> int:
+    """The values of one range, from `least` to `most`."""
+    first, last, *steps = part
+    if not steps:
+        return _span(max(first, least), min(last, most))
+    return _union(1 << value for value in range(first, last + 1, steps[0]) if least <= value <= most)
 
 
 def _from(bits: int, least: int) -> int:
@@ -98,8 +107,18 @@ def _monthdays(lengths: Sequence[int]) -> tuple[int, ...]:
     )
 
 
+def _last_monthdays(lengths: Sequence[int]) -> tuple[int, ...]:
+    """The days of a year that are the nth of their month, counted from its last."""
+    ends = [(sum(lengths[: month + 1]), length) for month, length in enumerate(lengths)]
+    return (
+        0,
+        *(_union(1 << end + 1 - day for end, length in ends if day <= length) for day in range(1, 32)),
+    )
+
+
 _MONTHS = (_months(_SHORTEST), _months(_LONGEST))
 _MONTHDAYS = (_monthdays(_SHORTEST), _monthdays(_LONGEST))
+_LAST_MONTHDAYS = (_last_monthdays(_SHORTEST), _last_monthdays(_LONGEST))
 _WEEKLY = _union(1 << day for day in range(0, 366, 7))
 _SEVENTHS = tuple(_WEEKLY << rest for rest in (7, 1, 2, 3, 4, 5, 6))
 """Days that leave 0, 1 … 6 when divided by 7; some lie past the end of a year."""
@@ -133,9 +152,13 @@ def _days(monthdays: Ranges, months: Ranges, yeardays: Ranges, weekdays: Ranges)
     """The days that fit in each kind of year; kept, because many dates share them."""
     month, monthday = _values(months, 1, 12), _values(monthdays, 1, 31)
     yearday, weekday = _values(yeardays, 1, 366), _values(weekdays, 0, 6)
-    in_year = [
-        _chosen(month, _MONTHS[leap]) & _chosen(monthday, _MONTHDAYS[leap]) & yearday for leap in (0, 1)
+    from_last = _union(
+        1 << -day for part in monthdays for day in range(part[0], min(part[1], -1) + 1, *part[2:])
+    )
+    in_month = [
+        _chosen(monthday, _MONTHDAYS[leap]) | _chosen(from_last, _LAST_MONTHDAYS[leap]) for leap in (0, 1)
     ]
+    in_year = [_chosen(month, _MONTHS[leap]) & in_month[leap] & yearday for leap in (0, 1)]
     # Day n of a year that begins on weekday f has weekday (f + n - 1) % 7.
     in_week = [_chosen(weekday, [_SEVENTHS[(day - first + 1) % 7] for day in range(7)]) for first in range(7)]
     return tuple(in_year[leap] & in_week[first] for leap, first in _KINDS)
@@ -233,7 +256,7 @@ class Schedule:
             wall = datetime.fromtimestamp(start, self.zone)
             if wall.fold:
                 # The second pass: as if the first had just ended.
-                start = self._shift(wall) - 1
+                start = shift(wall) - 1
                 wall = datetime.fromtimestamp(start, self.zone)
             aheads = [ahead for date in dates if (ahead := date.after(wall)) is not None]
             return self._moment(start, wall, min(aheads)) if aheads else None
@@ -249,25 +272,7 @@ class Schedule:
         there = datetime.fromtimestamp(start + ahead, self.zone)
         if not there.fold and there.utcoffset() == wall.utcoffset():
             return float(start + ahead)
-        reading = wall + timedelta(0, ahead)
-        moment = reading.timestamp()
-        if datetime.fromtimestamp(moment, self.zone) == reading:
-            return moment
-        return float(self._shift(reading))
-
-    def _shift(self, wall: datetime) -> int:
-        """The first moment of the new offset, for a reading that a shift of the clock skips or doubles."""
-        one, other = wall.replace(fold=0).timestamp(), wall.replace(fold=1).timestamp()
-        # Halving a day at most: the shift is after `low`, and not after `high`.
-        low, high = floor(min(one, other)), floor(max(one, other))
-        before = datetime.fromtimestamp(low, self.zone).utcoffset()
-        while high - low > 1:
-            middle = (low + high) // 2
-            if datetime.fromtimestamp(middle, self.zone).utcoffset() == before:
-                low = middle
-            else:
-                high = middle
-        return high
+        return moment_of(wall + timedelta(0, ahead), self.zone)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
@@ -366,8 +371,11 @@ FIELDS = {
 }
 """The fields of a date and their bounds (table 2.9); weekday 0 is Monday."""
 
-Ranges = tuple[tuple[int, int], ...]
-"""The values a field of a date may have, each from a first to a last; none at all stands for `*`."""
+Ranges = tuple[tuple[int, ...], ...]
+"""The values that a field of a date may have: each from a first to a last, or of these every so manyth.
+
+None at all stands for `*`. Days of the month below 0 are counted from the last, which is -1.
+"""
 
 
 class Time(msgspec.Struct, frozen=True, cache_hash=True):

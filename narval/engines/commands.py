@@ -96,13 +96,15 @@ class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
     `calendar`: it is a date of the calendar, and fires early when the clock was set back or the zone is
     another, to be worked out anew. Any other is the end of a length of time: setting the clock moves it
-    along. `keeps` are elements that will be needed then: they are not forgotten before (N5).
+    along. `keeps` are elements that will be needed then: they are not forgotten before (N5). With `standing`
+    the same will be asked for again and again (N40); exploration follows that so often as makes a difference.
     """
 
     wake: str
     at: float
     calendar: bool = False
     keeps: tuple[int, ...] = ()
+    standing: bool = False
 
 
 class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):

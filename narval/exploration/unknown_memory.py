@@ -124,8 +124,8 @@ class AnyMemory:
         """The element; of one that stands for another nothing is known."""
         return self._assumptions.added.get(eid) or Element(eid, _UNKNOWN)
 
-    def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """The elements known to fit, then a few more, or none."""
+    def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
+        """The elements known to fit, then a few more, or none; their age decides nothing here."""
         assumptions, asked, found = self._assumptions, demands(bound), False
         for eid in assumptions.met():
             if assumptions.surely(eid, asked, scope):

@@ -141,7 +141,9 @@ def action(found: Action) -> dict[str, Any]:
         "path": found.path,
         "line": found.line,
         "runs": found.where,
-        "inputs": [_slot(slot, "use", "list", "optional", "outdates") for slot in found.prototype.inputs],
+        "inputs": [
+            _slot(slot, "use", "list", "optional", "outdates", "newest") for slot in found.prototype.inputs
+        ],
         "outputs": [_slot(slot, "list", "optional", "unique") for slot in found.prototype.outputs],
         "description": description(found.descriptions),
     }

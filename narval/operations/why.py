@@ -227,7 +227,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
     line: dict[str, Any] = {"id": wait.id, "for": wait.what, "until": until, "conditions": conditions}
     if wait.text:
         line["text"] = wait.text
-    if wait.what == "time":
+    if wait.what in ("time", "again"):
         line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:

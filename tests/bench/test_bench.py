@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import curves, report
+from bench import backlog_script, curves, mails, report
 from bench.marks import Figure, Lines, Mark, marks, suites
 
 CASES = {case.name: case for suite in suites() for case in suite.cases}
@@ -93,3 +93,14 @@ def test_a_measurement_checks_its_results_and_prints_a_line(
     assert line["peer"] == "narval"
     assert line["workload"] == workload
     assert line["n"] > 0
+
+
+def test_the_script_answers_the_mails_that_ask_for_it(tmp_path: Path) -> None:
+    asked = mails.fill(tmp_path, 20)
+    answered: set[str] = set()
+    answers = [
+        backlog_script.answer(path.read_bytes(), answered) for path in sorted((tmp_path / "new").iterdir())
+    ]
+    assert asked == 18 == len(list(filter(None, answers))) == len(answered)
+    assert answers[1] is not None
+    assert answers[1]["To"] == "bela.1@example.net"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -41,13 +42,17 @@ def fires(schedule: Schedule, since: str, until: str) -> list[str]:
 # --- the oracle: read the clock at every second ---------------------------------------------------------
 
 
-def allows(values: tuple[tuple[int, int], ...], value: int) -> bool:
-    return not values or any(first <= value <= last for first, last in values)
+def allows(values: tuple[tuple[int, ...], ...], *either: int) -> bool:
+    return not values or any(
+        first <= value <= last and (value - first) % (step[0] if step else 1) == 0
+        for first, last, *step in values
+        for value in either
+    )
 
 
 def fits_day(time: Time, day: date) -> bool:
     return (
-        allows(time.monthdays, day.day)
+        allows(time.monthdays, day.day, day.day - monthrange(day.year, day.month)[1] - 1)
         and allows(time.months, day.month)
         and allows(time.years, day.year)
         and allows(time.yeardays, day.timetuple().tm_yday)
@@ -81,18 +86,24 @@ def fires_by_stepping(times: tuple[Time, ...], zone: tzinfo, first: int, last: i
     return found
 
 
-def ranges(least: int, most: int) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
+Parts = tuple[tuple[int, ...], ...]
+
+
+def ranges(least: int, most: int) -> st.SearchStrategy[Parts]:
     pair = st.tuples(st.integers(least, most), st.integers(least, most)).map(
         lambda ends: (min(ends), max(ends))
     )
     single = st.integers(least, most).map(lambda value: (value, value))
-    return st.one_of(
-        st.just(()), st.lists(st.one_of(single, pair), max_size=3).map(lambda found: tuple(sorted(found)))
-    )
+    stepped = st.builds(lambda ends, step: (*ends, step), pair, st.integers(1, 9))
+    part = st.one_of(single, pair, stepped)
+    return st.one_of(st.just(()), st.lists(part, max_size=3).map(lambda found: tuple(sorted(found))))
 
 
 OF_A_DAY = {name: ranges(*FIELDS[name]) for name in ("seconds", "minutes", "hours")}
 DAYS = ("monthdays", "months", "yeardays", "weekdays")
+MONTHDAYS = st.one_of(
+    ranges(1, 31), st.builds(lambda one, other: one + other, ranges(-31, -1), ranges(1, 31))
+)
 
 NIGHTS = (
     (PARIS, "2026-03-29T01:00"),
@@ -134,7 +145,7 @@ def test_N25_a_schedule_fires_as_a_clock_read_at_every_second(
         seconds=st.just(((0, 0),)),
         minutes=st.just(((0, 0),)),
         hours=st.just(((0, 0),)),
-        **{name: ranges(*FIELDS[name]) for name in DAYS},
+        **{**{name: ranges(*FIELDS[name]) for name in DAYS}, "monthdays": MONTHDAYS},
     ),
     st.dates(date(1890, 1, 1), date(2110, 1, 1)),
 )
@@ -162,12 +173,16 @@ CRON = {
 }
 
 
+def cron(part: tuple[int, ...]) -> str:
+    first, last, *step = part
+    if step and step[0] <= last - first:
+        return f"{first}-{last}/{step[0]}"
+    return f"{first}-{first if step else last}"
+
+
 def trigger(time: Time) -> CronTrigger:
     """The same date for APScheduler, which has no yeardays."""
-    texts = {
-        word: ",".join(f"{first}-{last}" for first, last in getattr(time, name)) or "*"
-        for name, word in CRON.items()
-    }
+    texts = {word: ",".join(map(cron, getattr(time, name))) or "*" for name, word in CRON.items()}
     return CronTrigger(**texts, timezone=UTC)
 
 
@@ -198,6 +213,48 @@ def test_N25_seven_each_morning_of_a_working_day() -> None:
         "2026-10-23 07:00:00+02:00",
         "2026-10-26 07:00:00+01:00",
         "2026-10-27 07:00:00+01:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        ({"minutes": "*/20"}, ["12:00", "12:20", "12:40", "13:00"]),
+        ({"hours": "8-18/4", "minutes": "0"}, ["12:00", "16:00", "08:00", "12:00"]),
+        ({"hours": "*/9", "minutes": "30"}, ["18:30", "00:30", "09:30", "18:30"]),
+        ({"hours": "13,20-23/2", "minutes": "0"}, ["13:00", "20:00", "22:00", "13:00"]),
+    ],
+)
+def test_N39_steps_are_every_so_manyth_value_of_all_or_of_a_range(
+    date: dict[str, str], expected: list[str]
+) -> None:
+    schedule = Schedule((time(**date, seconds="0"),), PARIS)
+    assert [each[11:16] for each in fires(schedule, "2026-03-02 11:59", "2026-03-05 00:00")[:4]] == expected
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        ("-1", ["2027-12-31", "2028-01-31", "2028-02-29", "2028-03-31", "2028-04-30"]),
+        ("-2", ["2027-12-30", "2028-01-30", "2028-02-28", "2028-03-30", "2028-04-29"]),
+        ("-3--1/2", ["2027-12-29", "2027-12-31", "2028-01-29", "2028-01-31", "2028-02-27"]),
+        ("15,-1", ["2027-12-15", "2027-12-31", "2028-01-15", "2028-01-31", "2028-02-15"]),
+        ("-31", ["2027-12-01", "2028-01-01", "2028-03-01", "2028-05-01", "2028-07-01"]),
+    ],
+)
+def test_N39_days_of_the_month_are_counted_from_its_last(days: str, expected: list[str]) -> None:
+    schedule = Schedule((time(monthdays=days, hours="9", minutes="0", seconds="0"),), PARIS)
+    assert [each[:10] for each in fires(schedule, "2027-11-30 12:00", "2028-08-01 00:00")[:5]] == expected
+
+
+def test_N39_the_last_friday_of_a_month_is_one_of_its_last_seven_days() -> None:
+    last_friday = Schedule(
+        (time(monthdays="-7--1", weekdays="4", hours="17", minutes="0", seconds="0"),), PARIS
+    )
+    assert [each[:10] for each in fires(last_friday, "2026-01-01 00:00", "2026-04-01 00:00")] == [
+        "2026-01-30",
+        "2026-02-27",
+        "2026-03-27",
     ]
 
 

@@ -63,14 +63,12 @@ def test_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (tmp_path / part).mkdir()
     (tmp_path / "modules" / "greet.py").write_text(
         "from narval import Input, Output, action\n"
-        "@action(runs='inline', pure=True)\n"
-        "def nothing(): pass\n"
         "@action(inputs=[Input('guest', 'guest')], outputs=[Output('card', 'card')])\n"
         "def welcome(guest): raise SystemExit\n"
     )
     (tmp_path / "recipes" / "greet.xml").write_text(
         "<recipe group='greet' name='door' start_step='wait' end_step='card'>"
-        "<step id='wait' type='action' target='greet.nothing'/>"
+        "<step id='wait' type='action' target='basic.nothing'/>"
         "<step id='card' type='action' target='greet.welcome'/>"
         "<transition id='bell'><in idref='wait'/><out idref='card'/>"
         "<condition use='yes'><match>guest[@name]</match></condition></transition></recipe>"

@@ -372,7 +372,6 @@ def test_read_of_a_file_starts_from_the_home(tmp_path: Path) -> None:
         ({"url": "https://example.org/", "every": "often"}, "every"),
         ({"url": "https://example.org/", "every": "0"}, "every"),
         ({"url": "https://example.org/", "every": "nan"}, "every"),
-        ({"path": "relative.rss"}, "absolute"),
     ],
 )
 def test_a_feed_that_asks_for_the_impossible_says_what_was_expected(
@@ -380,6 +379,14 @@ def test_a_feed_that_asks_for_the_impossible_says_what_was_expected(
 ) -> None:
     with pytest.raises(Exception, match=word):
         read(None, feed(**attributes))
+
+
+def test_without_a_home_a_feed_lies_where_the_program_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.rss").write_bytes(RSS)
+    assert len(read(None, feed(path="a.rss"))) == 7
 
 
 def test_a_feed_without_a_name_is_known_by_where_it_is() -> None:

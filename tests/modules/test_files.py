@@ -249,8 +249,14 @@ def test_what_a_watch_tells_can_be_given_to_the_other_actions(home: Path) -> Non
     assert not (outside / "a").exists()
 
 
-def test_a_home_in_memory_takes_whole_paths_in_named_folders(tmp_path: Path) -> None:
-    assert refused(None, files.write, element("text", "x", path="a")) == "outside"
+def test_of_a_home_in_memory_paths_begin_where_the_program_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    do(None, files.write, element("text", "y", path="a"))
+    assert (tmp_path / "here" / "a").read_text() == "y"
+    assert refused(None, files.write, element("text", "x", path="modules/a.py")) == "outside"
     assert refused(None, files.write, element("text", "x", path=str(tmp_path / "a"))) == "outside"
     do(None, files.write, element("text", "x", path=str(tmp_path / "a"), folder=str(tmp_path)))
     assert (tmp_path / "a").read_text() == "x"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email
+import email.headerregistry
 import email.policy
 import os
 import re
@@ -287,6 +288,28 @@ def test_whatever_the_values_the_headers_are_ours(subject: str, name: str, body:
     ours |= {"content-type", "content-transfer-encoding", "mime-version"}
     assert {key.lower() for key in message} <= ours
     assert len(message.keys()) == len(set(message.keys()))
+
+
+@pytest.mark.parametrize("name", ["", "Ana Lee", "Lee, Ana", "Françoise"])
+@pytest.mark.parametrize(
+    "subject", ["", "Re: hi", "Grüße", "=?utf-8?q?x?=", "two  blanks", "word " * 30, " x "]
+)
+@pytest.mark.parametrize("body", ["", "two\nlines\n", "a " * 80, "é", "\x85", "trailing  \n\n"])
+def test_what_is_written_is_what_the_standard_library_would_write(name: str, subject: str, body: str) -> None:
+    sent = outgoing(**{"from-name": name, "subject": subject, "body": body, "date": "2026-11-02T13:15:35Z"})
+    mime = email.message.EmailMessage(policy=email.policy.SMTP.clone(cte_type="7bit"))
+    mime["From"] = email.headerregistry.Address(name, addr_spec="assistant@example.org")
+    mime["To"], mime["Subject"] = "a@example.com", subject
+    mime["Date"] = "Mon, 02 Nov 2026 13:15:35 +0000"
+    mime.set_content(body)
+    written, encoding = parsed(sent.data), re.compile(rb"Content-Transfer-Encoding: .*\r\n")
+    fields = b"Message-ID: <m1@example.org>\r\n" + mime.as_bytes().partition(b"\r\n\r\n")[0]
+    assert encoding.sub(b"", sent.data.partition(b"\r\n\r\n")[0]) == encoding.sub(b"", fields)
+    assert (
+        written.get_content() == email.message_from_bytes(mime.as_bytes(), policy=mime.policy).get_content()
+    )
+    assert sent.data.isascii()
+    assert max(map(len, sent.data.splitlines())) <= 78
 
 
 # --- to a Maildir -----------------------------------------------------------------------------------------

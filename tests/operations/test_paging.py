@@ -16,27 +16,17 @@ from narval.surfaces.python.agent import Agent
 
 RECIPES = """<cookbook>
 <recipe group="t" name="waits" start_step="a" end_step="b">
-  <step id="a" type="action" target="w.nothing"/><step id="b" type="action" target="w.nothing"/>
+  <step id="a" type="action" target="basic.nothing"/><step id="b" type="action" target="basic.nothing"/>
   <transition id="t"><in idref="a"/><out idref="b"/><condition><match>never</match></condition></transition>
 </recipe>
 <recipe group="t" name="ends" start_step="a" end_step="a">
-  <step id="a" type="action" target="w.nothing"/></recipe>
+  <step id="a" type="action" target="basic.nothing"/></recipe>
 </cookbook>"""
-MODULE = """
-from narval import action
-
-@action(runs="inline")
-def nothing():
-    return None
-"""
 
 
 @pytest.fixture
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    module = tmp_path_factory.mktemp("modules") / "w.py"
-    module.write_text(MODULE)
+def agent() -> Iterator[Agent]:
     with narval.open() as agent:
-        agent.load(module)
         agent.load(RECIPES)
         yield agent
 

@@ -245,6 +245,19 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert "#d6e6f7" in drawn, "the colour of what waits"
 
 
+@pytest.mark.parametrize(
+    "written", ["minutes='*/5' hours='8-18/2' seconds='0'", "monthdays='-3--1,15' hours='0'", "years='*/4'"]
+)
+def test_N39_a_graph_has_steps_and_last_days_as_they_are_written(tmp_path: Path, written: str) -> None:
+    (tmp_path / "w.py").write_text(MODULE)
+    with narval.open() as agent:
+        agent.load(tmp_path / "w.py")
+        agent.load(DATED.format("").replace('hours="7" minutes="0" seconds="0"', written))
+        drawn = dot.dot(graph(*_definition_and_state(agent, start(agent, "w.dated"))))
+        for field in written.replace("'", "").split():
+            assert field in drawn
+
+
 def _definition_and_state(agent: Agent, run: int) -> tuple[Any, Any]:
     found = agent.daemon.agent.runs[run]
     return found.definition, found.state

@@ -60,6 +60,7 @@ class _AutomatonBuilder:
         return Automaton(
             known,
             max_parallel=entry.get("max-parallel"),
+            timeout=entry.get("timeout"),
             group=self.group,
             name=self.name,
             decay=entry.get("decay"),

@@ -76,6 +76,7 @@ WORDS: Words = {
             "group": Attribute(name),
             "name": Attribute(name),
             "max-parallel": Attribute(integer(1)),
+            "timeout": RETRIES["timeout"],
             "decay": Attribute(seconds),
             "on-restart": ON_RESTART,
             **_PLACE,

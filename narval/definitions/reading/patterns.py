@@ -133,7 +133,10 @@ class Patterns:
     def _input(self, entry: Entry) -> Input:
         texts, namespaces = self.texts(entry)
         flags = {name: entry.get(name, False) for name in ("use", "list", "optional", "outdates")}
-        return Input(entry.get("id"), texts, **flags, namespaces=namespaces)
+        newest = entry.get("newest", 0)
+        if newest and not flags["list"]:
+            self._reading.fault_at(entry.place("newest"), 'newest: expected list="yes" beside it, found none')
+        return Input(entry.get("id"), texts, **flags, namespaces=namespaces, newest=newest)
 
     def _output(self, entry: Entry) -> Output:
         texts, namespaces = self.texts(entry)

@@ -12,32 +12,45 @@ from narval.definitions.schedule import FIELDS, Ranges, Time, never
 _RARE = ("monthdays", "yeardays", "weekdays", "months", "years")
 """The fields by which a date may never come, the likeliest first."""
 
+_PART = re.compile(r"\s*(?:\*|(-?[0-9]{1,5})(?:\s*-\s*(-?[0-9]{1,5}))?)(?:\s*/\s*([0-9]{1,5}))?\s*")
 
-def ranges(least: int, most: int) -> Callable[[str], Ranges]:
-    """A reader of a field of a date: `*`, or a list of numbers and ranges."""
+
+def ranges(least: int, most: int, *, from_last: bool = False) -> Callable[[str], Ranges]:
+    """A reader of a field of a date: `*`, or a list of numbers, ranges, and steps within either (N39).
+
+    With `from_last` values may be counted from the last, which is -1.
+    """
+    wanted = f"* or a list of numbers and ranges from {least} to {most}, such as 1,3,5-7 or */5"
+    if from_last:
+        wanted += f", or from -{most} to -1, which is the last"
 
     def read(text: str) -> Ranges:
         if text == "*":
             return ()
-        wanted = ValueError(f"* or a list of numbers and ranges from {least} to {most}, such as 1,3,5-7")
-        reading = []
-        for part in text.split(","):
-            written = re.fullmatch(r"\s*(-?[0-9]{1,5})(?:\s*-\s*(-?[0-9]{1,5}))?\s*", part)
-            if written is None:
-                raise wanted
-            first = int(written[1])
-            last = first if written[2] is None else int(written[2])
-            if not least <= first <= last <= most:
-                raise wanted
-            reading.append((first, last))
-        return tuple(sorted(reading))
+        found = [_part(part) for part in text.split(",")]
+        if None in found:
+            raise ValueError(wanted)
+        return tuple(sorted(part for part in found if part is not None))
+
+    def _part(text: str) -> tuple[int, ...] | None:
+        written = _PART.fullmatch(text)
+        if written is None:
+            return None
+        low, high, step = written.groups()
+        first, last = (least, most) if low is None else (int(low), int(high or low))
+        bottom, top = (-most, -1) if from_last and first < 0 else (least, most)
+        if not bottom <= first <= last <= top:
+            return None
+        if step is None:
+            return (first, last) if low is not None else None
+        return (first, last, int(step)) if int(step) and (low is None or high is not None) else None
 
     return read
 
 
 TIME = Word(
     {
-        **{field: Attribute(ranges(*bounds)) for field, bounds in FIELDS.items()},
+        **{field: Attribute(ranges(*FIELDS[field], from_last=field == "monthdays")) for field in FIELDS},
         "missed": Attribute(one_of("once", "skip")),
     }
 )

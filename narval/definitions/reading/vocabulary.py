@@ -157,6 +157,7 @@ COMMON: Words = {
             "list": Attribute(yes_no),
             "optional": Attribute(yes_no),
             "outdates": Attribute(yes_no),
+            "newest": Attribute(integer(1)),
         },
         ("match",),
     ),

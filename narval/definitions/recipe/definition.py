@@ -24,9 +24,10 @@ class Step(msgspec.Struct, eq=False):
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
-    (N39), by position. `timeout` and `backoff` are in seconds (N29). `outs` are in the order in which
-    they are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it
-    where that waits for nothing but this step: it fires as soon as the step is done.
+    (N41), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so many
+    seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried: highest
+    priority first, then as in the file (N22). `sole` is the one transition out of it where that waits for
+    nothing but this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -42,6 +43,8 @@ class Step(msgspec.Struct, eq=False):
     backoff: float | None = None
     on_restart: Literal["retry", "error"] = "retry"
     max_parallel: int | None = None
+    until: Condition | None = None
+    every: float = 0.0
     line: int = 1
     ins: tuple[Transition, ...] = ()
     outs: tuple[Transition, ...] = ()
@@ -72,7 +75,7 @@ class Transition(msgspec.Struct, eq=False):
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
     the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
     itself among them, in the order in which they are tried (N22). `names` are those of its conditions,
-    `joins` those of them that others of its conditions use (N39).
+    `joins` those of them that others of its conditions use (N41).
     """
 
     id: str
@@ -147,7 +150,9 @@ def _sole(step: Step) -> Transition | None:
 class Recipe(RunDefinition, frozen=True, eq=False):
     """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
 
-    `names` are those of conditions, each with the transitions and the conditions of that name (N39).
+    `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
+    first transition has fired.
+    `names` are those of conditions, each with the transitions and the conditions of that name (N41).
     """
 
     kind: ClassVar[str] = "recipe"
@@ -156,7 +161,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     end: Step
     steps: Mapping[str, Step]
     transitions: Mapping[str, Transition]
-    restart: bool = False
+    restart: Literal["no", "yes", "parallel"] = "no"
     names: Mapping[str, tuple[tuple[str, int], ...]] = {}
 
     @property

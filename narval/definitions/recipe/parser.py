@@ -75,7 +75,7 @@ class _RecipeBuilder:
             end,
             steps,
             transitions,
-            restart=entry.get("restart", False),
+            restart=entry.get("restart", "no"),
             names=names,
             group=group,
             name=name,
@@ -101,6 +101,8 @@ class _StepReader:
         """The step, and a reference to its target."""
         self._patterns.within = entry
         foreach = self._patterns.of_attribute(entry, "foreach")
+        until = self._patterns.of_attribute(entry, "until")
+        self._check_repetition(entry)
         arguments = self._arguments(entry)
         step = Step(
             entry.get("id", ""),
@@ -117,14 +119,34 @@ class _StepReader:
             backoff=entry.get("backoff"),
             on_restart=entry.get("on-restart", "retry"),
             max_parallel=entry.get("max-parallel"),
+            until=None if until is None else Condition((until,)),
+            every=entry.get("every", 0.0),
             line=entry.node.line,
         )
         if step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
-            check = partial(check_step, step, foreach=entry.place("foreach"), path=self._reading.source.path)
+            foreach_place, until_place = entry.place("foreach"), entry.place("until")
+            path = self._reading.source.path
+            check = partial(check_step, step, foreach=foreach_place, until=until_place, path=path)
             self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
+
+    def _check_repetition(self, entry: Entry) -> None:
+        """Note what a step that is called again lacks, or has too much (N40)."""
+        written = entry.written
+        if "until" in written and "every" not in written:
+            message = 'until needs every, the time from one call to the next; add every="1d"'
+            self._reading.fault(entry, message, "until")
+        if "every" in written and "until" not in written:
+            message = (
+                "every needs until, a pattern: an element that fits it ends the calls; add it, or remove this"
+            )
+            self._reading.fault(entry, message, "every")
+        if "until" in written and "foreach" in written:
+            why = "foreach: a step with until is called for no element of its own"
+            wanted = "call a recipe for each element, and let a step of that have until"
+            self._reading.fault(entry, f"{why}; {wanted}", "foreach")
 
     def _arguments(self, entry: Entry) -> list[tuple[bytes, frozenset[str] | None]]:
         arguments = self._reading.one(entry, "arguments")

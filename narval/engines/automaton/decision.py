@@ -75,6 +75,8 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         self.report_end(produced if to == "done" else failed)
 
     def _stop_waiting(self) -> None:
+        if self.state.wake:
+            self.command(commands.CancelTimer(self.state.wake))
         for name in self.state.held:
             run = self.state.of(name)
             if run.wake:

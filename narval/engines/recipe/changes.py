@@ -63,7 +63,7 @@ class StepBlocked(PlanChange, frozen=True):
 
 class StepRunning(PlanChange, frozen=True):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements that will have one.
+    the elements that will have one. `at` is its moment, if the step may be called again (N40).
     """
 
     step: str
@@ -73,10 +73,13 @@ class StepRunning(PlanChange, frozen=True):
     source: bool = False
     foreach: ForeachCalls | None = None
     selected: tuple[int, ...] = ()
+    at: float = 0.0
 
 
 class CallMade(PlanChange, frozen=True):
-    """One of the calls of a `foreach` went out, for the element `given`."""
+    """One of the calls of a `foreach` went out, for the element `given`; or, without one, the next call of a
+    step with `until` (N40), at the moment `at`.
+    """
 
     step: str
     call: str
@@ -84,6 +87,22 @@ class CallMade(PlanChange, frozen=True):
     reserved: tuple[int, ...] = ()
     given: int | None = None
     source: bool = False
+    at: float = 0.0
+
+
+class StepResting(PlanChange, frozen=True):
+    """The step has no call now: one is made at `until`, unless something fits its pattern before (N40)."""
+
+    step: str
+    until: float
+    watch: str
+    wake: str
+
+
+class RestEnded(PlanChange, frozen=True):
+    """Something fits the pattern of the step, or the moment of its next call is there."""
+
+    step: str
 
 
 class SelectionFollowed(PlanChange, frozen=True):

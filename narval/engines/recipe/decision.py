@@ -23,12 +23,12 @@ PLAN = "plan"
 
 
 SHARED = "#"
-"""Where conditions mark what they use that use each other's names (N39)."""
+"""Where conditions mark what they use that use each other's names (N41)."""
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N39).
+    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N41).
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
@@ -139,7 +139,9 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in (*self.state.awaiting_date, *self.state.awaiting_duration):
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
-        for step in (*self.state.blocked, *self.state.following):
+        for step in self.state.resting:
+            self.command(commands.CancelTimer(self.state.step(step).wake))
+        for step in (*self.state.blocked, *self.state.following, *self.state.resting):
             self.command(commands.Unwatch(self.state.step(step).watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:

@@ -1,10 +1,10 @@
 """The recipe engine: its runs are plans (N21–N28).
 
 `parts.py` and `state.py` have the tables of moves, `changes.py` the facts. A step is run in `steps.py`,
-with the elements that `inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
-again. A step that has ended goes to `transitions.py`, and what a transition waits for is in `triggers.py`.
-`signals.py` adds signals, `resume.py` begins a plan from a step of an earlier one; `explain.py`, `waits.py`
-and `render.py` show a plan. `decision.py` is what they share during one advance.
+with what `elements/inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
+again, `repeats.py` calls a step again. A step that has ended goes to `transitions.py`, and what a transition
+waits for is in `triggers.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
+one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.recipe import resume, retries, returns, signals, steps, transitions
+from narval.engines.recipe import repeats, restarts, resume, retries, returns, signals, steps, transitions
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
@@ -44,11 +44,6 @@ kind = "plan"
 definition_kind = "recipe"
 changes = PlanChange.union()
 state_type = PlanState
-
-LONGEST_BACK_OFF = 300.0
-"""Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long (N28)."""
-_DOUBLINGS = 9
-"""So many reach it; more would only grow the number."""
 
 
 def begin(run: int, definition: Recipe) -> PlanState:
@@ -105,11 +100,12 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
         if decision.state.step(step).watch == event.watch:
             retries.follow_selection(decision, decision.definition.steps[step], event.eid)
             return
-    transitions.matched(decision, event.watch)
+    if not repeats.matched(decision, event.watch):
+        transitions.matched(decision, event.watch)
 
 
 def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
-    if not retries.timer_fired(decision, event.wake):
+    if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
         transitions.timer_fired(decision, event.wake)
 
 
@@ -162,26 +158,8 @@ def _settle(decision: RecipeDecision) -> None:
 
 def _finish(decision: RecipeDecision) -> None:
     """Tell the caller, start again (N28), be forgotten in time (N5)."""
-    state, recipe = decision.state, decision.definition
-    decision.report_end(_result(state))
-    if recipe.restart and state.status == "done":
-        at = None if _was_limited(decision) else state.started + commands.RESTART_PAUSE
-        late = at is None or at <= decision.event.at
-        decision.command(commands.Start(recipe.full_name, state.first, None if late else at))
-    elif recipe.restart and state.status == "failed":
-        wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
-        at = decision.event.at + wait
-        decision.command(commands.Start(recipe.full_name, state.first, at, state.attempt + 1))
-
-
-def _was_limited(decision: RecipeDecision) -> bool:
-    """True if plans of this recipe cannot follow each other for ever: it waited, or used an element up."""
-    state, recipe = decision.state, decision.definition
-    fired = (part for part in recipe.transitions.values() if state.transition(part.id).took)
-    if state.waited or any(condition.use for part in fired for condition in part.conditions):
-        return True
-    ran = (step for step in recipe.steps.values() if state.step(step.id).state in ("done", "history"))
-    return any(steps.uses(decision, step) for step in ran)
+    decision.report_end(_result(decision.state))
+    restarts.after_end(decision)
 
 
 def _result(state: PlanState) -> tuple[int, ...]:

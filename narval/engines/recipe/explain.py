@@ -48,10 +48,16 @@ def reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
     again = sum(call.until is not None for call in run.calls.values())
     resting = f", {again} of them will be tried again" if again else ""
     reserved = "it waits for an element that another call has reserved"
+    running = f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back{resting}"
+    if step.until is not None and not run.calls:
+        running = (
+            reserved if step.id in state.blocked else "nothing fits its until, and its next call is to come"
+        )
+        running = running if state.status == "running" else "it was to be called again, and was given up"
     texts = {
         "todo": f"no transition has led to it yet: {leading or 'none does'}{over}",
         "ready": reserved if step.id in state.blocked else f"it was not run{over}",
-        "running": f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back{resting}",
+        "running": f"{running}{over}" if not run.calls else running,
         "done": "it did its work",
         "history": "it did its work and the plan has gone on" if not run.errors else "its error was handled",
         "impossible": _lost(definition, state, step) if run.state == "impossible" else "",
@@ -153,7 +159,7 @@ def young_elements(run: TransitionRun) -> str:
 
 
 def taken(transition: Transition, run: TransitionRun) -> str:
-    """The elements that a transition took, with the names of those that have one (N39); "" for none."""
+    """The elements that a transition took, with the names of those that have one (N41); "" for none."""
     if not run.took:
         return ""
     texts = []

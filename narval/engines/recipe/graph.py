@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from narval.definitions.reading.durations import duration
-from narval.definitions.recipe.definition import Recipe, Transition
+from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.schedule import FIELDS, Ranges, Time
 from narval.engines.graph import Graph, GraphEdge, GraphNode
@@ -23,8 +23,13 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
     marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
     for step in definition.steps.values():
         status = state.step(step.id).state
-        label = (f"{marks.get(step.id, '')}{step.id}", step.target, status)
+        label = (f"{marks.get(step.id, '')}{step.id}", step.target, *_repetition(step), status)
         yield GraphNode(_of_step(step.id), label, status)
+
+
+def _repetition(step: Step) -> tuple[str, ...]:
+    """The line of a step that is called again (N40): how often, and until when."""
+    return () if step.until is None else (f"every {duration(step.every)} until {step.until.text}",)
 
 
 def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:
@@ -52,8 +57,13 @@ def _condition(condition: TransitionCondition) -> str:
 def _date(time: Time) -> str:
     """A date as it is written."""
     fields = ((name, getattr(time, name)) for name in FIELDS)
-    return " ".join(f"{name}={_list(ranges)}" for name, ranges in fields if ranges) or "time"
+    return " ".join(f"{name}={_list(ranges, *FIELDS[name])}" for name, ranges in fields if ranges) or "time"
 
 
-def _list(ranges: Ranges) -> str:
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+def _list(ranges: Ranges, least: int, most: int) -> str:
+    """The values of a field that has these bounds, as they are written."""
+    parts = []
+    for first, last, *steps in ranges:
+        span = "*" if steps and (first, last) == (least, most) else f"{first}-{last}"
+        parts.append("/".join((span if first != last else str(first), *map(str, steps))))
+    return ",".join(parts)

@@ -21,7 +21,7 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
         name=definition.name,
         start_step=definition.start.id,
         end_step=definition.end.id,
-        restart="yes" if definition.restart else "no",
+        restart=definition.restart,
         state=state.status,
     )
     if definition.decay is not None:
@@ -62,6 +62,7 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
     return {
         "steps": [
             {"id": step.id, "state": run.state, "target": step.target, "calls": list(run.calls)}
+            | ({"until": run.until} if step.id in state.resting else {})
             for step, run in runs
         ],
         "transitions": [

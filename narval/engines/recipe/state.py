@@ -24,6 +24,7 @@ from narval.engines.recipe.changes import (
     PlanMoved,
     PlanResumed,
     PlanStarted,
+    RestEnded,
     SelectionFollowed,
     SelectionGrown,
     StepBlocked,
@@ -31,6 +32,7 @@ from narval.engines.recipe.changes import (
     StepErred,
     StepFailed,
     StepReady,
+    StepResting,
     StepRunning,
     TransitionFailed,
     TransitionFired,
@@ -71,6 +73,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """Steps that are ready and wait for a reserved element (N18)."""
     following: dict[str, None] = {}
     """Steps whose `foreach` over sources follows what it selects (N36)."""
+    resting: dict[str, None] = {}
+    """Steps with `until` that wait for their next call (N40)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
     resumed: tuple[int, str] | None = None
@@ -85,6 +89,11 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     def transition(self, transition: str) -> TransitionRun:
         """The progress of a transition."""
         return self.transitions.get(transition, _WAITING)
+
+    @property
+    def has_fired(self) -> bool:
+        """True once a transition has fired."""
+        return any(transition.state == "fired" for transition in self.transitions.values())
 
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
         """The elements that an input or condition may take, though they are marked there."""
@@ -164,6 +173,9 @@ def _step_running(state: PlanState, change: StepRunning) -> None:
     if change.call:
         run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
         state.calls[change.call] = change.step
+        if change.at:
+            run.called = change.at
+            _take_once(state, change.step, change.inputs)
     else:
         run.foreach, run.selected = change.foreach, change.selected
 
@@ -174,6 +186,32 @@ def _call_made(state: PlanState, change: CallMade) -> None:
     state.calls[change.call] = change.step
     if change.given is not None:
         run.reached = run.selected.index(change.given, run.reached) + 1
+    else:
+        run.called, run.watch = change.at, ""
+        state.blocked.pop(change.step, None)
+        _take_once(state, change.step, change.inputs)
+
+
+def _take_once(state: PlanState, step: str, taken: tuple[int, ...]) -> None:
+    """Let a step that is called again take no more than once what it may take though it is marked."""
+    for slot, eids in state.again.get(step, {}).items():
+        state.again[step][slot] = tuple(eid for eid in eids if eid not in taken)
+
+
+def _step_resting(state: PlanState, change: StepResting) -> None:
+    run = state.steps[change.step]
+    run.until, run.watch, run.wake = change.until, change.watch, change.wake
+    state.resting[change.step] = None
+
+
+def _rest_ended(state: PlanState, change: RestEnded) -> None:
+    _rest_no_more(state, change.step)
+
+
+def _rest_no_more(state: PlanState, step: str) -> None:
+    del state.resting[step]
+    run = state.steps[step]
+    run.until, run.watch, run.wake = 0.0, "", ""
 
 
 def _selection_followed(state: PlanState, change: SelectionFollowed) -> None:
@@ -230,6 +268,8 @@ def _end_step(state: PlanState, step: str, to: str) -> StepRun:
     if run.state != "running":
         raise illegal_move(state, f"step {step}", run.state, to)
     run.state = to
+    if state.blocked:
+        state.blocked.pop(step, None)
     _follow_no_more(state, step)
     return run
 
@@ -334,6 +374,8 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     for transition in tuple(state.awaiting_duration):
         _end_duration(state, transition)
     state.blocked.clear()
+    for step in tuple(state.resting):
+        _rest_no_more(state, step)
     for step in tuple(state.following):
         _follow_no_more(state, step)
 

@@ -23,7 +23,8 @@ from narval.engines.recipe.changes import (
     StepRunning,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.engines.recipe.repeats import bound_of, is_satisfied
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
@@ -39,7 +40,15 @@ def make_ready(decision: RecipeDecision, step: Step) -> None:
 
 
 def run(decision: RecipeDecision, step: Step) -> None:
-    """Find the step's target and inputs, and make its calls; or fail it (N17), or block it (N18)."""
+    """Find the step's target and inputs, and make its calls; or fail it (N17), or block it (N18).
+
+    One that is called until memory has something is done, if it has (N40).
+    """
+    if step.until is not None and is_satisfied(decision, step):
+        if decision.state.step(step.id).state == "ready":
+            decision.change(StepRunning(step.id))
+        finish(decision, step)
+        return
     target = decision.view.definition(step.kind, step.target)
     prototype = prototype_of(step, target)
     try:
@@ -217,10 +226,11 @@ def _call(
     """Make the call of the step, or that for the element `given`, which has been taken."""
     call = decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
-    if given is None:
-        decision.change(StepRunning(step.id, call, taken, reserved, source))
+    at = decision.event.at if step.until is not None else 0.0
+    if given is None and not (at and decision.state.step(step.id).state == "running"):
+        decision.change(StepRunning(step.id, call, taken, reserved, source, at=at))
     else:
-        decision.change(CallMade(step.id, call, taken, reserved, given, source))
+        decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
     parts = inputs, listed, elements, nearby, step.timeout, step.on_restart
     asked = commands.Call(call, step.kind, step.target, step.id, *parts)
     if step.timeout is None:
@@ -271,7 +281,7 @@ def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: t
     if search.only_reserved(lacking):
         watch = decision.identifier()
         decision.change(StepBlocked(step.id, watch))
-        decision.command(search.watch(watch))
+        decision.command(search.watch(watch, () if step.until is None else (bound_of(decision, step),)))
     else:
         why = "; ".join(search.explain_missing(slot) for slot in lacking)
         fail(decision, step, "input-missing", why, input=" ".join(slot.id for slot in lacking))

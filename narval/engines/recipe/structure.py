@@ -23,7 +23,7 @@ def structure(recipe: Recipe) -> Structure:
         run="plan",
         in_error="error",
         handled="history",
-        restarts=recipe.restart,
+        restarts=recipe.restart != "no",
         outlived=any(time.years for transition in recipe.transitions.values() for time in transition.times),
     )
 

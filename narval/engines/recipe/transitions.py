@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, joins, triggers
+from narval.engines.recipe import explain, repeats, restarts, triggers
 from narval.engines.recipe.changes import (
     DateCome,
     DurationEnded,
@@ -22,6 +22,7 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.elements import joins
 from narval.engines.recipe.parts import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
@@ -37,7 +38,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     if done and step is decision.definition.end:
         decision.end_reached()
         return
-    rested = not (state.waiting or state.in_error)
+    rested = not (state.waiting or state.in_error or state.resting)
     if done and sole is not None and sole.id not in state.transitions and rested:
         _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
@@ -46,6 +47,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
+    repeats.bind_anew(decision, step)
     _fail_if_unhandled(decision)
 
 
@@ -87,7 +89,8 @@ def _try_watched(decision: RecipeDecision, identifier: str) -> None:
 def fail_if_stuck(decision: RecipeDecision) -> None:
     """Fail a plan of which nothing can ever fire again (N27)."""
     state = decision.state
-    waits = state.calls or state.waiting or state.awaiting_date or state.blocked or state.following
+    transitions = state.waiting or state.awaiting_date
+    waits = state.calls or transitions or state.blocked or state.following or state.resting
     if state.status == "running" and not waits:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
@@ -209,12 +212,15 @@ def _go(
     counts: tuple[int, ...] = (),
 ) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
+    first = decision.definition.restart == "parallel" and not decision.state.has_fired
     known = decision.state.steps
     starts, reached = transition.outs, transition.targets
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
     decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts))
+    if first:
+        restarts.begin_next(decision)
     decision.to_run.extend(starts)
 
 
@@ -227,7 +233,7 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
-    """The waiting transitions that use one of these variables, which have elements now (N10, N39)."""
+    """The waiting transitions that use one of these variables, which have elements now (N10, N41)."""
     waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
     return [
         transition

@@ -38,6 +38,8 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
                 "an element for its foreach",
                 **_conditions(watches.get(state.step(step).watch)),
             )
+    for identifier in state.resting:
+        yield _next_call(definition.steps[identifier], state.step(identifier), watches)
     for identifier in state.awaiting_date:
         then = _THEN if definition.transitions[identifier].conditions else ""
         yield Wait(identifier, "time", then, until=state.transition(identifier).date)
@@ -69,6 +71,12 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
         if len(resting) > 1:
             text += f" (the first of {len(resting)} calls to be tried again)"
         yield Wait(step.id, "try", text, until=until)
+
+
+def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
+    """The wait of a step between two of its calls (N40)."""
+    conditions = _conditions(watches.get(run.watch))
+    return Wait(step.id, "again", f"{step.kind} {step.target}", **conditions, until=run.until)
 
 
 def _number(step: Step, attempt: int) -> str:

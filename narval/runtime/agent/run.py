@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
@@ -42,7 +43,8 @@ class Run(InForce, eq=False):
     next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
     from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
     and `depth` how many called one another down to it, both counted. `ancestors` are the runs that it
-    descends from by start-plan, since the daemon began: of each definition the first.
+    descends from by start-plan, since the daemon began: of each definition the first. `transient` are objects
+    that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8).
     """
 
     eid: int
@@ -70,6 +72,7 @@ class Run(InForce, eq=False):
     family: int = 0
     depth: int = 1
     ancestors: Mapping[str, int] = {}
+    transient: dict[int, Mapping[str, Any]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
@@ -100,6 +103,7 @@ class Run(InForce, eq=False):
         if self.state is None:
             self.status = phase
         self.phase, self.ended, self.error, self.library = phase, at, error, None
+        self.transient.clear()
 
     def wait_for_nothing(self) -> None:
         """Drop calls, watches and timers."""

@@ -9,6 +9,7 @@ from narval.engines.commands import Call
 from narval.engines.events import Caller, Failure, Returned
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.process_code.transient import hand_over
 
 log = logging.getLogger("narval.turn")
 
@@ -33,5 +34,7 @@ def begin_run(run: Run, call: Call, turn: Turn) -> None:
     if begun is None:
         problem = Failure("unknown-target", f"there is no {call.kind} named {call.name}")
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
-    elif (warning := families.warning(begun)) is not None:
+        return
+    hand_over(run, call, begun)
+    if (warning := families.warning(begun)) is not None:
         log.warning("%s", warning)

@@ -27,6 +27,9 @@ from narval.runtime.system.clock import SimulatedClock
 
 log = logging.getLogger("narval.daemon")
 
+MOST_LOGGED = 1_000
+"""So many characters of an error's message are in the log."""
+
 SLICE = 0.005
 """Seconds the loop works at most before it looks at sockets and finished calls."""
 
@@ -227,8 +230,13 @@ class AgentHost:
 
     def _log_failure(self, run: Run) -> None:
         element = self.agent.memory.element(run.error) if run.error is not None else None
-        kind, message, _ = read_error(element) if element is not None else ("failed", "", "")
-        log.info("run %d of %s failed: %s: %s", run.eid, run.name, kind, message)
+        kind, message, step = read_error(element) if element is not None else ("failed", "", "")
+        where = f" in step {step}" if step else ""
+        said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
+        if run.caller is None:
+            log.warning("%s; `narval why %d` tells more", said, run.eid)
+        else:
+            log.info("%s", said)
 
     def _break_down(self, error: NarvalError) -> None:
         """Perform nothing of the turn, and answer all that wait with `error`."""

@@ -33,6 +33,7 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
+from narval.runtime.home.shipped import unloaded
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
@@ -127,8 +128,11 @@ class Daemon:
         return self.host.loop.record_only
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Call a function instead of an action, for tests and dry runs. Raises RequestError."""
-        if self.agent.library.get("action", name) is None:
+        """Call a function instead of an action, for tests and dry runs; what ships need not be loaded yet.
+
+        Raises RequestError.
+        """
+        if self.agent.library.get("action", name) is None and name not in unloaded("action"):
             raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
         self.host.dispatcher.targets.stub(name, function)
 

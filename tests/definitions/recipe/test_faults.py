@@ -397,7 +397,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
     [
         (
             recipe(A, 'start_step="a" end_step="a" restart="§true"'),
-            "restart: expected yes or no, found 'true'",
+            "restart: expected yes or no or parallel, found 'true'",
         ),
         (recipe(A, 'start_step="a" end_step="a" decay="§soon"'), "decay: expected a number of seconds"),
         (recipe(A, 'start_step="a" end_step="a" decay="§-1"'), "decay: expected a number of seconds"),
@@ -405,6 +405,18 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
         (step('timeout="§inf">'), "timeout: expected a number of seconds"),
         (step('retries="§1.5">'), "retries: expected a whole number of 0 or more, found '1.5'"),
         (step('backoff="§x">'), "backoff: expected a number of seconds"),
+        (step('until="§x">'), 'until needs every, the time from one call to the next; add every="1d"'),
+        (step('every="§1d">'), "every needs until, a pattern: an element that fits it ends the calls"),
+        (
+            step('until="x" every="1d" foreach="§email">'),
+            "foreach: a step with until is called for no element",
+        ),
+        (step('until="x" every="§0d">'), "every: expected more than no time, such as \"10m\", found '0d'"),
+        (step('until="x[§" every="1d">'), "until is no XPath that narval can try"),
+        (
+            step('until="x[@a = §$b/@a]" every="1d">'),
+            "$b: expected the id of a step or the name of a condition of this recipe",
+        ),
         (step('max-parallel="§0">'), "max-parallel: expected a whole number of 1 or more"),
         (step('on-restart="§again">'), "on-restart: expected retry or error, found 'again'"),
         (
@@ -449,12 +461,18 @@ def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:
     assert message in fault_in(text)
 
 
+def test_N40_a_source_is_not_called_again() -> None:
+    source = Action(group="mail", name="send", function="send", where="source", path="modules/mail.py")
+    message = fault_in(step('until="§x" every="1d">'), definitions=[source])
+    assert "mail.send is a source, which goes on by itself: it is not called again; remove this" in message
+
+
 @pytest.mark.parametrize(
     ("time", "message"),
     [
         (
             'hours="§24"',
-            "hours: expected * or a list of numbers and ranges from 0 to 23, such as 1,3,5-7, found '24'",
+            "expected * or a list of numbers and ranges from 0 to 23, such as 1,3,5-7 or */5, found '24'",
         ),
         ('minutes="§5-3"', "minutes: expected * or a list"),
         ('monthdays="§0"', "numbers and ranges from 1 to 31"),
@@ -463,6 +481,17 @@ def test_N13_numbers_and_switches_are_checked(text: str, message: str) -> None:
         ('yeardays="§367"', "numbers and ranges from 1 to 366"),
         ('weekdays="§7"', "numbers and ranges from 0 to 6"),
         ('seconds="§1,"', "numbers and ranges from 0 to 59"),
+        (
+            'monthdays="§-32"',
+            "from 1 to 31, such as 1,3,5-7 or */5, or from -31 to -1, which is the last, found",
+        ),
+        ('monthdays="§-3-5"', "or from -31 to -1, which is the last"),
+        ('monthdays="§-1--3"', "or from -31 to -1, which is the last"),
+        ('weekdays="§-1"', "numbers and ranges from 0 to 6"),
+        ('minutes="§*/0"', "minutes: expected * or a list"),
+        ('minutes="§5/15"', "minutes: expected * or a list"),
+        ('minutes="§*,5"', "minutes: expected * or a list"),
+        ('monthdays="§-31" months="2,4"', "this date never comes; correct monthdays or months"),
         ('monthdays="§30-31" months="2"', "this date never comes; correct monthdays or months"),
         ('months="2" monthdays="§29" years="2025-2027"', "never comes; correct monthdays or months or years"),
         ('yeardays="§366" years="2025"', "never comes; correct yeardays or years"),
@@ -475,7 +504,16 @@ def test_N13_fields_of_time_keep_to_table_2_9(time: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "time", ['hours="*"', 'years="-10--5,2026"', 'monthdays="29" months="2"', 'hours=" 1 , 3 - 5 "', ""]
+    "time",
+    [
+        'hours="*"',
+        'years="-10--5,2026"',
+        'monthdays="29" months="2"',
+        'hours=" 1 , 3 - 5 "',
+        'minutes="*/5" hours="8-18/2,23"',
+        'monthdays="1,-1,-10 - -5 / 2"',
+        "",
+    ],
 )
 def test_N25_fields_of_time_may_be_lists_and_ranges(time: str) -> None:
     assert faults_in(recipe(AB.replace("</transition>", f"<time {time}/></transition>"))) == []

@@ -67,7 +67,7 @@ def mail() -> Recipe:
 
 def test_N12_a_recipe_has_the_attributes_of_table_2_3(mail: Recipe) -> None:
     assert (mail.kind, mail.group, mail.name, mail.full_name) == ("recipe", "mail", "triage", "mail.triage")
-    assert (mail.restart, mail.decay, mail.path, mail.line) == (True, 3600.0, "recipes/mail.xml", 5)
+    assert (mail.restart, mail.decay, mail.path, mail.line) == ("yes", 3600.0, "recipes/mail.xml", 5)
     assert mail.start is mail.steps["ask"]
     assert mail.end is mail.steps["file"]
 

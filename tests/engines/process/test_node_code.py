@@ -72,7 +72,7 @@ def test_section_18_calls_of_definitions_go_on_side_by_side_and_a_nested_process
     assert under_way(said, "a", "n") == ["a"]
     wish = {"do": "set", "of": "process", "name": "seen", "value": "yes"}
     said.answer(said.call_of("a"), value={"effects": [wish, {"do": "complete"}]})
-    assert said.call_of("n").payload == {"environment": {"seen": "yes"}}
+    assert said.call_of("n").payload == {"environment": {"seen": "yes"}, "token": 2}
     assert said.state(run) == "executing"
 
 

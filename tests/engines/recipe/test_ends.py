@@ -181,6 +181,49 @@ def test_N28_a_plan_that_was_cancelled_or_whose_recipe_does_not_say_so_starts_no
     assert said.wishes(Start) == []
 
 
+def two_steps(restart: str, condition: str) -> Dialogue:
+    """A plan that goes from `a` to `z` once the condition holds."""
+    both = recipe("g.r", step("a"), step("z"), transition("t", "a", "z", condition), restart=restart)
+    return Dialogue(both, action("m.a"), action("m.z"))
+
+
+def test_N28_a_parallel_plan_begins_as_soon_as_the_first_transition_has_fired() -> None:
+    said = two_steps("parallel", "use mail")
+    key = said.add("<key/>")
+    said.start("g.r", [key])
+    said.returned("a")
+    assert said.wishes(Start) == []
+    said.arrives("<mail/>")
+    assert said.wishes(Start) == [Start("g.r", (key,))]
+    said.returned("z")
+    assert said.wishes(Start) == [], "the plan that goes on beside it is the next already"
+
+
+def test_N28_a_parallel_plan_that_nothing_held_up_begins_no_sooner_than_a_second_later() -> None:
+    said = two_steps("parallel", "mail")
+    said.add("<mail/>")
+    said.start("g.r")
+    said.returned("a")
+    assert said.wishes(Start) == [Start("g.r", (), 101.0)], "the mail is there for ever: it is not used"
+
+
+def test_N28_of_a_parallel_plan_that_fails_before_it_has_fired_the_next_begins_after_a_back_off() -> None:
+    said = two_steps("parallel", "use mail")
+    said.start("g.r", attempt=2)
+    said.erred("a")
+    assert said.wishes(Start) == [Start("g.r", (), 104.0, 3)]
+
+
+def test_N28_of_a_parallel_plan_that_fails_later_none_begins_after_it() -> None:
+    said = two_steps("parallel", "use mail")
+    said.arrives("<mail/>")
+    said.start("g.r")
+    said.returned("a")
+    assert len(said.wishes(Start)) == 1
+    said.erred("z")
+    assert said.wishes(Start) == []
+
+
 # --- N29: what happens to a call at a restart of the daemon ------------------------------------------------
 
 

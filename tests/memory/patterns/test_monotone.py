@@ -1,4 +1,4 @@
-"""Variables in which patterns grow: what matches by one element matches by several of them (N39)."""
+"""Variables in which patterns grow: what matches by one element matches by several of them (N41)."""
 
 from __future__ import annotations
 

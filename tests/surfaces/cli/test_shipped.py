@@ -40,7 +40,7 @@ def test_a_new_home_differs_in_nothing(home: Path) -> None:
         "modules/orders.py",
     }
     assert {path for path in found if found[path] == "not there"} == {
-        f"modules/{name}" for name in ("basic.py", "feeds", "files", "mail", "triage.py")
+        f"modules/{name}" for name in ("basic.py", "feeds", "files", "mail", "notify.py", "triage.py")
     }
     assert "data/memory.xml" not in found
 

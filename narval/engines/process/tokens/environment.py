@@ -10,12 +10,27 @@ from typing import Any
 
 from narval.definitions.process.attribute_types import to_text
 from narval.engines.process.state import ProcessState
-from narval.engines.process.tokens.token import NodeToken
+from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 
 def full(state: ProcessState, token: NodeToken) -> dict[str, str]:
     """The attributes of a token, over those of its process."""
     return {**state.environment, **token.environment}
+
+
+def sources(state: ProcessState, token: NodeToken) -> list[int]:
+    """The node tokens whose attributes a token has copied, in the order in which later ones won.
+
+    The reverse of one has what that one's parents have.
+    """
+    like = token if token.reverses is None else state.nodes[token.reverses]
+    return [_source(state, like, state.arcs[number]) for number in like.parents]
+
+
+def _source(state: ProcessState, token: NodeToken, arc: ArcToken) -> int:
+    """The node token behind an arc token; one that turned round at a dead end stands for that it came by."""
+    turned = arc.execution_type == "UTurn" and state.nodes[arc.parent].node == token.node
+    return state.arcs[arc.reverses].parent if turned and arc.reverses is not None else arc.parent
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str | None]:

@@ -7,9 +7,9 @@ engine as the value of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from narval.definitions.process.code import made
+from narval.definitions.process.properties import made
 from narval.errors import ActionError
 from narval.runtime.calls import conversion
 from narval.runtime.calls.backend import Outcome
@@ -17,26 +17,38 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.process_code.token import Token
 from narval.runtime.scripts.interpreters import Script, run
 
+if TYPE_CHECKING:
+    from narval.runtime.calls.process_code.transient import Transients
+
 _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 
 
 class NodeHook:
     """One hook of a node, ready to be called with its token, which keeps the effects."""
 
-    __slots__ = ("_code", "_hook", "token")
+    __slots__ = ("_code", "_evaluated", "_hook", "_transients", "token")
 
-    def __init__(self, code: type, hook: str, token: Mapping[str, Any]) -> None:
-        self._code, self._hook = code, hook
-        self.token = Token(token, writable=True, completes=hook == "execute")
+    def __init__(
+        self,
+        code: type,
+        payload: Mapping[str, Any],
+        token: Mapping[str, Any],
+        transients: Transients | None = None,
+    ) -> None:
+        self._code, self._transients = code, transients
+        self._hook, self._evaluated = payload["hook"], payload.get("evaluated")
+        self.token = Token(token, writable=True, completes=self._hook == "execute", transients=transients)
 
     def __call__(self) -> Any:
         """Call the hook; of a coroutine function, the result is to be awaited."""
-        return getattr(made(self._code, self.token.node.custom), self._hook)(self.token)
+        return getattr(made(self._code, self.token.node.custom, self._evaluated), self._hook)(self.token)
 
     def completed(self, outcome: Outcome) -> Outcome:
         """The outcome of the call with the token's effects as its value."""
         if outcome.problem is not None or outcome.abandoned or outcome.value is not None:
             return outcome
+        if self._transients is not None:
+            self._transients.keep()
         return Outcome(outcome.elements, value={"effects": self.token.effects})
 
 
@@ -46,7 +58,7 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
     try:
         if "script" in payload:
             return Outcome(value={"effects": _run_script(payload)})
-        hook = NodeHook(load(), payload["hook"], payload["token"])
+        hook = NodeHook(load(), payload, payload["token"])
         return hook.completed(Outcome(conversion.elements(conversion.awaited(hook()))))
     except BaseException as error:
         return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))

@@ -24,7 +24,8 @@ import msgspec
 
 import narval
 from narval.definitions.library import Definition
-from narval.definitions.process.code import Code, made
+from narval.definitions.process.code import Code
+from narval.definitions.process.properties import made
 from narval.definitions.process.statements import Accept, Discard, Skip
 from narval.engines.engine import tokens_of
 from narval.engines.events import Plain
@@ -34,6 +35,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.calls.conversion import failure
 from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
 from narval.runtime.calls.process_code.token import Arrival, Delay, ProcessEvent, Token
+from narval.runtime.calls.process_code.transient import Transients
 from narval.runtime.scripts.interpreters import Script
 from narval.runtime.scripts.one_shot import ScriptAnswer
 
@@ -99,7 +101,9 @@ class QuestionAnswerer:
                 "question-refused",
             )
         view_of = partial(tokens_of(run.engine).token_view, run.definition, run.state)
-        question = Question(definition, code, hook, arguments, view_of, at)
+        about = arguments.get("token")
+        transients = Transients(run, about if isinstance(about, int) else None)
+        question = Question(definition, code, hook, arguments, view_of, transients, at)
         return self._answered(f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, ask, question))
 
     def close(self) -> None:
@@ -132,11 +136,12 @@ class Question(NamedTuple):
     hook: str
     arguments: Mapping[str, Any]
     view_of: Callable[[int | None], Mapping[str, Any]]
+    transients: Transients
     at: float
 
     def token(self) -> Token:
         """The token that the question is about."""
-        return Token(self.view_of(self.arguments["token"]), at=self.at)
+        return Token(self.view_of(self.arguments["token"]), at=self.at, transients=self.transients)
 
 
 class QuestionThread:
@@ -253,7 +258,8 @@ def _string(question: Question) -> Plain:
 
 def _node(question: Question) -> Plain:
     token = question.token()
-    answer = getattr(made(question.code, token.node.custom), question.hook)(token)
+    node = made(question.code, token.node.custom, question.arguments.get("evaluated"))
+    answer = getattr(node, question.hook)(token)
     return _truth(answer) if question.hook == "is_backtrackable" else _guard(answer)
 
 
@@ -294,7 +300,8 @@ def _join(question: Question) -> Plain:
 
 
 def _listener(question: Question) -> Plain:
-    event = ProcessEvent(question.arguments, question.view_of(question.arguments.get("token")))
+    about = question.view_of(question.arguments.get("token"))
+    event = ProcessEvent(question.arguments, about, question.transients)
     code = question.code().notify if isinstance(question.code, type) else question.code
     answer = code(event)
     words = [] if answer is None else [answer] if isinstance(answer, str) else answer

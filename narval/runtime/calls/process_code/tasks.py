@@ -17,6 +17,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.calls.context import Target
 from narval.runtime.calls.process_code import execution
 from narval.runtime.calls.process_code.execution import NodeHook
+from narval.runtime.calls.process_code.transient import Transients
 from narval.runtime.calls.targets import CallTargets, PreparedCall, place_of_stub
 
 SCRIPT = "script"
@@ -72,8 +73,8 @@ def _node_call(
         raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
     token = _token_view(run, payload["token"])
     if definition.where == "worker":
-        return PreparedCall(target, {"hook": hook, "token": token}, timeout)
-    ready = NodeHook(code, hook, token)
+        return PreparedCall(target, {**payload, "token": token}, timeout)
+    ready = NodeHook(code, payload, token, Transients(run, payload["token"], call.call))
     return PreparedCall(structs.replace(target, function=ready), {"hook": hook}, timeout, ready.completed)
 
 

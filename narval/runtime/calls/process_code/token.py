@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narval.definitions.process.attribute_types import from_text, kept
 from narval.errors import ActionError, RequestError
+
+if TYPE_CHECKING:  # a worker has none of them, and need not import what they are made of
+    from narval.runtime.calls.process_code.transient import Transients, TransientView
 
 MOST_EFFECTS = 10_000
 MOST_MEMBERS = 100_000
@@ -102,13 +105,21 @@ class NodeView:
 class ProcessView:
     """The run that a token belongs to."""
 
-    __slots__ = ("environment", "name", "run", "state")
+    __slots__ = ("_transients", "environment", "name", "run", "state")
 
-    def __init__(self, data: Mapping[str, Any], write: Write | None = None) -> None:
+    def __init__(
+        self, data: Mapping[str, Any], write: Write | None = None, transients: Transients | None = None
+    ) -> None:
+        self._transients = transients
         self.run: int = data.get("run", 0)
         self.name: str = data.get("name", "")
         self.state: str = data.get("state", "")
         self.environment = EnvironmentView([dict(data.get("environment", {}))], write)
+
+    @property
+    def transient(self) -> TransientView:
+        """Its transient attributes. Raises RequestError where there are none."""
+        return _there(self._transients).process
 
     def __repr__(self) -> str:
         return f"<process {self.run} of {self.name!r}>"
@@ -135,8 +146,8 @@ class Token:
     """A node token: its data, and the effects that code has on it."""
 
     __slots__ = (
-        "_at", "completes", "effects", "environment", "execution_type", "guard_action", "id", "is_complete",
-        "is_writable", "node", "parents", "process", "sets",
+        "_at", "_transients", "completes", "effects", "environment", "execution_type", "guard_action", "id",
+        "is_complete", "is_writable", "node", "parents", "process", "sets",
     )  # fmt: skip
 
     def __init__(
@@ -146,8 +157,9 @@ class Token:
         writable: bool = False,
         completes: bool = True,
         at: float | None = None,
+        transients: Transients | None = None,
     ) -> None:
-        self._at = at
+        self._at, self._transients = at, transients
         self.id: int = data["id"]
         self.node = NodeView(data["node"])
         self.is_complete = bool(data.get("complete", False))
@@ -158,7 +170,7 @@ class Token:
         self.is_writable, self.effects = writable, list[Effect]()
         self.completes = completes
         """True if it may be completed here: once, and not by code that goes back."""
-        self.process = ProcessView(data.get("process", {}), self._writer("process"))
+        self.process = ProcessView(data.get("process", {}), self._writer("process"), transients)
         own = dict(data.get("environment", {}))
         shared = self.process.environment._layers[0]
         self.environment = EnvironmentView([own, shared], self._writer("token"))
@@ -176,6 +188,13 @@ class Token:
     def now(self) -> datetime:
         """The moment at which the question is asked: that of the home's clock, which may be simulated."""
         return datetime.now(UTC) if self._at is None else datetime.fromtimestamp(self._at, UTC)
+
+    @property
+    def transient(self) -> TransientView:
+        """Its transient attributes over those of the process; what is set is its own, and had by those that
+        come from it. Raises RequestError where there are none.
+        """
+        return _there(self._transients).token
 
     def set(self, name: str, value: object) -> None:
         """Set an attribute of its own; those that come from it have it too."""
@@ -247,6 +266,15 @@ class Token:
         return f"<token {self.id} on {self.node.name!r}>"
 
 
+def _there(transients: Transients | None) -> Transients:
+    if transients is None:
+        raise RequestError(
+            "transient attributes never leave the daemon: expected code that runs in a thread, inline "
+            "or async, found a worker"
+        )
+    return transients
+
+
 def _arc(name: str | None) -> str:
     """An arc's name as the engine knows it: those without one have the empty one."""
     if name is not None and not isinstance(name, str):
@@ -304,13 +332,16 @@ class ProcessEvent:
 
     __slots__ = ("arc_token", "arcs", "process", "token", "type")
 
-    def __init__(self, data: Mapping[str, Any], token: Mapping[str, Any]) -> None:
+    def __init__(
+        self, data: Mapping[str, Any], token: Mapping[str, Any], transients: Transients | None = None
+    ) -> None:
         self.type: str = data["event"]
         self.arc_token: int | None = data.get("arc_token")
         self.arcs: tuple[str, ...] = tuple(data.get("arcs") or ())
         """Of a token that is completed, the names of the arcs on which it leaves."""
-        self.token = Token(token) if "id" in token else None
-        self.process = self.token.process if self.token is not None else ProcessView(token["process"])
+        self.token = Token(token, transients=transients) if "id" in token else None
+        alone = ProcessView(token["process"], None, transients)
+        self.process = alone if self.token is None else self.token.process
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.token if self.token is not None else self.arc_token}>"

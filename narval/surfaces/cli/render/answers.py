@@ -171,15 +171,18 @@ _WAITS = {
     "time": "waits until {until}",
     "call": "waits for {text} to come back",
     "try": "waits until {until} for {text}",
+    "again": "waits for an element that ends it, and until {until} to call {text} again",
     "input": "waits for {text}",
     "join": "waits for {text}",
     "signal": "waits to be told {text}",
+    "limit": "is given up at {until}",
     "person": "waits for a person: {text}",
 }
 _OTHERWISE = {
     "condition": "an element for each condition",
     "call": "a call",
     "try": "another try of a call",
+    "again": "its target",
     "input": "an element that may be taken",
     "join": "other steps",
     "signal": "something",

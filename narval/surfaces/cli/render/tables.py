@@ -153,7 +153,7 @@ ATTRIBUTES = (
 )
 STEPS = (
     Column("step", _of("id")),
-    Column("state", _of("state"), style=_state),
+    Column("state", _state_until, style=_state),
     Column("target", _of("target")),
     Column("calls", _calls, right=True),
 )

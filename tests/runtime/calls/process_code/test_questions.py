@@ -68,7 +68,12 @@ def asker() -> Iterator[Callable[..., Ask]]:
         agent = AgentState(Library(imported.modules["shop"].found))
         engine = SimpleNamespace(token_view=token_view)
         run: Any = SimpleNamespace(
-            library=None, engine=engine, definition=None, state=None, lease=imported.modules["shop"].lease
+            library=None,
+            engine=engine,
+            definition=None,
+            state=None,
+            transient={},
+            lease=imported.modules["shop"].lease,
         )
 
         def ask(function: str, arguments: dict[str, Any]) -> Any:

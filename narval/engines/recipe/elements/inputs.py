@@ -35,7 +35,7 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
 
 
 def arguments_of(decision: RecipeDecision, step: Step) -> tuple[Element, ...]:
-    """The arguments of a step, not in memory yet, their values filled in (N39); their eids are negative.
+    """The arguments of a step, not in memory yet, their values filled in (N41); their eids are negative.
 
     Raises ElementError where that makes no element.
     """
@@ -113,7 +113,8 @@ class InputSearch:
         for slot in self.inputs:
             if slot is not without:
                 scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
-                slots.append(Slot(slot.id, ranks(self._bound(slot), scope, again), slot.optional, slot.list))
+                places = ranks(self._bound(slot), scope, again, slot.newest)
+                slots.append(Slot(slot.id, places, slot.optional, slot.list))
         return assign(slots)
 
     def commit_inputs(self, assigned: Assignment) -> Inputs:
@@ -162,11 +163,14 @@ class InputSearch:
         """True if each of these inputs would have an element, had no call under way reserved it (N18)."""
         return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
 
-    def watch(self, watch: str) -> commands.Watch:
-        """The watch of a blocked step: any mandatory input may be the one that lets it go on."""
+    def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
+        """The watch of a blocked step: any mandatory input may be the one that lets it go on, and so may what
+        it is called `until` (N40).
+        """
         mandatory = [slot for slot in self.inputs if not slot.optional]
-        bounds = tuple(self._bound(slot) for slot in mandatory)
-        return commands.Watch(watch, bounds, tuple(map(self.scope, mandatory)), or_outdated=True)
+        bounds = (*until, *(self._bound(slot) for slot in mandatory))
+        scopes = (*(None for _ in until), *map(self.scope, mandatory))
+        return commands.Watch(watch, bounds, scopes, or_outdated=True)
 
     def standing_watch(self, watch: str, slot: Input) -> commands.Watch:
         """The watch of a `foreach` over sources: what it would select besides, and what is replaced (N36)."""

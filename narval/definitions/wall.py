@@ -1,0 +1,32 @@
+"""The clock on the wall of a zone: the one moment of each of its readings (N25).
+
+When the wall shows a reading twice its moment is the first, when the wall skips it the moment right after the
+gap. So readings in order have moments in order.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from math import floor
+
+
+def moment_of(reading: datetime, zone: tzinfo) -> float:
+    """The moment of a reading of the wall. Raises OverflowError or ValueError for one past the calendar."""
+    wall = reading.replace(tzinfo=zone, fold=0)
+    moment = wall.timestamp()
+    return moment if datetime.fromtimestamp(moment, zone) == wall else float(shift(wall))
+
+
+def shift(wall: datetime) -> int:
+    """The first moment of the new offset, for a reading in a zone that a shift skips or doubles."""
+    one, other = wall.replace(fold=0).timestamp(), wall.replace(fold=1).timestamp()
+    # Halving a day at most: the shift is after `low`, and not after `high`.
+    low, high = floor(min(one, other)), floor(max(one, other))
+    before = datetime.fromtimestamp(low, wall.tzinfo).utcoffset()
+    while high - low > 1:
+        middle = (low + high) // 2
+        if datetime.fromtimestamp(middle, wall.tzinfo).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,43 @@
+"""The plan that begins after another, or beside it, because its recipe says `restart` (N28)."""
+
+from __future__ import annotations
+
+from narval.engines import commands
+from narval.engines.recipe import steps
+from narval.engines.recipe.decision import RecipeDecision
+
+LONGEST_BACK_OFF = 300.0
+"""Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long."""
+_DOUBLINGS = 9
+"""So many reach it; more would only grow the number."""
+
+
+def after_end(decision: RecipeDecision) -> None:
+    """Begin the plan that follows this one, which is over."""
+    state, restart = decision.state, decision.definition.restart
+    if restart == "no" or (restart == "parallel" and state.has_fired):
+        return
+    if state.status == "done":
+        begin_next(decision)
+    elif state.status == "failed":
+        wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
+        at = decision.event.at + wait
+        decision.command(commands.Start(state.definition, state.first, at, state.attempt + 1))
+
+
+def begin_next(decision: RecipeDecision) -> None:
+    """Begin the next plan: at once, or a second after this one began if nothing has held this one up."""
+    state = decision.state
+    at = None if _was_limited(decision) else state.started + commands.RESTART_PAUSE
+    late = at is None or at <= decision.event.at
+    decision.command(commands.Start(state.definition, state.first, None if late else at))
+
+
+def _was_limited(decision: RecipeDecision) -> bool:
+    """True if plans of this recipe cannot follow each other for ever: it waited, or used an element up."""
+    state, recipe = decision.state, decision.definition
+    fired = (part for part in recipe.transitions.values() if state.transition(part.id).took)
+    if state.waited or any(condition.use for part in fired for condition in part.conditions):
+        return True
+    ran = (step for step in recipe.steps.values() if state.step(step.id).state in ("done", "history"))
+    return any(steps.uses(decision, step) for step in ran)
