@@ -61,6 +61,7 @@ class _AutomatonBuilder:
             known,
             max_parallel=entry.get("max-parallel"),
             timeout=entry.get("timeout"),
+            restart=entry.get("restart", False),
             group=self.group,
             name=self.name,
             decay=entry.get("decay"),

@@ -1,8 +1,8 @@
-"""What an automaton says of its runs as a whole: how long they may take (A17)."""
+"""What an automaton says of its runs as a whole: how long they may take, and what follows (A17, A18)."""
 
 from __future__ import annotations
 
-from narval.engines.commands import CancelCall, SetTimer
+from narval.engines.commands import CancelCall, SetTimer, Start
 from tests.engines.automaton.programs import Programs
 
 TWO = """<state name="start" command="a"/><state name="end" command="b"/>
@@ -43,3 +43,48 @@ def test_A17_a_run_that_is_over_in_time_is_not_woken() -> None:
 
 def test_A17_no_limit_is_no_timer() -> None:
     assert not Programs(TWO).wishes(SetTimer)
+
+
+ONE = '<state name="start" command="a"/>'
+
+
+def test_A18_when_a_run_is_done_another_begins_with_what_it_began_with() -> None:
+    said = Programs(ONE, attributes='restart="yes"')
+    said.passes(5)
+    said.ends("start")
+    assert said.told == "done"
+    assert said.wishes(Start) == [Start("g.a")]
+
+
+def test_A18_runs_that_take_no_time_begin_once_a_second() -> None:
+    said = Programs(ONE, attributes='restart="yes"')
+    began = said.now
+    said.ends("start")
+    assert said.wishes(Start) == [Start("g.a", at=began + 1)]
+
+
+def test_A18_after_failures_in_a_row_the_next_run_begins_later_and_later() -> None:
+    said = Programs(ONE, attributes='restart="yes" timeout="60"')
+    said.ends("start", 1)
+    assert said.wishes(Start) == [Start("g.a", at=said.now + 1, attempt=1)]
+    said.run = said.start("g.a", attempt=3, kind="automaton")
+    said.passes(60)
+    said.gone("start")
+    assert said.wishes(Start) == [Start("g.a", at=said.now + 8, attempt=4)], "given up is a failure too"
+    said.run = said.start("g.a", attempt=1000, kind="automaton")
+    said.ends("start", 1)
+    assert said.wishes(Start) == [Start("g.a", at=said.now + 300, attempt=1001)]
+
+
+def test_A18_a_run_that_somebody_cancels_is_the_last() -> None:
+    said = Programs(ONE, attributes='restart="yes"')
+    said.cancel(said.run)
+    said.gone("start")
+    assert said.told == "cancelled"
+    assert said.wishes(Start) == []
+
+
+def test_A18_without_restart_nothing_follows() -> None:
+    said = Programs(ONE)
+    said.ends("start")
+    assert said.wishes(Start) == []
