@@ -31,8 +31,7 @@ class Patterns:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self.within: Entry | None = None
-        """The part that is being read."""
+        self._within: Entry | None = None
         self.read: list[tuple[HasVariables, Locate, Entry | None]] = []
         """The patterns read, each with the part within which it stands."""
 
@@ -69,9 +68,13 @@ class Patterns:
         self.note(pattern, locate)
         return pattern
 
+    def begin(self, part: Entry) -> None:
+        """Note that what is read from now on stands within this part of the definition."""
+        self._within = part
+
     def note(self, pattern: HasVariables, locate: Locate) -> None:
         """Note a pattern, or another expression with variables, and how its characters are located."""
-        self.read.append((pattern, locate, self.within))
+        self.read.append((pattern, locate, self._within))
 
     def check_variables(self, known: Collection[str], expected: str) -> None:
         """Note a fault for each variable that is none of the known ones."""
@@ -95,9 +98,9 @@ class Patterns:
         return Condition(patterns) if patterns else None
 
     def _within(self, entry: Entry) -> Condition | None:
-        outer, self.within = self.within, entry
+        outer, self._within = self._within, entry
         condition = self.condition(entry)
-        self.within = outer
+        self._within = outer
         return condition
 
     def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:

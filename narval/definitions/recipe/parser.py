@@ -99,7 +99,7 @@ class _StepReader:
 
     def step(self, entry: Entry) -> Step:
         """The step, and a reference to its target."""
-        self._patterns.within = entry
+        self._patterns.begin(entry)
         foreach = self._patterns.of_attribute(entry, "foreach")
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
@@ -175,7 +175,7 @@ class _TransitionReader:
 
     def transition(self, entry: Entry) -> Transition:
         """The transition; links to steps that are not there are left out."""
-        self._patterns.within = entry
+        self._patterns.begin(entry)
         conditions = self._patterns.requirements(entry)
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
         if any(written.get("on-error") for written, _ in ins):
