@@ -97,7 +97,7 @@ class Patterns:
         patterns = self.of_matches(entry)
         return Condition(patterns) if patterns else None
 
-    def _within(self, entry: Entry) -> Condition | None:
+    def _condition_within(self, entry: Entry) -> Condition | None:
         outer, self._within = self._within, entry
         condition = self.condition(entry)
         self._within = outer
@@ -105,7 +105,7 @@ class Patterns:
 
     def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         """The `condition` entries within an entry, without those that cannot be tried."""
-        conditions = [(written, self._within(written)) for written in entry.of("condition")]
+        conditions = [(written, self._condition_within(written)) for written in entry.of("condition")]
         return tuple(
             TransitionCondition(
                 condition, written.get("use", False), written.get("for"), written.get("as") or ""
