@@ -23,7 +23,7 @@ PLAN = "plan"
 
 
 SHARED = "#"
-"""Where conditions mark what they use that use each other's names (N41)."""
+"""The mark of conditions that use each other's names (N41)."""
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:

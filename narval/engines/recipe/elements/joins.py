@@ -52,7 +52,7 @@ class _Join:
         self._decision, self._transition = decision, transition
         self._conditions = transition.conditions
         self._names = dict(decision.bindings(triggers.variables_of(transition)))
-        """What variables stand for; that of the transition's own names as it is chosen."""
+        """The elements that variables stand for; those of the transition's own names as they are chosen."""
         self._names |= dict.fromkeys(transition.joins, ())
         self._scopes = [scope for _, scope in triggers.wanted(decision, transition)]
         self._keys = [
@@ -63,7 +63,7 @@ class _Join:
         self._known: dict[int, Candidates] = {}
         """The candidates of conditions that depend on no other."""
         self._held: dict[int, tuple[int, ...]] = {}
-        """What has been chosen, by position."""
+        """The elements chosen so far, by position."""
         self._tried = 0
 
     # --- choosing -------------------------------------------------------------------------------------
