@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.reading.schedule import TIME
+from narval.definitions.reading.appointments import TIME_OR_APPOINTMENT
 from narval.definitions.reading.vocabulary import (
     COMMON,
     CONDITION,
@@ -63,5 +63,5 @@ WORDS: Words = {
     "condition": Word(
         {**CONDITION.attributes, "for": Attribute(duration), "as": Attribute(variable)}, CONDITION.children
     ),
-    "time": TIME,
+    "time": TIME_OR_APPOINTMENT,
 }

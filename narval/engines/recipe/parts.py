@@ -92,9 +92,9 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
     `took` are the elements of its conditions, of each so many as `counts` says, if not one.
-    `wake` is the timer of its `date`, which has `come` or not. In wait-condition it is that of `until`, when
-    the elements of `satisfied` will have fitted long enough (N38); these stay known from then on, for what
-    they replaced may be forgotten.
+    `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
+    from `since` (N41). In wait-condition it is that of `until`, when the elements of `satisfied` will have
+    fitted long enough (N38); these stay known from then on, for what they replaced may be forgotten.
     """
 
     state: str = "wait-step"
@@ -106,6 +106,8 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     satisfied: tuple[Satisfied, ...] = ()
     until: float = 0.0
     counts: tuple[int, ...] = ()
+    since: float = 0.0
+    given_up: bool = False
 
     def taken_by(self, at: int) -> tuple[int, ...]:
         """The elements that the condition at a position took, counted from 0; none before it has fired."""
