@@ -31,11 +31,13 @@ def own_group() -> Path:
         raise NoGroupError(f"{group}, the control group of this program, is not there")
     if not (os.access(group, os.W_OK) and os.access(group / MEMBERS, os.W_OK)):
         raise NoGroupError(
-            f"{group} is not for this user to write; run the daemon as a service with Delegate=yes"
+            f"{group} is not for this user to write; run the daemon as a service with Delegate=pids"
         )
     controllers = group / "cgroup.controllers"
     if controllers.exists() and CONTROLLER not in controllers.read_text().split():
-        raise NoGroupError(f"{group} has no controller {CONTROLLER}; run the daemon with Delegate=pids")
+        raise NoGroupError(
+            f"{group} has no controller {CONTROLLER}; run the daemon as a service with Delegate=pids"
+        )
     return group
 
 

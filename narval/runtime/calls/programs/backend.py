@@ -58,8 +58,8 @@ class ProgramBackend:
         self._limits = limits or ProcessLimits(self.reaper.owner)
         self._reasons: dict[RunningCall, Outcome | None] = {}
         """Of calls that are being ended: their outcome, None for a time limit."""
-        self._is_closing = False
-        self._gone = asyncio.Event()
+        self._gone: asyncio.Event | None = None
+        """Set when a program is gone; None until all are to go."""
 
     def redirect(self, directory: Path, listen: Listen) -> None:
         """Run programs in another folder from now on, and have `listen` get their output."""
@@ -80,7 +80,7 @@ class ProgramBackend:
 
     async def close(self) -> None:
         """End all programs, and wait until they are gone; their calls are not answered."""
-        self._is_closing = True
+        self._gone = asyncio.Event()
         for group in tuple(self._groups.values()):
             group.end()
         while self._groups:
@@ -185,7 +185,7 @@ class ProgramBackend:
     ) -> None:
         self._forget(running, counted_in)
         output.close()
-        if self._is_closing:
+        if self._gone is not None:
             self._gone.set()
         else:
             over(output, status)
