@@ -1,4 +1,4 @@
-"""Arguments of steps, and the values in them: `<reminder to="{$first/@from}"/>` (N41).
+"""Arguments of steps, and the values in them: `<reminder to="{$first/@from}"/>` (N42).
 
 A value is an XPath 1.0 expression that begins with a variable, in braces, in an attribute or a text. It is
 read when the file is, and evaluated when the step is run: on the elements of its variables and nothing else,

@@ -25,7 +25,7 @@ class Step(msgspec.Struct, eq=False):
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
-    (N41), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so many
+    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so many
     seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried: highest
     priority first, then as in the file (N22). `sole` is the one transition out of it where that waits for
     nothing but this step: it fires as soon as the step is done.
@@ -76,7 +76,7 @@ class Transition(msgspec.Struct, eq=False):
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
     the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
     itself among them, in the order in which they are tried (N22). `names` are those of its conditions,
-    `joins` those of them that others of its conditions use (N41).
+    `joins` those of them that others of its conditions use (N42).
     """
 
     id: str
@@ -154,7 +154,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
 
     `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
     first transition has fired.
-    `names` are those of conditions, each with the transitions and the conditions of that name (N41).
+    `names` are those of conditions, each with the transitions and the conditions of that name (N42).
     """
 
     kind: ClassVar[str] = "recipe"

@@ -1,4 +1,4 @@
-"""Names of conditions: `as`, and where `$NAME` may stand (N41)."""
+"""Names of conditions: `as`, and where `$NAME` may stand (N42)."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ PLAN = "plan"
 
 
 SHARED = "#"
-"""The mark of conditions that use each other's names (N41)."""
+"""The mark of conditions that use each other's names (N42)."""
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N41).
+    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42).
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:

@@ -177,7 +177,7 @@ def young_elements(run: TransitionRun) -> str:
 
 
 def taken(transition: Transition, run: TransitionRun) -> str:
-    """The elements that a transition took, with the names of those that have one (N41); "" for none."""
+    """The elements that a transition took, with the names of those that have one (N42); "" for none."""
     if not run.took:
         return ""
     texts = []

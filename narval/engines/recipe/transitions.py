@@ -249,7 +249,7 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
-    """The waiting transitions that use one of these variables, which have elements now (N10, N41)."""
+    """The waiting transitions that use one of these variables, which have elements now (N10, N42)."""
     waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
     return [
         transition

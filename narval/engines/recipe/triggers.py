@@ -13,6 +13,7 @@ set does not move it. When it comes, the transition is tried anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What may be wrong with names of conditions and with values in arguments, each at its place (N41).
+"""What may be wrong with names of conditions and with values in arguments, each at its place (N42).
 
 In the texts below a `§` stands before each character where a fault is expected.
 """
@@ -97,11 +97,11 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("text", "messages"), FAULTS)
-def test_N41_each_fault_has_its_place(text: str, messages: list[str]) -> None:
+def test_N42_each_fault_has_its_place(text: str, messages: list[str]) -> None:
     assert [fault.message for fault in faults_in(text)] == messages
 
 
-def test_N41_a_name_is_known_wherever_it_may_have_been_given() -> None:
+def test_N42_a_name_is_known_wherever_it_may_have_been_given() -> None:
     text = plan(
         given("one") + "<condition><match>email[@re = $one/@id]</match></condition>",
         "<condition><match>email[@re = $one/@id]</match></condition>",

@@ -1,4 +1,4 @@
-"""Names of conditions: `as`, and `$NAME` in what comes after (N41)."""
+"""Names of conditions: `as`, and `$NAME` in what comes after (N42)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THREE = (
 # --- within one transition --------------------------------------------------------------------------------
 
 
-def test_N41_three_failed_logins_of_one_host() -> None:
+def test_N42_three_failed_logins_of_one_host() -> None:
     said, run = waiting(*THREE)
     eids = {name: said.arrives(f"<failed host='{name[0]}'/>") for name in ("x1", "y1", "x2", "z1", "y2")}
     assert took(said, run) is None
@@ -35,7 +35,7 @@ def test_N41_three_failed_logins_of_one_host() -> None:
     assert took(said, run) == ((eids["y1"],), (eids["y2"],), (eids["y3"],))
 
 
-def test_N41_what_was_used_is_not_taken_by_the_next_plan() -> None:
+def test_N42_what_was_used_is_not_taken_by_the_next_plan() -> None:
     said, _ = waiting(*THREE)
     for _ in range(5):
         said.arrives("<failed host='x'/>")
@@ -48,7 +48,7 @@ def test_N41_what_was_used_is_not_taken_by_the_next_plan() -> None:
     assert found[2] == (sixth,), "what was used by one of the conditions is used for all of them"
 
 
-def test_N41_the_oldest_choice_under_which_all_have_an_element_is_taken() -> None:
+def test_N42_the_oldest_choice_under_which_all_have_an_element_is_taken() -> None:
     said, run = waiting(condition("order", as_="order"), condition("bill[@order = $order/@id]"))
     said.arrives("<order id='1'/>")
     second, bill = said.arrives("<order id='2'/>"), said.add("<bill order='2'/>")
@@ -57,7 +57,7 @@ def test_N41_the_oldest_choice_under_which_all_have_an_element_is_taken() -> Non
     assert took(said, run) == ((second,), (bill,))
 
 
-def test_N41_names_may_follow_one_another() -> None:
+def test_N42_names_may_follow_one_another() -> None:
     said, run = waiting(
         condition("a", as_="one"),
         condition("b[@a = $one/@id]", as_="two"),
@@ -74,7 +74,7 @@ def test_N41_names_may_follow_one_another() -> None:
     ]
 
 
-def test_N41_a_condition_that_depends_on_none_competes_with_those_that_do() -> None:
+def test_N42_a_condition_that_depends_on_none_competes_with_those_that_do() -> None:
     said, run = waiting(condition("m", as_="m"), condition("n[@of = $m/@id]"), condition("n"))
     first, second = said.arrives("<m id='1'/>"), said.arrives("<n of='1'/>")
     assert took(said, run) is None
@@ -85,7 +85,7 @@ def test_N41_a_condition_that_depends_on_none_competes_with_those_that_do() -> N
 # --- what a watch waits for -------------------------------------------------------------------------------
 
 
-def test_N41_a_watch_waits_for_the_values_of_all_candidates_and_is_set_anew_for_each() -> None:
+def test_N42_a_watch_waits_for_the_values_of_all_candidates_and_is_set_anew_for_each() -> None:
     said, _ = waiting(condition("order", as_="order"), condition("bill[@order = $order/@id]"))
     assert values(said) == [[{}, {"order": []}]]
     first = said.arrives("<order id='1'/>")
@@ -98,7 +98,7 @@ def test_N41_a_watch_waits_for_the_values_of_all_candidates_and_is_set_anew_for_
 @pytest.mark.parametrize(
     "pattern", ["b[not(@of = $one/@id)]", "b[count($one/x) = 1]", "b[contains(@of, $one/@id)]"]
 )
-def test_N41_where_more_candidates_may_match_less_the_name_of_the_root_is_watched(pattern: str) -> None:
+def test_N42_where_more_candidates_may_match_less_the_name_of_the_root_is_watched(pattern: str) -> None:
     said, run = waiting(condition("a", as_="one"), condition(pattern))
     said.arrives("<a id='1'><x/></a>")
     said.arrives("<a id='2'/>")
@@ -106,7 +106,7 @@ def test_N41_where_more_candidates_may_match_less_the_name_of_the_root_is_watche
     assert took(said, run) is not None
 
 
-def test_N41_many_candidates_are_not_all_kept_in_the_watch() -> None:
+def test_N42_many_candidates_are_not_all_kept_in_the_watch() -> None:
     said, run = waiting(condition("order", as_="order"), condition("bill[@order = $order/@id]"))
     for id in range(150):
         said.add(f"<order id='{id}'/>")
@@ -139,7 +139,7 @@ def named(target_input: str = "mail[@re = $first/@id]", inside: str = "", **attr
     return said
 
 
-def test_N41_the_name_stands_in_the_inputs_of_what_comes_after() -> None:
+def test_N42_the_name_stands_in_the_inputs_of_what_comes_after() -> None:
     said = named()
     said.returned("a")
     said.add("<mail re='2'/>")
@@ -148,7 +148,7 @@ def test_N41_the_name_stands_in_the_inputs_of_what_comes_after() -> None:
     assert said.inputs("z") == {"in": (answer,)}
 
 
-def test_N41_it_stands_in_foreach_and_in_contexts() -> None:
+def test_N42_it_stands_in_foreach_and_in_contexts() -> None:
     said = named("mail[@re]", foreach="mail[@re = $first/@id]")
     said.returned("a")
     said.add("<mail re='2'/>")
@@ -165,7 +165,7 @@ def test_N41_it_stands_in_foreach_and_in_contexts() -> None:
     assert said.inputs("z") == {"in": (answer,)}
 
 
-def test_N41_values_in_arguments_are_filled_in_from_what_was_taken() -> None:
+def test_N42_values_in_arguments_are_filled_in_from_what_was_taken() -> None:
     argument = '<arguments><note to="{$first/@from}" n="{{$x}">About {$first/subject}!</note></arguments>'
     said = named("note", inside=argument)
     said.returned("a")
@@ -177,7 +177,7 @@ def test_N41_values_in_arguments_are_filled_in_from_what_was_taken() -> None:
 NOTE = '<note re="{$mails/@id}"><b>{$mails[2]/text} and {$a}</b></note>'
 
 
-def test_N41_the_argument_knows_what_it_was_made_from() -> None:
+def test_N42_the_argument_knows_what_it_was_made_from() -> None:
     said = Dialogue(
         recipe(
             "g.r",
@@ -199,7 +199,7 @@ def test_N41_the_argument_knows_what_it_was_made_from() -> None:
     assert element.origin.inputs == (mail,)
 
 
-def test_N41_of_rivals_the_name_stands_for_what_the_one_took_that_fired() -> None:
+def test_N42_of_rivals_the_name_stands_for_what_the_one_took_that_fired() -> None:
     said = Dialogue(
         recipe(
             "g.r",
@@ -217,7 +217,7 @@ def test_N41_of_rivals_the_name_stands_for_what_the_one_took_that_fired() -> Non
     assert said.xml(said.inputs("z")["in"][0]) == '<note of="7"/>'
 
 
-def test_N41_a_transition_that_waits_elsewhere_is_tried_anew_when_the_name_gets_its_element() -> None:
+def test_N42_a_transition_that_waits_elsewhere_is_tried_anew_when_the_name_gets_its_element() -> None:
     said = Dialogue(
         recipe(
             "g.r",
@@ -285,7 +285,7 @@ def choices(patterns: list[str], elements: dict[int, Element]) -> list[tuple[int
 
 @settings(max_examples=150, deadline=None)
 @given(joined(), st.lists(st.tuples(*[st.sampled_from("pq"), *[st.sampled_from("123")] * 2]), max_size=7))
-def test_N41_a_transition_fires_as_soon_as_any_choice_lets_it(
+def test_N42_a_transition_fires_as_soon_as_any_choice_lets_it(
     patterns: list[str], arriving: list[tuple[str, str, str]]
 ) -> None:
     used = {name for pattern in patterns for name in compile_pattern(pattern).variables}

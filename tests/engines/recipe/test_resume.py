@@ -243,13 +243,13 @@ def named() -> tuple[Retrying, int, int]:
     return said, run, mail
 
 
-def test_N41_a_retry_takes_over_the_names_of_what_was_taken() -> None:
+def test_N42_a_retry_takes_over_the_names_of_what_was_taken() -> None:
     said, run, _ = named()
     again = said.retry(run, "z")
     assert said.xml(said.inputs("z", again)["note"][0]) == '<note of="7"/>'
 
 
-def test_N41_an_element_with_a_name_that_was_forgotten_is_needed() -> None:
+def test_N42_an_element_with_a_name_that_was_forgotten_is_needed() -> None:
     said, run, mail = named()
     said.forgets(mail)
     with pytest.raises(RequestError, match=f"took as first, element {mail}, has been forgotten"):

@@ -1,4 +1,4 @@
-"""Variables in which patterns grow: what matches by one element matches by several of them (N41)."""
+"""Variables in which patterns grow: what matches by one element matches by several of them (N42)."""
 
 from __future__ import annotations
 

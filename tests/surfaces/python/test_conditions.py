@@ -1,4 +1,4 @@
-"""Conditions that name what they take, as one uses them: across restarts, explained, drawn, retried (N41)."""
+"""Conditions that name what they take, as one uses them: across restarts, explained, drawn, retried (N42)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def told(agent: Agent) -> list[tuple[str, str]]:
     return [(each.attributes["host"], each.attributes["text"]) for each in agent.memory("told")]
 
 
-def test_N41_three_failed_logins_of_one_host_make_one_alarm(agent: Agent) -> None:
+def test_N42_three_failed_logins_of_one_host_make_one_alarm(agent: Agent) -> None:
     agent.start("w.logins")
     fail(agent, "web/ann", "db/bob", "web/cid", "db/dan", "mail/eve")
     assert told(agent) == []
@@ -73,7 +73,7 @@ def test_N41_three_failed_logins_of_one_host_make_one_alarm(agent: Agent) -> Non
     assert told(agent) == [("db", "bob, dan, fay"), ("web", "ann, cid, gus")]
 
 
-def test_N41_names_and_what_is_waited_for_hold_across_a_restart(path: Path) -> None:
+def test_N42_names_and_what_is_waited_for_hold_across_a_restart(path: Path) -> None:
     with narval.open(path) as agent:
         agent.start("w.logins")
         fail(agent, "web/ann", "web/cid")
@@ -82,7 +82,7 @@ def test_N41_names_and_what_is_waited_for_hold_across_a_restart(path: Path) -> N
         assert told(agent) == [("web", "ann, cid, gus")]
 
 
-def test_N41_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent) -> None:
+def test_N42_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent) -> None:
     run = agent.start("w.logins")
     fail(agent, "web/ann", "db/bob")
     for waiting in (agent.why(run)["waiting"], agent.why(run, "third")["waiting"]):
@@ -101,7 +101,7 @@ def test_N41_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent
     )
 
 
-def test_N41_a_retry_knows_the_names(agent: Agent) -> None:
+def test_N42_a_retry_knows_the_names(agent: Agent) -> None:
     run = agent.start("w.logins")
     fail(agent, "db/bob", "db/cid", "db/dan")
     agent.retry(run, "tell")
@@ -109,7 +109,7 @@ def test_N41_a_retry_knows_the_names(agent: Agent) -> None:
     assert told(agent) == [("db", "bob, cid, dan")] * 2
 
 
-def test_N41_the_drawing_has_the_names(agent: Agent) -> None:
+def test_N42_the_drawing_has_the_names(agent: Agent) -> None:
     run = agent.start("w.logins")
     agent.until_idle()
     assert "as first" in str(agent.ask("graph", run=run))

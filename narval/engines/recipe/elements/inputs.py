@@ -35,7 +35,7 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
 
 
 def arguments_of(decision: RecipeDecision, step: Step) -> tuple[Element, ...]:
-    """The arguments of a step, not in memory yet, their values filled in (N41); their eids are negative.
+    """The arguments of a step, not in memory yet, their values filled in (N42); their eids are negative.
 
     Raises ElementError where that makes no element.
     """

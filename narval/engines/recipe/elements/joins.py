@@ -1,4 +1,4 @@
-"""Conditions of one transition that depend on one another (N41).
+"""Conditions of one transition that depend on one another (N42).
 
 Where a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes.
 So elements are chosen in order: of each condition whose name is used, the candidates in turn, nearest rank
