@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from narval.engines.events import OutputElement, Signalled
-from narval.errors import RequestError
+from narval.engines.registry import runnable
+from narval.errors import RequestError, TokenError
 from narval.memory.elements.element import Origin
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Condition
 from narval.operations.documents import add_all, raise_if_refused
 from narval.operations.signals import say
 from narval.runtime.agent.declared import outdate_elements, replace_element
+from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.simulation.scenario import (
     Scheduled,
@@ -28,6 +30,9 @@ def happen(scheduled: Scheduled, turn: Turn) -> None:
 
 
 def _start(start: ScheduledStart, turn: Turn) -> None:
+    definition = runnable(turn.agent.library, start.recipe)
+    if definition is not None and (refused := cannot_start(definition)) is not None:
+        raise TokenError(*refused)
     turn.start(start.recipe, tuple(add_all(turn, start.elements)))
 
 

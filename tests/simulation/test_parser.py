@@ -102,7 +102,7 @@ def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
         "14:21: one element replaces another: expected one within arrive, found 2",
         "15:3: outdate needs the attribute 'match'; add match=\"…\"",
         "16:19: there is no definition 'shop.sel'; did you mean 'shop.sell'?",
-        "16:51: match is no XPath that narval can try: expected an expression, found '['",
+        "16:50: match is no XPath that narval can try: unexpected end of source",
     ]
 
 
