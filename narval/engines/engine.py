@@ -29,7 +29,7 @@ from narval.memory.patterns.pattern import Bound
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing a run waits for: `what` is one of condition, time, call, try, again, input, join,
-    signal, person.
+    signal, limit, person.
 
     `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
     for how many seconds an element must fit each of them (N38), where there is one that must.

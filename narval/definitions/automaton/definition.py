@@ -101,13 +101,16 @@ def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable
 class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
-    `max_parallel` is the number of programs that run at once, None for as many as are ready.
+    `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
+    seconds a run is given up (A17). With `restart` another begins once one is over (A18).
     """
 
     kind: ClassVar[str] = "automaton"
 
     states: Mapping[str, State]
     max_parallel: int | None = None
+    timeout: float | None = None
+    restart: bool = False
 
     @property
     def times(self) -> tuple[Time, ...]:

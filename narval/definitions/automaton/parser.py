@@ -60,6 +60,8 @@ class _AutomatonBuilder:
         return Automaton(
             known,
             max_parallel=entry.get("max-parallel"),
+            timeout=entry.get("timeout"),
+            restart=entry.get("restart", False),
             group=self.group,
             name=self.name,
             decay=entry.get("decay"),

@@ -21,6 +21,7 @@ from narval.definitions.reading.vocabulary import (
     matching,
     name,
     seconds,
+    yes_no,
 )
 
 # fmt: off
@@ -76,6 +77,8 @@ WORDS: Words = {
             "group": Attribute(name),
             "name": Attribute(name),
             "max-parallel": Attribute(integer(1)),
+            "timeout": RETRIES["timeout"],
+            "restart": Attribute(yes_no),
             "decay": Attribute(seconds),
             "on-restart": ON_RESTART,
             **_PLACE,

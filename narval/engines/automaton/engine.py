@@ -12,7 +12,14 @@ from typing import Any
 from narval.definitions.automaton.definition import Automaton
 from narval.engines import commands
 from narval.engines.automaton import completion, start
-from narval.engines.automaton.changes import AutomatonChange, CallLate, RunStarted, SignalHeard, SignalTaken
+from narval.engines.automaton.changes import (
+    AutomatonChange,
+    CallLate,
+    RunLate,
+    RunStarted,
+    SignalHeard,
+    SignalTaken,
+)
 from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.automaton.explain import diagnose as diagnose
 from narval.engines.automaton.explain import explain as explain
@@ -69,13 +76,20 @@ def on_engine_error(
 def _started(decision: AutomatonDecision, event: Started) -> None:
     if decision.state.status != "ready":
         return
-    decision.change(RunStarted(event.at, event.elements, event.caller, event.attempt))
+    wake, until, timeout = "", None, decision.definition.timeout
+    if timeout is not None:
+        wake, until = decision.identifier(), event.at + timeout
+        decision.command(commands.SetTimer(wake, until))
+    decision.change(RunStarted(event.at, event.elements, event.caller, event.attempt, wake, until))
     decision.add_to_context(event.elements)
     start.make_ready(decision, decision.definition.start)
 
 
 def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
-    """A date has come, or the moment of the next try, or a run that was called has had its time."""
+    """A date has come, or the moment of the next try, or a run has had its time: this one, or one called."""
+    if event.wake == decision.state.wake:
+        _give_up(decision)
+        return
     for call, name in decision.state.calls.items():
         if decision.state.of(name).wake == event.wake:
             decision.change(CallLate(call))
@@ -92,6 +106,15 @@ def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
         else:
             start.go_on(decision, state)
         return
+
+
+def _give_up(decision: AutomatonDecision) -> None:
+    """End a run that was not over in time (A17): its programs as those of a state that is killed."""
+    definition, under_way = decision.definition, [*decision.state.calls.values(), *decision.state.held]
+    at = f": it was at {', '.join(under_way)}" if under_way else ""
+    decision.change(RunLate())
+    message = f"{definition.full_name} was not over within {definition.timeout:g} s{at}"
+    decision.end("failed", decision.add_error_element("timeout", message))
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:

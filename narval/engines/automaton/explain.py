@@ -48,7 +48,7 @@ def _render_state(root: etree._Element, part: State, state: AutomatonState) -> N
 
 
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """The things that the run waits for now: programs, dates, signals, room, and joins."""
+    """The things that the run waits for now: programs, dates, signals, room, its time limit, and joins."""
     for call, name in state.calls.items():
         yield Wait(name, "call", _called(definition.states[name], state), calls=(call,))
     for call, name in state.dying.items():
@@ -57,6 +57,8 @@ def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str,
         run, target = state.of(name), definition.states[name]
         what, text = _HELD[run.hold]
         yield Wait(name, what, text.format(signal=target.wait, most=definition.max_parallel), until=run.until)
+    if state.until is not None:
+        yield Wait(definition.full_name, "limit", until=state.until)
     for name in definition.states:
         missing = state.missing(name)
         if 0 < len(missing) < len(state.awaits.get(name, ())):

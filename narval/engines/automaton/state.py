@@ -20,6 +20,7 @@ from narval.engines.automaton.changes import (
     CallGone,
     CallLate,
     FinalReached,
+    RunLate,
     RunMoved,
     RunStarted,
     SignalHeard,
@@ -100,6 +101,9 @@ class AutomatonState(RunState, omit_defaults=True):
     """Signals heard that no state has waited for."""
     finals: tuple[str, ...] = ()
     """Final states that ended with 0."""
+    wake: str = ""
+    until: float | None = None
+    """The moment at which the run is given up (A17), and its name; "" if there is none, or it has come."""
 
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""
@@ -135,6 +139,11 @@ def _move(state: AutomatonState, name: str, to: str) -> StateRun:
 def _run_started(state: AutomatonState, change: RunStarted) -> None:
     state.move("running")
     state.begin(change)
+    state.wake, state.until = change.wake, change.until
+
+
+def _run_late(state: AutomatonState, change: RunLate) -> None:
+    state.wake = ""
 
 
 def _state_ready(state: AutomatonState, change: StateReady) -> None:
@@ -243,6 +252,7 @@ def _final_reached(state: AutomatonState, change: FinalReached) -> None:
 def _run_moved(state: AutomatonState, change: RunMoved) -> None:
     state.move(change.to, change.at, change.error)
     state.outcome = change.outcome
+    state.wake, state.until = "", None
     for name in tuple(state.held):
         run = state.states[name]
         _let_go(state, run, name)

@@ -107,14 +107,28 @@ class Dispatcher:
         return self.dispatch(run, command)
 
     def resume(self) -> None:
-        """Perform again what was under way when the last daemon stopped (N35, N29)."""
+        """Perform again what was under way when the last daemon stopped (N35, N29).
+
+        A run for which a moment came meanwhile is told that first: it may give up what it had under way.
+        """
+        clockwork = self._agent.clockwork
+        due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
         answered = {event.call for _, _, event in self._agent.queue if isinstance(event, Returned)}
         for run in list(self._agent.runs.active.values()):
             if not self._agent.runs.is_awaited(run):
                 self._cancel(run.eid, "its caller is over")
             for call in list(run.calls.values()):
-                if call.call not in answered:
+                if call.call in answered:
+                    continue
+                if run.eid in due:
+                    self._post(Request(lambda turn: None, partial(self._resume_late, run, call)))
+                else:
                     self._resume_call(run, call)
+
+    def _resume_late(self, run: Run, call: Call, _: Any, failure: BaseException | None) -> None:
+        """Perform a call again once its run was told what had come, if it still waits for it then."""
+        if failure is None and run.active and call.call in run.calls:
+            self._resume_call(run, call)
 
     def _resume_call(self, run: Run, call: Call) -> None:
         child = self._agent.runs.by_call.get(call.call)

@@ -25,6 +25,7 @@ def token_view(process: Process, state: ProcessState, token: int | None) -> dict
         "complete": found.completed is not None,
         "guard_action": found.guard or None,
         "execution_type": found.execution_type,
+        "backtracked": found.backtracked,
         "node": _node(process.nodes[found.node]),
         "environment": dict(found.environment),
         "parents": [state.arcs[arc].parent for arc in found.parents],

@@ -146,6 +146,12 @@ ARC_TOKENS = (
     Column("parent", _of("parent"), right=True),
     Column("child", _of("child"), right=True),
 )
+WALKED = (
+    Column("token", _of("id"), right=True),
+    Column("on", lambda row: row["node"] if "node" in row else f"{row['from']} → {row['to']}"),
+    Column("state", lambda row: row["state"] if "node" in row else _arc_state(row), style=_state),
+    Column("execution", _of("execution_type")),
+)
 NODES = (Column("node", _of("id")), Column("state", _of("state"), style=_state), Column("type", _of("type")))
 ATTRIBUTES = (
     Column("attribute", lambda row: row.get("name") or row.get("id")),
