@@ -227,6 +227,8 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         line["text"] = wait.text
     if wait.what in ("time", "again"):
         line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
+        if wait.reckoned:
+            line["reckoned"] = wait.reckoned
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:
         line["runs"] = children
