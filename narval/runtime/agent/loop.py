@@ -282,7 +282,7 @@ class Loop:
 
 
 def _within(store: Store, perform: Perform, answer: Perform) -> Callable[[Turn, Room], None]:
-    """What is done of a turn's commands before its commit."""
+    """The way to make the calls of a turn that need not wait for its commit."""
     if store.is_volatile:
         return partial(perform_in_waves, perform=perform)
     return partial(answer_in_waves, answer=answer)
