@@ -248,13 +248,15 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
-    in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
+    """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
+    `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
+    other transition had led to."""
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class MadeImpossible(PlanChange, frozen=True):
