@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from narval.definitions.process.code import node_type as node_type
     from narval.definitions.process.code import predicate as predicate
     from narval.definitions.process.code import string_function as string_function
+    from narval.definitions.process.properties import Rubric as Rubric
     from narval.definitions.process.statements import Accept as Accept
     from narval.definitions.process.statements import Discard as Discard
     from narval.definitions.process.statements import Skip as Skip
@@ -47,6 +48,7 @@ _WHERE = {
     "string_function": "narval.definitions.process.code",
     "join": "narval.definitions.process.code",
     "listener": "narval.definitions.process.code",
+    "Rubric": "narval.definitions.process.properties",
     "Accept": "narval.definitions.process.statements",
     "Discard": "narval.definitions.process.statements",
     "Skip": "narval.definitions.process.statements",
@@ -75,6 +77,7 @@ __all__ = [
     "Input",
     "NarvalError",
     "Output",
+    "Rubric",
     "SimulatedClock",
     "Skip",
     "Token",

@@ -39,12 +39,8 @@ _PLAIN_ID = re.compile(r"[!-;=?-~]{1,250}")
 MOST_IN_LINE = 78
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 _PLAIN_VALUE = re.compile(r"[!-~]+(?: [!-~]+)*")
-_PLAIN_TEXT = re.compile(r"[\t\n -~]*")
-_PLAIN_FIELDS = """\
-Content-Type: text/plain; charset="utf-8"\r
-Content-Transfer-Encoding: 7bit\r
-MIME-Version: 1.0\r
-"""
+_PLAIN_TEXT = re.compile(rf"(?:[\t -~]{{0,{MOST_IN_LINE}}}\n)*")
+_TEXT_FIELD = 'Content-Type: text/plain; charset="utf-8"'
 _ANSWERED = re.compile(r"(re|aw|sv|antw|r[eé]f)\s*(\[\d+\])?:", re.IGNORECASE)
 
 
@@ -174,17 +170,18 @@ def _field(name: str, value: str) -> str:
 
 
 def _content(text: str) -> bytes:
-    """The fields of a text, a blank line, and the text; the standard library encodes what is not plain."""
-    from email.message import EmailMessage
-    from email.policy import SMTP
+    """The fields of a text, a blank line, and the text, encoded as shortly as may be if it is not plain."""
+    from base64 import encodebytes
+    from email.quoprimime import body_encode
 
-    lines = text.split("\n")
-    if text.isascii() and len(max(lines, key=len)) <= MOST_IN_LINE and _PLAIN_TEXT.fullmatch(text):
-        body = "\r\n".join(lines if lines[-1] else lines[:-1])
-        return f"{_PLAIN_FIELDS}\r\n{body}\r\n".encode("ascii")
-    mime = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
-    mime.set_content(text)
-    return mime.as_bytes()
+    encoding, body = "7bit", f"{text.removesuffix(chr(10))}\n"
+    if not _PLAIN_TEXT.fullmatch(body):
+        data = body.encode("utf-8", "replace")
+        encoding, body = "quoted-printable", body_encode(data.decode("latin-1"))
+        if 3 * len(body) > 4 * len(data):  # what base64 takes
+            encoding, body = "base64", encodebytes(data.replace(b"\n", b"\r\n")).decode("ascii")
+    fields = f"{_TEXT_FIELD}\nContent-Transfer-Encoding: {encoding}\nMIME-Version: 1.0\n"
+    return f"{fields}\n{body}".replace("\n", "\r\n").encode("ascii")
 
 
 def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
@@ -216,10 +213,6 @@ async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
     return []
 
 
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
     if it was read and flagged since. The whole file is there or none of it.
@@ -232,7 +225,8 @@ def put(maildir: Path, letter: Outgoing) -> None:
             (maildir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     if target.exists() or any(read.startswith(name) for read in os.listdir(maildir / "cur")):
         return
-    with open(draft, "wb", opener=_for_its_owner) as file:
+    with draft.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(letter.data.replace(b"\r\n", b"\n"))
         file.flush()
         os.fsync(file.fileno())

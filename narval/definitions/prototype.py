@@ -29,10 +29,10 @@ class Input:
     """An element, or a list of them, that a call is given.
 
     All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`:
-    takes every candidate of its best rank; `optional`: may be left empty; `outdates`: what was taken is
-    replaced once the call has succeeded. `tightens` is the input that a step made this one from (N14).
-    `holds` tells of attributes what they hold: one of `HOLDS`, or the words there may be. What is declared in
-    `data/memory.xml` is checked by it.
+    takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
+    empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
+    step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, or the words
+    there may be. What is declared in `data/memory.xml` is checked by it.
     """
 
     id: str
@@ -44,6 +44,7 @@ class Input:
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     tightens: Input | None = field(default=None, repr=False)
     holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
+    newest: int = 0
 
     def __init__(
         self,
@@ -56,8 +57,9 @@ class Input:
         namespaces: Mapping[str, str] = NO_NAMESPACES,
         tightens: Input | None = None,
         holds: Mapping[str, str | tuple[str, ...]] = NO_NAMESPACES,
+        newest: int = 0,
     ) -> None:
-        _set(self, holds=MappingProxyType(dict(holds)))
+        _set(self, holds=MappingProxyType(dict(holds)), newest=newest)
         _set(self, id=id, match=_texts(match), use=use, list=list, optional=optional, outdates=outdates)
         _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
 

@@ -1,4 +1,4 @@
-"""The wait before a failed call is tried again (N29, A7)."""
+"""The wait before a failed call is tried again (N29, A7), and before a failed run is (N28, A18)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ LONGEST_BACKOFF = 3600.0
 """Seconds; the doubling ends here, or at `backoff` itself where that is longer."""
 SOURCE_REST = 60.0
 """Seconds until a source that failed begins again while others work (N28); or its `backoff`, if longer."""
+LONGEST_RESTART = 300.0
+"""Seconds; a definition that restarts and fails in a row waits 1, 2, 4 … up to this long."""
 _DOUBLINGS = 64
 """So many reach it from any backoff that matters; more would only grow the number."""
 _JITTER = 0.5
@@ -24,3 +26,8 @@ def wait(backoff: float | None, tries: int, chance: int) -> float:
     first = USUAL_BACKOFF if backoff is None else backoff
     doubled = min(max(LONGEST_BACKOFF, first), first * 2.0 ** min(tries - 1, _DOUBLINGS))
     return doubled * (1.0 + _JITTER * (chance * _GOLDEN % 2**32) / 2**32)
+
+
+def restart_wait(attempt: int) -> float:
+    """Seconds between a run that failed and the next one; `attempt` failures in a row came before it."""
+    return min(LONGEST_RESTART, 2.0 ** min(attempt, _DOUBLINGS))

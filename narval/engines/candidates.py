@@ -5,8 +5,10 @@ The same search serves the inputs of a call and the conditions of a transition; 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from narval.definitions.requirements import Context
 from narval.engines.view import View
@@ -45,22 +47,37 @@ class CandidateSearch:
         )
 
     def ranks(
-        self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...] = ()
+        self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...] = (), newest: int = 0
     ) -> Callable[[], Iterator[Iterable[int]]]:
         """The ranks of one input or condition, read lazily (N15).
 
-        `again` may be taken though it is marked there: by the run that this one was begun again from.
+        `again` may be taken though it is marked there: by the run that this one was begun again from. Of each
+        rank there are but the `newest` so many, if that is not 0.
         """
-
+        if newest:
+            return partial(self._newest, bound, scope, again, newest)
         return partial(self._ranks, bound, scope, again)
 
     def promoted(self) -> tuple[int, ...]:
         """All that the `context` node selects, oldest first."""
         return tuple(sorted({eid for bound in self._alternatives for eid in self._place(bound, None)}))
 
+    def _newest(
+        self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...], most: int
+    ) -> Iterator[Iterable[int]]:
+        """The newest of each rank, oldest first; of all of memory no more is read than that."""
+        for rank in self._near(bound, scope, again):
+            yield deque(rank, most)
+        yield sorted(islice(self.view.matching(bound, scope, newest_first=True), most))
+
     def _ranks(
         self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...]
     ) -> Iterator[Iterable[int]]:
+        yield from self._near(bound, scope, again)
+        yield self.view.matching(bound, scope)
+
+    def _near(self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...]) -> Iterator[Iterable[int]]:
+        """The ranks before that of all memory."""
         view, run = self.view, self.run
         if self.arguments or self._alternatives:
             yield self._first(bound, scope)
@@ -76,7 +93,6 @@ class CandidateSearch:
                 yield view.among(eids, bound, scope)
             yield view.among(view.context(caller.run), bound, scope)
             caller = view.caller(caller.run)
-        yield view.matching(bound, scope)
 
     def _first(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         for argument in self.arguments:

@@ -96,13 +96,15 @@ class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
     `calendar`: it is a date of the calendar, and fires early when the clock was set back or the zone is
     another, to be worked out anew. Any other is the end of a length of time: setting the clock moves it
-    along. `keeps` are elements that will be needed then: they are not forgotten before (N5).
+    along. `keeps` are elements that will be needed then: they are not forgotten before (N5). With `standing`
+    the same will be asked for again and again (N40); exploration follows that so often as makes a difference.
     """
 
     wake: str
     at: float
     calendar: bool = False
     keeps: tuple[int, ...] = ()
+    standing: bool = False
 
 
 class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -146,7 +148,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     and so is, for each of `selects`, the text that its XPath selects of the input of that name. It is not run
     when `creates` are there and no older than `needs`, or when `unless` succeeds. `cpu` is in seconds,
     `memory` in bytes, `files` the number that may be open; `grace` are the seconds between SIGTERM and
-    SIGKILL.
+    SIGKILL. With all that it starts it may be `processes` at once, all programs of its run `run_processes`
+    (A19).
     """
 
     words: tuple[str, ...]
@@ -161,6 +164,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     memory: int | None = None
     files: int | None = None
     grace: float = 2.0
+    processes: int | None = None
+    run_processes: int | None = None
 
 
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

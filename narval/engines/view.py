@@ -23,8 +23,8 @@ class MemoryView(Protocol):
     def element(self, eid: int) -> Element | None:
         """The element, or None when it was forgotten."""
 
-    def matching(self, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """All of memory that fits and may be taken (not marked in `scope`), oldest first."""
+    def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
+        """All of memory that fits and may be taken (not marked in `scope`), oldest first or newest."""
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The elements of `eids` that fit and may be taken, in their order."""

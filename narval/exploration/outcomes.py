@@ -22,7 +22,7 @@ from narval.engines.events import (
 from narval.engines.registry import is_runnable
 from narval.exploration.contradictions import contradictory, demands
 from narval.exploration.state import FIRST_EVENT, LAST_MOMENT, ErrorSeen, ExplorationState
-from narval.exploration.unknown_memory import MISFIT, Targets
+from narval.exploration.unknown_memory import MANY, MISFIT, Targets
 
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
 """The outcomes of a call: its outputs, an error, a timeout, something else, or given up."""
@@ -54,6 +54,8 @@ def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happenin
             event = Matched(identifier, now, watch.watch, reached.next_eid)
             yield Happening(event, next_eid=reached.next_eid + 1)
     for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):
+        if wake.standing and reached.rounds >= MANY:
+            continue
         yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.calendar and wake.at > now:
             yield Happening(TimerFired(identifier, now, wake.wake))

@@ -15,7 +15,7 @@ import msgspec
 
 from narval.engines.commands import Add, Command, Finish, Watch
 from narval.engines.effects import EFFECTS, InForce
-from narval.engines.events import Event
+from narval.engines.events import Event, TimerFired
 from narval.memory.elements.error_element import read_error
 
 RUN = 10**12
@@ -55,6 +55,8 @@ class ExplorationState(msgspec.Struct, frozen=True):
     next_eid: int = FIRST_EID
     depth: int = 0
     finish: Finish | None = None
+    rounds: int = 0
+    """The number of timers that have fired though the same will be asked for again."""
 
     def after(
         self, event: Event, state: Any, given: Iterable[Command], next_eid: int, errors: dict[int, ErrorSeen]
@@ -62,6 +64,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
         """The progress after an event and the commands that followed."""
         in_force, finish = self.in_force.copy(), None
         seen = {**self.errors, **errors}
+        again = type(event) is TimerFired and in_force.wakes[event.wake].standing
         in_force.note(event)
         for command in given:
             effect = EFFECTS[type(command)].in_force
@@ -79,6 +82,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
             next_eid=next_eid,
             depth=self.depth + 1,
             finish=finish,
+            rounds=self.rounds + again,
         )
 
     def identity(self) -> bytes:
@@ -90,6 +94,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,
             "late": self.now >= LAST_MOMENT,
+            "rounds": self.rounds,
             "abandoned": asked.abandoned,
             "watches": watches,
             "wakes": {wake: (timer.at, timer.calendar) for wake, timer in asked.wakes.items()},

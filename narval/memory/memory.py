@@ -90,18 +90,24 @@ class Memory:
             elif name in bound.sufficient or (bound.admits(name) and self._fits(eid, bound)):
                 yield eid
 
-    def matching(self, bound: Bound, scope: MarkScope | None = None) -> Iterator[int]:
-        """All elements that fit and are available, oldest first, lazily; not signals sent to one run."""
+    def matching(
+        self, bound: Bound, scope: MarkScope | None = None, *, newest_first: bool = False
+    ) -> Iterator[int]:
+        """All elements that fit and are available, lazily, oldest first or newest; not signals sent to one
+        run.
+        """
         index = self.index
         result_set = index.result_sets.get(bound)
         if result_set is None:
             candidates = self._candidates(bound)
             result_set = index.new_result_set(bound, candidates, self._current)
             if result_set is None:
-                return self.among(index.unaddressed(candidates), bound, scope)
+                found = index.newest(bound) if newest_first else candidates
+                return self.among(index.unaddressed(found), bound, scope)
         used = self.marks.get(scope, ()) if scope is not None else ()
-        unused = index.unaddressed(result_set.unused(scope, used))
-        return (eid for eid in unused if eid not in self.reserved)
+        unused = result_set.unused(scope, used)
+        found = index.unaddressed(unused.descending() if newest_first else unused)
+        return (eid for eid in found if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All elements that fit, replaced and reserved ones too, oldest first."""

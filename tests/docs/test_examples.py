@@ -18,6 +18,14 @@ OTHERS = """from narval import Input, Output, action
 @action(inputs=[Input("to", "address"), Input("text", "text")], outputs=[Output("mail", "email")])
 def write(to, text): ...
 """
+INVOICES = """from narval import Input, Output, action
+@action(outputs=[Output("invoice", "invoice")])
+def write(): ...
+@action(inputs=[Input("invoice", "invoice")])
+def remind(invoice): ...
+@action(inputs=[Input("payment", "payment")])
+def thank(payment): ...
+"""
 AGENDA = """from narval import Output, action
 @action(outputs=[Output("agenda", "agenda")], pure=True)
 def agenda():
@@ -34,7 +42,7 @@ def examples(name: str, language: str) -> list[str]:
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(examples("recipe.md", "xml")) == 3
+    assert len(examples("recipe.md", "xml")) == 5
     assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
@@ -45,9 +53,12 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
     files = {
         "recipes/mail.xml": examples("recipe.md", "xml")[0],
         "recipes/desk.xml": examples("recipe.md", "xml")[1],
+        "recipes/invoices.xml": examples("recipe.md", "xml")[2],
+        "recipes/logins.xml": examples("recipe.md", "xml")[3],
         "recipes/desk.page.xsl": examples("module.md", "xml")[0],
         "modules/mail.py": modules[form],
         "modules/desk.py": OTHERS,
+        "modules/invoices.py": INVOICES,
         "modules/clock.py": modules[2],
         "modules/web.py": modules[3],
     }
@@ -61,8 +72,13 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "clock.ticks",
         "desk.apologise",
         "desk.ask",
+        "desk.logins",
         "desk.page",
         "desk.write",
+        "invoices.collect",
+        "invoices.remind",
+        "invoices.thank",
+        "invoices.write",
         "mail.acknowledge",
         "web.look",
     }
@@ -82,7 +98,7 @@ def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
 def test_N28_the_page_has_a_plan_for_each_bill_beside_one_that_listens() -> None:
     clock = narval.SimulatedClock("2026-11-20T12:00+00:00")
     with narval.open(clock=clock) as agent:
-        agent.load(examples("recipe.md", "xml")[2])
+        agent.load(examples("recipe.md", "xml")[4])
         agent.start("bills.remind")
         for number in range(3):
             agent.add(f"<bill due='2026-11-30' number='{number}'/>")

@@ -400,8 +400,8 @@ class Dialogue:
     def element(self, eid: int) -> Element | None:
         return self.memory.element(eid)
 
-    def matching(self, bound: Any, scope: Any) -> Iterator[int]:
-        return self.memory.matching(bound, scope)
+    def matching(self, bound: Any, scope: Any, *, newest_first: bool = False) -> Iterator[int]:
+        return self.memory.matching(bound, scope, newest_first=newest_first)
 
     def among(self, eids: Iterable[int], bound: Any, scope: Any) -> Iterator[int]:
         return self.memory.among(eids, bound, scope)

@@ -85,6 +85,11 @@ def _oddly_held(declared: Input | Output) -> Iterator[object]:
             yield held
 
 
+def _is_countable(declared: Input) -> bool:
+    """True if `newest` is a number, of a list."""
+    return type(declared.newest) is int and declared.newest >= 0 and (declared.list or not declared.newest)
+
+
 class _ActionMaker:
     """Makes actions of declarations in either form, and checks the rules of both."""
 
@@ -164,6 +169,9 @@ class _ActionMaker:
             elif not value.match or not all(isinstance(text, str) for text in value.match):
                 wish = 'expected a pattern, such as "email" or "*"'
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {value.match!r:.80}")
+            elif isinstance(value, Input) and not _is_countable(value):
+                wish = "expected newest to be a whole number, and list=True beside it"
+                self._fault(place, f"{word} {value.id!r}: {wish}, found {value.newest!r:.80}")
             elif odd := list(_oddly_held(value)):
                 wish = f"expected holds to name {', '.join(map(repr, HOLDS))} or a tuple of words"
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {odd[0]!r:.80}")
@@ -339,6 +347,8 @@ def _render(action: Action, runs: str | None, source: bool) -> bytes:
             for flag in flags:
                 if getattr(slot, flag):
                     node.set(flag, "yes")
+            if isinstance(slot, Input) and slot.newest:
+                node.set("newest", str(slot.newest))
             if isinstance(slot, Output) and slot.unique is not None:
                 node.set("unique", slot.unique)
             for text in slot.match:

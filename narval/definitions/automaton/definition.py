@@ -6,7 +6,7 @@ waits for. Nothing here is altered afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -22,6 +22,18 @@ SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
 """Labels beside numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
 that has no other label."""
 
+_TOLD = "signal "
+
+
+def told(signal: str) -> str:
+    """The label of a transition that somebody's signal takes (A20); no program ends so."""
+    return _TOLD + signal
+
+
+def signal_of(label: str) -> str:
+    """The name of the signal that takes transitions of this label; "" of one for how a program ends."""
+    return label[len(_TOLD) :] if label.startswith(_TOLD) else ""
+
 
 class ProgramInput(msgspec.Struct, frozen=True):
     """Elements of the run's context that a program is given (A13): as a variable, or on standard input.
@@ -36,11 +48,14 @@ class ProgramInput(msgspec.Struct, frozen=True):
 
 
 class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The limits of a program (A14): seconds of processor, bytes of memory, open files; None: no limit."""
+    """The limits of a program: seconds of processor, bytes of memory, open files (A14), and how many
+    processes it may be at once (A19); None: no limit.
+    """
 
     cpu: int | None = None
     memory: int | None = None
     files: int | None = None
+    processes: int | None = None
 
 
 class State(msgspec.Struct, eq=False):
@@ -48,7 +63,7 @@ class State(msgspec.Struct, eq=False):
 
     A command is words, never text for a shell; `text` is its standard input. `wait` names the signal, and
     `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
-    `awaits` the states whose 0 it needs before it starts.
+    those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
     """
 
     name: str
@@ -76,8 +91,13 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def is_final(self) -> bool:
-        """True if its 0 is a good end of the run: nothing follows it; of `end`, nothing by 0."""
-        return not self.follow or (self.name == END and self.label(SUCCESS) is None)
+        """True if its 0 is a good end of the run: nothing follows its end; of `end`, nothing by 0."""
+        return all(map(signal_of, self.follow)) or (self.name == END and self.label(SUCCESS) is None)
+
+    @property
+    def interrupted_by(self) -> Iterator[str]:
+        """The names of the signals that interrupt it (A20)."""
+        return filter(None, map(signal_of, self.follow))
 
     def label(self, *words: str) -> str | None:
         """The first of these labels, most precise first, that leads on; or `*`; None where none does."""
@@ -101,13 +121,27 @@ def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable
 class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
-    `max_parallel` is the number of programs that run at once, None for as many as are ready.
+    `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
+    seconds a run is given up (A17). With `restart` another begins once one is over (A18). Its
+    programs may be `processes` at once, with all that they start (A19).
     """
 
     kind: ClassVar[str] = "automaton"
 
     states: Mapping[str, State]
     max_parallel: int | None = None
+    timeout: float | None = None
+    restart: bool = False
+    processes: int | None = None
+
+    @property
+    def limits_processes(self) -> Iterator[int]:
+        """The lines that say how many processes there may be (A19)."""
+        if self.processes is not None:
+            yield self.line
+        for state in self.states.values():
+            if state.limits.processes is not None:
+                yield state.line
 
     @property
     def times(self) -> tuple[Time, ...]:

@@ -21,6 +21,7 @@ from narval.definitions.reading.vocabulary import (
     matching,
     name,
     seconds,
+    yes_no,
 )
 
 # fmt: off
@@ -68,7 +69,8 @@ variable = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as S
 """The name of a variable of the environment."""
 
 _PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds)}
-_LIMITS = {"cpu": Attribute(integer(1)), "memory": Attribute(size), "files": Attribute(integer(1))}
+_NUMBER = Attribute(integer(1))
+_LIMITS = {"cpu": _NUMBER, "memory": Attribute(size), "files": _NUMBER, "processes": _NUMBER}
 WORDS: Words = {
     **COMMON,
     "automaton": Word(
@@ -76,6 +78,8 @@ WORDS: Words = {
             "group": Attribute(name),
             "name": Attribute(name),
             "max-parallel": Attribute(integer(1)),
+            "timeout": RETRIES["timeout"],
+            "restart": Attribute(yes_no),
             "decay": Attribute(seconds),
             "on-restart": ON_RESTART,
             **_PLACE,
@@ -115,7 +119,8 @@ WORDS: Words = {
     "transition": Word(
         {
             "from": Attribute(identifier, required=True),
-            "label": Attribute(label, required=True),
+            "label": Attribute(label),
+            "signal": Attribute(identifier),
             "to": Attribute(identifier, required=True),
         },
         ("description",),

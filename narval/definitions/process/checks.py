@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from narval.definitions.library import Library
+from narval.definitions.process.code import Code
 from narval.definitions.process.definition import BUILT_IN, MemoryGuard, Node, Process
+from narval.definitions.process.properties import statements, within
 from narval.definitions.process.rubric import results
 from narval.definitions.process.statements import (
     DateValue,
@@ -110,10 +112,10 @@ def _of_node(
         yield f"{where}: there is no join {node.join_text!r} now{hint}", node.line, 1
     if node.type == "nested":
         yield from _nested(process, node, library)
-    for kind, name in _names(node):
-        if library.get(kind, name.name) is None:
-            hint = closest(name.name, library.of(kind))
-            yield f"there is no {_WORDS[kind]} {name.name!r} now{hint}", name.line, name.column
+    for kind, name, line, column in chain(_names(node), _names_of_properties(node, library)):
+        if library.get(kind, name) is None:
+            hint = closest(name, library.of(kind))
+            yield f"there is no {_WORDS[kind]} {name!r} now{hint}", line, column
     left = {*node.outs_by_name, *imported.arcs.get((process.full_name, node.name), ())}
     for skip in _skips(node):
         if skip.arc not in left and (skip.arc or left):
@@ -134,14 +136,25 @@ def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[st
         yield f"node {node.name!r}: {listed} are of this name; write which is meant in full", node.line, 1
 
 
-def _names(node: Node) -> Iterator[tuple[str, Named]]:
+def _names(node: Node) -> Iterator[tuple[str, str, int, int]]:
+    """The names that the guard and the join of a node ask about, with their kinds and places."""
     statement = _statement(node)
-    if statement is not None:
-        yield from names_asked(statement)
+    found = [] if statement is None else list(names_asked(statement))
     for requirement in chain.from_iterable(node.joinlang):
         if requirement.when is not None:
             asked = predicates(requirement.when)
-            yield from (("predicate", name) for name in asked if name.name != "first")
+            found += (("predicate", name) for name in asked if name.name != "first")
+    return ((kind, name.name, name.line, name.column) for kind, name in found)
+
+
+def _names_of_properties(node: Node, library: Library) -> Iterator[tuple[str, str, int, int]]:
+    """The same, of its properties that are written in Rubric."""
+    code = library.get("node-type", node.type)
+    if isinstance(code, Code) and code.evaluated:
+        for key, statement in statements(code.properties, node.custom):
+            place = node.places.get(key, (node.line, 1))
+            for kind, name in names_asked(statement):
+                yield kind, name.name, *within(place, node.text_of(key), name.column - 1)
 
 
 def _skips(node: Node) -> Iterator[Skip]:

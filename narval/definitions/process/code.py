@@ -6,17 +6,14 @@ a token. Their names are known in all processes, so no two modules may give the 
 
 from __future__ import annotations
 
-import re
-import types
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from narval.definitions.library import ModuleDefinition
-from narval.definitions.process.attribute_types import from_text, is_convertible
+from narval.definitions.process.properties import faults
 from narval.definitions.suggestions import closest
-from narval.errors import ActionError, Fault
+from narval.errors import Fault
 
 Kind = Literal["node-type", "predicate", "date-function", "string-function", "join", "listener"]
 Where = Literal["thread", "worker", "inline", "async"]
@@ -56,7 +53,8 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A function or class that processes use by name.
 
     `hooks` are those of a node type, `properties` its annotated attributes with their types; `mask` has the
-    bits of the events of a listener; one that listens `everywhere` is given those of every process.
+    bits of the events of a listener; one that listens `everywhere` is given those of every process. What is
+    written in Rubric among them is `evaluated` before code of such a node runs.
     """
 
     kind: Kind
@@ -65,6 +63,7 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     properties: Mapping[str, Any] = {}
     mask: int = 0
     everywhere: bool = False
+    evaluated: bool = False
 
     @property
     def full_name(self) -> str:
@@ -81,122 +80,8 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
         this type of node has no property (section 13).
         """
         for key, text, place in custom:
-            problem = _misfit(self.properties, key, text)
-            if problem is not None and not _is_of_node(self.properties, key):
-                yield Fault(path, *place, f"type {self.name!r}: {problem}")
-
-
-# --- properties -----------------------------------------------------------------------------------------
-
-
-def properties_of(owner: type) -> Mapping[str, Any]:
-    """The annotated attributes of a class, and of those it inherits from, with their types."""
-    known = owner.__dict__.get(_PROPERTIES)
-    if known is None:
-        known = types.MappingProxyType(_read_properties(owner))
-        setattr(owner, _PROPERTIES, known)
-    return known
-
-
-_PROPERTIES = "__narval_properties__"
-"""The attribute of a class that keeps them: to read annotations takes as long as to answer a question."""
-
-
-def _read_properties(owner: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(owner)
-    return {
-        name: _bare(hint)
-        for name, hint in hints.items()
-        if not name.startswith("_") and typing.get_origin(hint) is not ClassVar
-    }
-
-
-def is_property_type(wanted: Any) -> bool:
-    """True if a custom element can become a value of that type: of a text, or of parts."""
-    if is_convertible(wanted):
-        return True
-    return isinstance(wanted, type) and bool(getattr(wanted, "__annotations__", None))
-
-
-def assign(target: object, key: str, text: str) -> None:
-    """Set the property that a dotted key names, making what is between. Raises LookupError, ValueError."""
-    first, _, rest = key.partition(".")
-    properties = properties_of(type(target))
-    name = property_named(properties, first)
-    if name is None:
-        raise LookupError(f"no property {first!r}")
-    if not rest:
-        setattr(target, name, from_text(text.strip(), properties[name]))
-        return
-    inner = getattr(target, name, None)
-    if inner is None:
-        inner = properties[name]()
-        setattr(target, name, inner)
-    assign(inner, rest, text)
-
-
-def made(code: type, custom: Mapping[str, str]) -> Any:
-    """A node type with its properties set from what the node's `custom` says (section 13, custom mapping).
-
-    Raises ActionError where it has no such property, or the text does not fit it.
-    """
-    node = code()
-    for key, text in custom.items():
-        if _is_of_node(properties_of(code), key):
-            continue
-        try:
-            assign(node, key, text)
-        except (LookupError, ValueError, TypeError) as error:
-            raise ActionError(f"the property {key!r}: {error}", "bad-property", final=True) from None
-    return node
-
-
-def property_named(properties: Mapping[str, Any], written: str) -> str | None:
-    """The property that a custom element names: as it is written, or as Python would write it."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", written).replace("-", "_").lower()
-    found = (name for name in (written, snake, f"{snake}_") if name in properties)
-    return next(found, None)
-
-
-OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error"})
-"""The custom elements that any node may have, for narval: they are no properties of its type."""
-
-
-def _is_of_node(properties: Mapping[str, Any], key: str) -> bool:
-    return key in OF_NODE and property_named(properties, key) is None
-
-
-def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
-    """The reason why there is no property for a dotted key, or its text does not fit; None where it does."""
-    first, _, rest = key.partition(".")
-    name = property_named(properties, first)
-    if name is None:
-        hint = closest(first, properties) or "; it has no properties" * (not properties)
-        return f"there is no property {first!r}{hint}"
-    wanted = properties[name]
-    if rest:
-        if is_convertible(wanted) or not isinstance(wanted, type):
-            return f"the property {first!r} has no parts, found {rest!r}"
-        return _misfit(properties_of(wanted), rest, text)
-    try:
-        from_text(text.strip(), wanted)
-    except TypeError as error:
-        return f"the property {first!r}: {error}"
-    except Exception as error:
-        return f"the property {first!r}: expected {_word(wanted)}, found {text.strip()!r:.80} ({error})"
-    return None
-
-
-def _bare(hint: Any) -> Any:
-    """The type of `T | None` is T."""
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        others = [argument for argument in typing.get_args(hint) if argument is not type(None)]
-        return others[0] if len(others) == 1 else str
-    return hint
-
-
-def _word(wanted: Any) -> str:
-    return str(getattr(wanted, "__name__", wanted))
+            for where, problem in faults(self.properties, key, text, place):
+                yield Fault(path, *where, f"type {self.name!r}: {problem}")
 
 
 # --- declaring ------------------------------------------------------------------------------------------

@@ -21,11 +21,15 @@ from narval.definitions.process.code import (
     Code,
     CodeDeclaration,
     Where,
-    is_property_type,
     mask_of,
-    properties_of,
 )
 from narval.definitions.process.definition import BUILT_IN
+from narval.definitions.process.properties import (
+    RubricType,
+    are_evaluated,
+    is_property_type,
+    properties_of,
+)
 from narval.definitions.reading.python import (
     RUNS,
     declarations,
@@ -91,6 +95,7 @@ class _CodeMaker:
             where=where,
             hooks=hooks,
             properties=properties,
+            evaluated=are_evaluated(properties),
             mask=mask,
             everywhere=declaration.everywhere,
             pure=declaration.pure,
@@ -139,7 +144,9 @@ class _CodeMaker:
             self._fault(f"its annotations cannot be read: {error}")
             return hooks, {}
         for name, wanted in properties.items():
-            if not is_property_type(wanted):
+            if not is_property_type(wanted) and isinstance(wanted, RubricType):
+                self._fault(f"the property {name!r}: expected Rubric[str], [int] or [date], found {wanted}")
+            elif not is_property_type(wanted):
                 shown = getattr(wanted, "__name__", wanted)
                 self._fault(f"the property {name!r}: no text can become {shown}; give it from_text")
         return hooks, properties

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from narval.definitions.process import joinlang, rubric
 from narval.definitions.process.definition import Guard, MemoryGuard
-from narval.definitions.process.statements import DelayUntil, Discard, If, Join, Result, Skip
+from narval.definitions.process.statements import DelayUntil, Discard, If, Join, Result, Skip, StringValue
 from narval.definitions.reading.lexer import Locate, SyntaxFault
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.xml import Entry, Reading
@@ -53,7 +53,7 @@ class NodeTextReader:
         otherwise: Result = Discard()
         if "else" in entry.written:
             text, locate = entry.node.attributes[entry.written["else"]], partial(entry.place, "else")
-            read = rubric.parse(text, locate, (Discard, Skip, DelayUntil))
+            read = rubric.parse(text, locate, (Discard, Skip, DelayUntil, StringValue))
             self._report("else", read.faults, locate)
             if isinstance(read.statement, If):
                 self._reading.fault(entry, "else: expected Discard, Skip or DELAY UNTIL, found IF", "else")

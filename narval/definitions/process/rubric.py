@@ -52,8 +52,10 @@ from narval.definitions.reading.lexer import (
 )
 from narval.definitions.suggestions import nearest
 
-GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil)
-"""The results that a guard may have; the others are for other uses of the language."""
+GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil, StringValue)
+"""The results that a guard may have: what a string function answers is not known, so it may be given (section
+4). The others are for properties (section 18).
+"""
 
 _ANY_CASE = {
     **{word: word for word in ("if", "then", "else", "delay", "until")},
@@ -67,7 +69,7 @@ _EXACT = {
 _UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
 
 
-class Rubric(msgspec.Struct, frozen=True):
+class ParsedRubric(msgspec.Struct, frozen=True):
     """A text that was read: `statement` is None where it has faults."""
 
     statement: Statement | None
@@ -79,17 +81,14 @@ def word(text: str) -> str | None:
     return _ANY_CASE.get(text.lower()) or _EXACT.get(text)
 
 
-def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> Rubric:
-    """The statement that a text is, and all that is wrong with it: results of types that are not wanted too.
-
-    What a string function answers is not known, so it may be given anywhere (section 4).
-    """
+def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> ParsedRubric:
+    """The statement that a text is, and all that is wrong with it: results that are not wanted, too."""
     if faults := too_long(text):
-        return Rubric(None, faults)
-    reader = _RubricReader(Cursor(text, word, locate), (*wanted, StringValue))
+        return ParsedRubric(None, faults)
+    reader = _RubricReader(Cursor(text, word, locate), wanted)
     statement = reader.program()
     faults = reader.cursor.ordered()
-    return Rubric(None if faults else statement, faults)
+    return ParsedRubric(None if faults else statement, faults)
 
 
 def results(statement: Statement) -> Iterator[Result]:
@@ -159,13 +158,20 @@ class _RubricReader:
         read = _RESULTS.get(lexeme.kind)
         if read is None:
             hint = _meant(lexeme)
-            wanted = "Accept, Discard, Skip, DELAY UNTIL or IF"
-            raise self.cursor.lost(f"expected {wanted}, found {self.cursor.shown()}{hint}")
+            wanted = ", ".join(self._names())
+            raise self.cursor.lost(f"expected {wanted} or IF, found {self.cursor.shown()}{hint}")
         result = read(self.cursor, self.cursor.advance())
         if not isinstance(result, self._wanted):
-            names = " or ".join(_SHOWN[type] for type in self._wanted if type is not StringValue)
+            names = " or ".join(self._names())
             self.cursor.fault(f"expected {names} as the result, found {_SHOWN[type(result)]}", lexeme.at)
         return result
+
+    def _names(self) -> list[str]:
+        """The results that are wanted, as people write them: a function only where a string is right."""
+        known = (
+            self._wanted if Text in self._wanted else [one for one in self._wanted if one is not StringValue]
+        )
+        return [_SHOWN[type] for type in known]
 
 
 _SHOWN: dict[type, str] = {
@@ -175,7 +181,8 @@ _SHOWN: dict[type, str] = {
     DelayUntil: "DELAY UNTIL",
     Number: "a number",
     Text: "a string",
-    DateValue: "a date",
+    DateValue: "a date in parentheses",
+    StringValue: "a string function",
 }
 """The results as people write them."""
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from narval.definitions.appointment import Length
 from narval.definitions.kinds import KINDS
-from narval.definitions.reading.durations import read_duration
+from narval.definitions.reading.durations import read_duration, read_length
 from narval.definitions.suggestions import closest
 
 
@@ -79,6 +80,9 @@ full_name = matching(r"[^\s./]+\.[^\s./]+", "a full name, such as group.name")
 identifier = matching(r"\S+", "an id without blanks")
 """The id of a part of a definition."""
 
+variable = matching(r"[^\W\d][\w.-]*", "a name that may stand behind a $, such as first")
+"""The name of a variable of patterns."""
+
 
 def kind(text: str) -> str:
     """A kind of definitions."""
@@ -136,6 +140,11 @@ def duration(text: str) -> float:
     return length
 
 
+def length(text: str) -> Length:
+    """A length of time by the calendar: days, and seconds."""
+    return Length(*read_length(text))
+
+
 # --- what kinds share -----------------------------------------------------------------------------------
 
 RETRIES = {"timeout": Attribute(timeout), "retries": Attribute(integer(0)), "backoff": Attribute(seconds)}
@@ -154,6 +163,7 @@ COMMON: Words = {
             "list": Attribute(yes_no),
             "optional": Attribute(yes_no),
             "outdates": Attribute(yes_no),
+            "newest": Attribute(integer(1)),
         },
         ("match",),
     ),

@@ -61,8 +61,10 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
         yield place, f'{message}; loop with restart="yes", a new start-plan, or a process definition'
 
 
-def check_step(step: Step, target: Definition, foreach: Place, path: str) -> list[Fault]:
-    """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input."""
+def check_step(step: Step, target: Definition, foreach: Place, until: Place, path: str) -> list[Fault]:
+    """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
+    source that is to be called again.
+    """
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
         message = f"a {target.kind} has no inputs and outputs that a step could tighten; remove this"
@@ -72,6 +74,11 @@ def check_step(step: Step, target: Definition, foreach: Place, path: str) -> lis
         prototype = step.prototype(prototype)
     except DefinitionError as error:
         faults.extend(error.faults)
+    if step.until is not None and getattr(target, "where", "") == "source":
+        message = (
+            f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
+        )
+        faults.append(Fault(path, *until, message))
     misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
     return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.reading.schedule import TIME
+from narval.definitions.reading.appointments import TIME_OR_APPOINTMENT
 from narval.definitions.reading.vocabulary import (
     COMMON,
     CONDITION,
@@ -20,6 +20,7 @@ from narval.definitions.reading.vocabulary import (
     name,
     one_of,
     seconds,
+    variable,
     yes_no,
 )
 
@@ -43,6 +44,8 @@ WORDS: Words = {
             "type": Attribute(kind, required=True),
             "target": Attribute(full_name, required=True),
             "foreach": Attribute(anything),
+            "until": Attribute(anything),
+            "every": Attribute(duration),
             **RETRIES,
             "max-parallel": Attribute(integer(1)),
             "on-restart": ON_RESTART,
@@ -57,6 +60,8 @@ WORDS: Words = {
     ),
     "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
     "out": Word({"idref": Attribute(identifier, required=True)}),
-    "condition": Word({**CONDITION.attributes, "for": Attribute(duration)}, CONDITION.children),
-    "time": TIME,
+    "condition": Word(
+        {**CONDITION.attributes, "for": Attribute(duration), "as": Attribute(variable)}, CONDITION.children
+    ),
+    "time": TIME_OR_APPOINTMENT,
 }

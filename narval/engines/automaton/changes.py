@@ -16,7 +16,15 @@ class AutomatonChange(RunChange, frozen=True):
 
 
 class RunStarted(AutomatonChange, RunBegan, frozen=True):
-    """The run began; `elements` are its first context."""
+    """The run began; `elements` are its first context. It is given up at the moment `until`, which `wake`
+    names, if it has one (A17)."""
+
+    wake: str = ""
+    until: float | None = None
+
+
+class RunLate(AutomatonChange, frozen=True):
+    """The run has had its time, and is given up (A17)."""
 
 
 class StateReady(AutomatonChange, frozen=True):
@@ -60,6 +68,13 @@ class CallLate(AutomatonChange, frozen=True):
     """The run that answers in place of a program has had its time, and is given up."""
 
     call: str
+
+
+class StateInterrupted(AutomatonChange, frozen=True):
+    """A signal interrupts the state: it ends with this label once what runs of it is gone (A20)."""
+
+    state: str
+    label: str
 
 
 class CallFailed(AutomatonChange, frozen=True):

@@ -11,6 +11,7 @@ from narval.definitions.automaton.definition import Automaton, State
 from narval.engines import commands
 from narval.engines.automaton.changes import AutomatonChange, RunMoved, StatesKilled
 from narval.engines.automaton.state import AutomatonState
+from narval.engines.backoff import restart_wait
 from narval.engines.decision import Decision
 
 
@@ -73,8 +74,22 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         produced = tuple(eid for run in state.states.values() for eid in run.produced)
         failed = (state.error,) if state.error is not None and to == "failed" else ()
         self.report_end(produced if to == "done" else failed)
+        if self.definition.restart:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Begin the next run as recipes do (A18): a second after this one began, or later after failures."""
+        state, now = self.state, self.event.at
+        if state.status == "done":
+            at = state.started + commands.RESTART_PAUSE
+            self.command(commands.Start(state.definition, state.first, at if at > now else None))
+        elif state.status == "failed":
+            at = now + restart_wait(state.attempt)
+            self.command(commands.Start(state.definition, state.first, at, state.attempt + 1))
 
     def _stop_waiting(self) -> None:
+        if self.state.wake:
+            self.command(commands.CancelTimer(self.state.wake))
         for name in self.state.held:
             run = self.state.of(name)
             if run.wake:

@@ -15,6 +15,7 @@ from narval.engines.process.changes import CodeQueued, NodeCallMade
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import NESTED, SCRIPT, hooks
 from narval.engines.process.tokens import environment
+from narval.engines.process.tokens.rubric import evaluated
 from narval.engines.process.tokens.token import NodeToken
 from narval.memory.elements.changes import MarkScope
 
@@ -68,10 +69,12 @@ def has_hook(decision: ProcessDecision, node: Node, hook: str) -> bool:
 
 
 def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
-    """Call the script of a node, or the class for its type."""
-    timeout = seconds(node, "timeout")
+    """Call the script of a node, or the class for its type. Raises NodeFault."""
+    timeout, values = seconds(node, "timeout"), evaluated(decision, node, token)
     made = NodeCallMade(token.id, decision.identifier(), hook != "execute", code=True)
     payload: dict[str, Plain] = {"hook": hook, "token": token.id}
+    if values:
+        payload["evaluated"] = values
     _send(decision, made, "node", node.type, node, timeout=timeout, payload=payload)
 
 
@@ -112,9 +115,8 @@ def _find_inputs(
     slots = []
     for slot in prototype.inputs:
         bound = slot.condition.bind(conditions.bindings(decision, slot.condition.variables))
-        slots.append(
-            Slot(slot.id, places.ranks(bound, _scope(decision, node, slot)), slot.optional, slot.list)
-        )
+        ranks = places.ranks(bound, _scope(decision, node, slot), newest=slot.newest)
+        slots.append(Slot(slot.id, ranks, slot.optional, slot.list))
     assigned = assign(slots)
     if assigned.missing:
         missing = ", ".join(

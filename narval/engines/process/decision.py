@@ -119,13 +119,19 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.change(QuestionAsked(function, token, answer))
         return answer
 
-    def ask_about(self, function: str, token: NodeToken, node: Node) -> Plain:
-        """The answer of the user's code about a token, which is all it is given. Raises NodeFault."""
-        return self.ask_code(function, {"token": token.id}, token.id, node)
+    def ask_about(
+        self, function: str, token: NodeToken, node: Node, evaluated: dict[str, Plain] | None = None
+    ) -> Plain:
+        """The answer of the user's code about a token, which is all it is given, beside what is `evaluated`
+        of the node's properties. Raises NodeFault.
+        """
+        about: dict[str, Plain] = {"token": token.id}
+        if evaluated:
+            about["evaluated"] = evaluated
+        return self.ask_code(function, about, token.id, node)
 
-    def ask_truth(self, function: str, token: NodeToken, node: Node) -> bool:
-        """The same, of code that must say true or false."""
-        answer = self.ask_about(function, token, node)
+    def truth(self, function: str, answer: Plain, node: Node) -> bool:
+        """The answer of code that must say true or false. Raises NodeFault."""
         if not isinstance(answer, bool):
             raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
         return answer

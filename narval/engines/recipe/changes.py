@@ -63,7 +63,7 @@ class StepBlocked(PlanChange, frozen=True):
 
 class StepRunning(PlanChange, frozen=True):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements that will have one.
+    the elements that will have one. `at` is its moment, if the step may be called again (N40).
     """
 
     step: str
@@ -73,10 +73,13 @@ class StepRunning(PlanChange, frozen=True):
     source: bool = False
     foreach: ForeachCalls | None = None
     selected: tuple[int, ...] = ()
+    at: float = 0.0
 
 
 class CallMade(PlanChange, frozen=True):
-    """One of the calls of a `foreach` went out, for the element `given`."""
+    """One of the calls of a `foreach` went out, for the element `given`; or, without one, the next call of a
+    step with `until` (N40), at the moment `at`.
+    """
 
     step: str
     call: str
@@ -84,6 +87,22 @@ class CallMade(PlanChange, frozen=True):
     reserved: tuple[int, ...] = ()
     given: int | None = None
     source: bool = False
+    at: float = 0.0
+
+
+class StepResting(PlanChange, frozen=True):
+    """The step has no call now: one is made at `until`, unless something fits its pattern before (N40)."""
+
+    step: str
+    until: float
+    watch: str
+    wake: str
+
+
+class RestEnded(PlanChange, frozen=True):
+    """Something fits the pattern of the step, or the moment of its next call is there."""
+
+    step: str
 
 
 class SelectionFollowed(PlanChange, frozen=True):
@@ -170,15 +189,27 @@ class StepFailed(PlanChange, frozen=True):
 
 
 class DateSet(PlanChange, frozen=True):
-    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25)."""
+    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
+
+    `since` is when they had ended, if the transition has appointments (N41).
+    """
 
     transition: str
     date: float
     wake: str
+    since: float = 0.0
 
 
 class DateCome(PlanChange, frozen=True):
     """The date is there; from now on the transition waits for its conditions alone."""
+
+    transition: str
+
+
+class DateGivenUp(PlanChange, frozen=True):
+    """No date of the transition comes any more, and that is as it was to be: it was missed, and is not made
+    up for (N41).
+    """
 
     transition: str
 
@@ -217,13 +248,15 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
-    in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
+    """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
+    `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
+    other transition had led to."""
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class MadeImpossible(PlanChange, frozen=True):

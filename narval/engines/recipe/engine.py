@@ -1,10 +1,10 @@
 """The recipe engine: its runs are plans (N21–N28).
 
 `parts.py` and `state.py` have the tables of moves, `changes.py` the facts. A step is run in `steps.py`,
-with the elements that `inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
-again. A step that has ended goes to `transitions.py`, and what a transition waits for is in `triggers.py`.
-`signals.py` adds signals, `resume.py` begins a plan from a step of an earlier one; `explain.py`, `waits.py`
-and `render.py` show a plan. `decision.py` is what they share during one advance.
+with what `elements/inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
+again, `repeats.py` calls a step again. A step that has ended goes to `transitions.py`, and what a transition
+waits for is in `triggers.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
+one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.recipe import restarts, resume, retries, returns, signals, steps, transitions
+from narval.engines.recipe import repeats, restarts, resume, retries, returns, signals, steps, transitions
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
@@ -100,11 +100,12 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
         if decision.state.step(step).watch == event.watch:
             retries.follow_selection(decision, decision.definition.steps[step], event.eid)
             return
-    transitions.matched(decision, event.watch)
+    if not repeats.matched(decision, event.watch):
+        transitions.matched(decision, event.watch)
 
 
 def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
-    if not retries.timer_fired(decision, event.wake):
+    if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
         transitions.timer_fired(decision, event.wake)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from narval.definitions.reading.durations import duration
-from narval.definitions.recipe.definition import Recipe, Transition
+from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.schedule import FIELDS, Ranges, Time
 from narval.engines.graph import Graph, GraphEdge, GraphNode
@@ -23,13 +23,19 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
     marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
     for step in definition.steps.values():
         status = state.step(step.id).state
-        label = (f"{marks.get(step.id, '')}{step.id}", step.target, status)
+        label = (f"{marks.get(step.id, '')}{step.id}", step.target, *_repetition(step), status)
         yield GraphNode(_of_step(step.id), label, status)
+
+
+def _repetition(step: Step) -> tuple[str, ...]:
+    """The line of a step that is called again (N40): how often, and until when."""
+    return () if step.until is None else (f"every {duration(step.every)} until {step.until.text}",)
 
 
 def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:
     own = f"t:{transition.id}"
-    label = (transition.id, *map(_date, transition.times), *map(_condition, transition.conditions))
+    dates = (*map(_date, transition.times), *(appointment.text for appointment in transition.appointments))
+    label = (transition.id, *dates, *map(_condition, transition.conditions))
     yield GraphNode(own, label, state.transition(transition.id).state, "bar")
     for link in transition.ins:
         yield GraphEdge(_of_step(link.step.id), own, "on error" if link.on_error else "plain")
@@ -42,8 +48,10 @@ def _of_step(step: str) -> str:
 
 
 def _condition(condition: TransitionCondition) -> str:
-    """A condition as it is written, and how long it must last."""
+    """A condition as it is written, its name, and how long it must last."""
     text = " and ".join(pattern.text for pattern in condition.condition.patterns)
+    if condition.name:
+        text += f" as {condition.name}"
     return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"
 
 

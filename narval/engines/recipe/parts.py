@@ -63,8 +63,9 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a step; one that is not in the state is `todo`.
 
     Transition `via` led to it; `selected` are the elements of a `foreach`, of which the first `reached` have
-    had their call or are to have none; `watch` is set while the step is blocked, or follows what its
-    `foreach` selects.
+    had their call or are to have none; `watch` is set while the step is blocked, rests, or follows what its
+    `foreach` selects. With `until` the last call was made at the moment `called`; while it rests the next is
+    due at `until`, for which `wake` is the timer (N40).
     """
 
     state: str = "todo"
@@ -77,6 +78,9 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     errors: tuple[int, ...] = ()
     fault: int | None = None
     watch: str = ""
+    called: float = 0.0
+    until: float = 0.0
+    wake: str = ""
 
     @property
     def waiting(self) -> int:
@@ -87,9 +91,10 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
-    `wake` is the timer of its `date`, which has `come` or not. In wait-condition it is that of `until`, when
-    the elements of `satisfied` will have fitted long enough (N38); these stay known from then on, for what
-    they replaced may be forgotten.
+    `took` are the elements of its conditions, of each so many as `counts` says, if not one.
+    `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
+    from `since` (N41). In wait-condition it is that of `until`, when the elements of `satisfied` will have
+    fitted long enough (N38); these stay known from then on, for what they replaced may be forgotten.
     """
 
     state: str = "wait-step"
@@ -100,3 +105,13 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
     satisfied: tuple[Satisfied, ...] = ()
     until: float = 0.0
+    counts: tuple[int, ...] = ()
+    since: float = 0.0
+    given_up: bool = False
+
+    def taken_by(self, at: int) -> tuple[int, ...]:
+        """The elements that the condition at a position took, counted from 0; none before it has fired."""
+        if not self.counts:
+            return self.took[at : at + 1]
+        before = sum(self.counts[:at])
+        return self.took[before : before + self.counts[at]] if at < len(self.counts) else ()

@@ -62,6 +62,7 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
     return {
         "steps": [
             {"id": step.id, "state": run.state, "target": step.target, "calls": list(run.calls)}
+            | ({"until": run.until} if step.id in state.resting else {})
             for step, run in runs
         ],
         "transitions": [

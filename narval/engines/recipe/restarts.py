@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from narval.engines import commands
+from narval.engines.backoff import restart_wait
 from narval.engines.recipe import steps
 from narval.engines.recipe.decision import RecipeDecision
-
-LONGEST_BACK_OFF = 300.0
-"""Seconds; a recipe that restarts and fails in a row waits 1, 2, 4 … up to this long."""
-_DOUBLINGS = 9
-"""So many reach it; more would only grow the number."""
 
 
 def after_end(decision: RecipeDecision) -> None:
@@ -20,8 +16,7 @@ def after_end(decision: RecipeDecision) -> None:
     if state.status == "done":
         begin_next(decision)
     elif state.status == "failed":
-        wait = min(LONGEST_BACK_OFF, 2.0 ** min(state.attempt, _DOUBLINGS))
-        at = decision.event.at + wait
+        at = decision.event.at + restart_wait(state.attempt)
         decision.command(commands.Start(state.definition, state.first, at, state.attempt + 1))
 
 

@@ -24,6 +24,7 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun
+from narval.engines.recipe.repeats import is_satisfied
 from narval.engines.recipe.steps import ask, call_more, finish, limit_of
 
 
@@ -96,7 +97,11 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
         return False
     step = decision.definition.steps[decision.state.calls[identifier]]
     call = decision.state.step(step.id).calls[identifier]
-    if call.next_try is not None:
+    if call.next_try is not None and step.until is not None and is_satisfied(decision, step):
+        decision.free(call.reserved, well=False)
+        decision.change(CallReturned(identifier))
+        decision.to_run.append(step)
+    elif call.next_try is not None:
         asked = replace(call.next_try, attempt=call.tries + 1)
         # A number that grew for ever would make each state of the plan another, and exploration never end.
         decision.change(NextTryMade(identifier, counted=call.tries <= step.retries + 1))

@@ -7,7 +7,7 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Failure, OutputElement, Produced, Returned
 from narval.engines.outputs import NOTHING, Verdict, judge
-from narval.engines.recipe import retries
+from narval.engines.recipe import repeats, retries
 from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun, StepRun
@@ -69,19 +69,22 @@ def _end_call(
 ) -> None:
     """Replace or free what the call reserved (N18), and go on with the step, or end it.
 
-    A step does not end with the call of a source whose element was replaced: `is_last` is False.
+    A step does not end with the call of a source whose element was replaced: `is_last` is False. One with
+    `until` may be called again (N40).
     """
     well = back.fault is None and not back.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
-    if well and run.foreach is None:
+    if well and run.foreach is None and step.until is None:
         decision.change(StepDone(step.id, back.call, back.produced))
         decision.to_follow.append(step)
         return
     decision.change(back)
     if run.waiting and run.fault is None:
         call_more(decision, step)
-    if is_last and not run.calls:
+    if well and step.until is not None:
+        repeats.call_again(decision, step)
+    elif is_last and not run.calls:
         finish(decision, step)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from narval.engines.decision import element_of
 from narval.engines.events import Signalled
-from narval.engines.recipe import transitions, triggers
+from narval.engines.recipe import repeats, transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.elements import joins
 from narval.errors import ElementError
 
 LISTENING = frozenset({"ready", "running"})
@@ -37,7 +38,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
 
 
 def _offer(decision: RecipeDecision, eid: int) -> str | None:
-    """The transition that took the signal at once, if one waited for it."""
+    """The transition that took the signal at once, if one waited for it, or the step that it ended (N40)."""
     for identifier in tuple(decision.state.waiting):
         watch = decision.state.transition(identifier).watch
         if identifier not in decision.state.waiting or not _concerns(decision, identifier, eid):
@@ -45,13 +46,20 @@ def _offer(decision: RecipeDecision, eid: int) -> str | None:
         transitions.matched(decision, watch)
         if eid in decision.state.transition(identifier).took:
             return identifier
+    for identifier in tuple(decision.state.resting):
+        if (
+            repeats.matched(decision, decision.state.step(identifier).watch)
+            and identifier not in decision.state.resting
+        ):
+            return identifier
     return None
 
 
 def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     """True if some condition of a transition may take the signal."""
     transition = decision.definition.transitions[identifier]
+    look_up = triggers.wanted if transition.plain else joins.relaxed
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))
-        for bound, scope in triggers.wanted(decision, transition)
+        for bound, scope in look_up(decision, transition)
     )

@@ -15,6 +15,7 @@ from narval.engines.recipe.changes import (
     CallReturned,
     CallsDropped,
     DateCome,
+    DateGivenUp,
     DateSet,
     DurationEnded,
     DurationStarted,
@@ -24,6 +25,7 @@ from narval.engines.recipe.changes import (
     PlanMoved,
     PlanResumed,
     PlanStarted,
+    RestEnded,
     SelectionFollowed,
     SelectionGrown,
     StepBlocked,
@@ -31,6 +33,7 @@ from narval.engines.recipe.changes import (
     StepErred,
     StepFailed,
     StepReady,
+    StepResting,
     StepRunning,
     TransitionFailed,
     TransitionFired,
@@ -71,6 +74,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """Steps that are ready and wait for a reserved element (N18)."""
     following: dict[str, None] = {}
     """Steps whose `foreach` over sources follows what it selects (N36)."""
+    resting: dict[str, None] = {}
+    """Steps with `until` that wait for their next call (N40)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
     resumed: tuple[int, str] | None = None
@@ -145,7 +150,7 @@ def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     for part in change.steps:  # taken over as they are: what led there has happened in the other plan
         state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
     for part in change.transitions:
-        state.transitions[part.id] = TransitionRun(part.state, part.eids)
+        state.transitions[part.id] = TransitionRun(part.state, part.eids, counts=part.counts)
     for reusable in change.again:
         slots = state.again.setdefault(reusable.id, {})
         slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
@@ -169,6 +174,9 @@ def _step_running(state: PlanState, change: StepRunning) -> None:
     if change.call:
         run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
         state.calls[change.call] = change.step
+        if change.at:
+            run.called = change.at
+            _take_once(state, change.step, change.inputs)
     else:
         run.foreach, run.selected = change.foreach, change.selected
 
@@ -179,6 +187,32 @@ def _call_made(state: PlanState, change: CallMade) -> None:
     state.calls[change.call] = change.step
     if change.given is not None:
         run.reached = run.selected.index(change.given, run.reached) + 1
+    else:
+        run.called, run.watch = change.at, ""
+        state.blocked.pop(change.step, None)
+        _take_once(state, change.step, change.inputs)
+
+
+def _take_once(state: PlanState, step: str, taken: tuple[int, ...]) -> None:
+    """Let a step that is called again take no more than once what it may take though it is marked."""
+    for slot, eids in state.again.get(step, {}).items():
+        state.again[step][slot] = tuple(eid for eid in eids if eid not in taken)
+
+
+def _step_resting(state: PlanState, change: StepResting) -> None:
+    run = state.steps[change.step]
+    run.until, run.watch, run.wake = change.until, change.watch, change.wake
+    state.resting[change.step] = None
+
+
+def _rest_ended(state: PlanState, change: RestEnded) -> None:
+    _rest_no_more(state, change.step)
+
+
+def _rest_no_more(state: PlanState, step: str) -> None:
+    del state.resting[step]
+    run = state.steps[step]
+    run.until, run.watch, run.wake = 0.0, "", ""
 
 
 def _selection_followed(state: PlanState, change: SelectionFollowed) -> None:
@@ -235,6 +269,8 @@ def _end_step(state: PlanState, step: str, to: str) -> StepRun:
     if run.state != "running":
         raise illegal_move(state, f"step {step}", run.state, to)
     run.state = to
+    if state.blocked:
+        state.blocked.pop(step, None)
     _follow_no_more(state, step)
     return run
 
@@ -268,14 +304,20 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
-    run.date, run.wake = change.date, change.wake
+    run.date, run.wake, run.since = change.date, change.wake, change.since
     state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
-    run = state.transitions[change.transition]
+    run = state.transitions.setdefault(change.transition, TransitionRun())
     run.come, run.wake = True, ""
+    state.awaiting_date.pop(change.transition, None)
+
+
+def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
+    run = state.transitions.setdefault(change.transition, TransitionRun())
+    run.given_up, run.wake = True, ""
     state.awaiting_date.pop(change.transition, None)
 
 
@@ -307,7 +349,8 @@ def _transition_fired(state: PlanState, change: TransitionFired) -> None:
         run = _move_transition(state, change.transition, "fireable")
         run.state, run.took, run.watch = "fired", change.took, ""
     else:
-        state.transitions[change.transition] = TransitionRun("fired", change.took)
+        run = state.transitions[change.transition] = TransitionRun("fired", change.took)
+    run.counts = change.counts
     for step in change.ends:
         _move_step(state, step, "history")
         if state.in_error:
@@ -338,6 +381,8 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
     for transition in tuple(state.awaiting_duration):
         _end_duration(state, transition)
     state.blocked.clear()
+    for step in tuple(state.resting):
+        _rest_no_more(state, step)
     for step in tuple(state.following):
         _follow_no_more(state, step)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
 from narval.runtime.agent.view import Surroundings
-from narval.runtime.agent.waves import WAVE, Perform, Room, perform_in_waves
+from narval.runtime.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
 from narval.runtime.store import codec
 from narval.runtime.store.batch import QueuedRow
 from narval.runtime.system.clock import Jump
@@ -108,8 +109,9 @@ class Intake:
 class Loop:
     """Makes the turns of one agent: at most `limit` events each.
 
-    What `intake` has is for the next one. With `record_only` it records what it is asked and advances
-    nothing: that is left to the next daemon.
+    `perform` performs a command once its turn is recorded; `answer` calls what may be called before, and
+    gives None for any other. What `intake` has is for the next turn. With `record_only` it records what it is
+    asked and advances nothing: that is left to the next daemon.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Loop:
         agent: AgentState,
         surroundings: Surroundings,
         perform: Perform,
+        answer: Perform,
         *,
         limit: int = 1000,
         record_only: bool = False,
@@ -126,9 +129,10 @@ class Loop:
         self.turns = 0
         self.intake = Intake()
         self._turn = Turn(agent, surroundings, record_only=record_only)
-        self._waves = is_volatile and not record_only
-        """True if calls are made within the turn: nothing is recorded that a crash would leave."""
         self._perform = perform
+        self._is_volatile = is_volatile
+        self._within = None if record_only else _within(perform, answer, is_volatile)
+        """Makes the calls that need not wait for the commit."""
         self._jumps: list[Jump] = []
         """Jumps of the clock that no turn has reckoned with yet."""
 
@@ -197,18 +201,19 @@ class Loop:
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
         self.intake.handle(turn, room)
-        if self._waves:
-            perform_in_waves(turn, room, self._perform)
+        if self._within is not None:
+            self._within(turn, room)
 
     def _drain(self, turn: Turn, room: Room) -> None:
         """Tell what is queued: what the last turn left, what this one has caused."""
-        queue, waves = self.agent.queue, self._waves
-        while queue and room.spend():
-            turn.tell_next()
-            if waves and len(turn.transaction.outer) >= WAVE:
-                perform_in_waves(turn, room, self._perform)
-        if waves:
-            perform_in_waves(turn, room, self._perform)
+        queue, within = self.agent.queue, self._within
+        while queue and not room.is_over:
+            while queue and room.spend():
+                turn.tell_next()
+                if self._is_volatile and len(turn.transaction.outer) >= WAVE:
+                    break
+            if within is not None:
+                within(turn, room)
 
     def _keep_queue(self, turn: Turn) -> None:
         """Record what is still queued: it comes first in the next turn, after a crash too."""
@@ -237,6 +242,13 @@ class Loop:
                     return
         while idle is not None and idle.is_due(turn.at) and forgetting.spend():
             forget_idle(turn.transaction, idle)
+
+
+def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[Turn, Room], None]:
+    """The way to make the calls of a turn that need not wait for its commit."""
+    if is_volatile:
+        return partial(perform_in_waves, perform=perform)
+    return partial(answer_in_waves, answer=answer)
 
 
 def _done(request: Request, turn: Turn) -> Answer:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from narval.definitions.library import Definition, RunDefinition
 from narval.engines.commands import Finish
 from narval.engines.events import Caller, Failure, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
-from narval.memory.elements.element import Origin
+from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
+from narval.memory.elements.failure_element import make_failure
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
 
@@ -27,8 +29,8 @@ def start_run(
     ancestors: Mapping[str, int] | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is no such definition. Only some kinds have an `environment` from the start. `origin` tells by
-    whom it is begun (P30), `ancestors` from which runs it descends by start-plan.
+    when there is none, or one that `cannot_start`. Only some kinds have an `environment` from the start.
+    `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -36,7 +38,7 @@ def start_run(
         definition = runnable(agent.library, name)
     else:
         definition = agent.lookup.definition(parent, kind, name)
-    if definition is None:
+    if definition is None or cannot_start(definition) is not None:
         return None
     engine = engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
@@ -50,13 +52,22 @@ def start_run(
     return run
 
 
+def cannot_start(definition: Definition) -> tuple[str, str] | None:
+    """The reason why no run of a definition can begin, as a stable word and for people; None if one can."""
+    return definition.cannot_start if isinstance(definition, RunDefinition) else None
+
+
 def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
-    """End a run as its engine says, and tell its caller."""
+    """End a run as its engine says, and tell its caller; of one that has none and failed, tell memory."""
     agent = transaction.agent
     run.end(command.phase, transaction.at, command.error)
     agent.end_run(run)
     transaction.ended.append(run)
-    if run.caller is not None:
+    if run.caller is None:
+        if command.phase == "failed":
+            why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
+            transaction.add(why, Origin(run.eid), held=run)
+    else:
         caller = agent.runs.active.get(run.caller.run)
         given_up = caller is not None and run.caller.call in caller.abandoned
         problem = None if command.phase == "done" else _failure_of(transaction, run)
@@ -66,8 +77,12 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         agent.clockwork.idle.added(run.eid, transaction.at)
 
 
+def _error_of(transaction: Transaction, run: Run) -> Element | None:
+    return transaction.agent.memory.element(run.error) if run.error is not None else None
+
+
 def _failure_of(transaction: Transaction, run: Run) -> Failure:
-    element = transaction.agent.memory.element(run.error) if run.error is not None else None
+    element = _error_of(transaction, run)
     if element is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"
         return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")

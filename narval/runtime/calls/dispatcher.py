@@ -94,15 +94,41 @@ class Dispatcher:
             log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
             return refused(command, internal_failure(error)) if isinstance(command, Call) else None
 
+    def answer(self, run: Run, command: Outer) -> Returned | None:
+        """The result of a call that need not wait until it is recorded: an inline one of a pure action.
+
+        None for any other command, which is not performed then.
+        """
+        if type(command) is not Call or command.kind != "action" or self.is_stopping:
+            return None
+        target = self.targets.find(run, command)
+        if target is None or not target.pure or target.where != "inline" or command.on_restart == "error":
+            return None
+        return self.dispatch(run, command)
+
     def resume(self) -> None:
-        """Perform again what was under way when the last daemon stopped (N35, N29)."""
+        """Perform again what was under way when the last daemon stopped (N35, N29).
+
+        A run for which a moment came meanwhile is told that first: it may give up what it had under way.
+        """
+        clockwork = self._agent.clockwork
+        due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
         answered = {event.call for _, _, event in self._agent.queue if isinstance(event, Returned)}
         for run in list(self._agent.runs.active.values()):
             if not self._agent.runs.is_awaited(run):
                 self._cancel(run.eid, "its caller is over")
             for call in list(run.calls.values()):
-                if call.call not in answered:
+                if call.call in answered:
+                    continue
+                if run.eid in due:
+                    self._post(Request(lambda turn: None, partial(self._resume_late, run, call)))
+                else:
                     self._resume_call(run, call)
+
+    def _resume_late(self, run: Run, call: Call, _: Any, failure: BaseException | None) -> None:
+        """Perform a call again once its run was told what had come, if it still waits for it then."""
+        if failure is None and run.active and call.call in run.calls:
+            self._resume_call(run, call)
 
     def _resume_call(self, run: Run, call: Call) -> None:
         child = self._agent.runs.by_call.get(call.call)

@@ -21,6 +21,9 @@ from narval.runtime.daemon.waiters import Waiters, future, settle
 
 log = logging.getLogger("narval.daemon")
 
+MOST_LOGGED = 1_000
+"""So many characters of an error's message are in the log."""
+
 
 class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
@@ -90,5 +93,10 @@ class AgentHost:
 
     def _log_failure(self, run: Run) -> None:
         element = self.agent.memory.element(run.error) if run.error is not None else None
-        kind, message, _ = read_error(element) if element is not None else ("failed", "", "")
-        log.info("run %d of %s failed: %s: %s", run.eid, run.name, kind, message)
+        kind, message, step = read_error(element) if element is not None else ("failed", "", "")
+        where = f" in step {step}" if step else ""
+        said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
+        if run.caller is None:
+            log.warning("%s; `narval why %d` tells more", said, run.eid)
+        else:
+            log.info("%s", said)

@@ -306,6 +306,7 @@ def assemble(
         agent,
         surroundings,
         dispatcher.dispatch,
+        dispatcher.answer,
         limit=settings.turn_limit,
         record_only=record_only,
         is_volatile=store.is_volatile,

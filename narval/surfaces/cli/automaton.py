@@ -27,7 +27,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def automaton(context: click.Context, session: Session, file: Path) -> None:
-    """Run the automaton in FILE in the foreground, without a home.
+    """Run the automaton in FILE in the foreground, without a home: once, whatever its `restart` says.
 
     What its programs print is printed, line by line; relative paths are read against the folder of FILE. The
     exit status is 0 when it ended well, 1 when it failed. Ctrl-C ends all its programs. A file may begin with
@@ -74,7 +74,9 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
 
 
 async def _load(daemon: Daemon, file: Path) -> str:
-    """The name of the automaton in a file, whatever the file is called."""
+    """The name of the automaton in a file, whatever the file is called; its runs begin once."""
+    from msgspec.structs import replace
+
     from narval.definitions.automaton.definition import Automaton
     from narval.definitions.automaton.parser import parse
     from narval.source.text import Source
@@ -84,9 +86,10 @@ async def _load(daemon: Daemon, file: Path) -> str:
         source = Source(str(file), file.read_bytes())
     except OSError as error:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
-    found = await daemon.files.load_parsed(source, parse(source, read_xml(source)))
-    name: str = next(definition.full_name for definition in found if isinstance(definition, Automaton))
-    return name
+    parsed = parse(source, read_xml(source))
+    once = (replace(found, restart=False) for found in parsed.definitions if isinstance(found, Automaton))
+    (found,) = await daemon.files.load_parsed(source, parsed._replace(definitions=tuple(once)))
+    return found.full_name
 
 
 def _printing(output: int | None) -> Any:

@@ -324,3 +324,12 @@ def test_inputs_and_outputs_are_part_of_what_modules_import() -> None:
     import narval
 
     assert (narval.Input, narval.Output, narval.action) == (Input, Output, action)
+
+
+@pytest.mark.parametrize("given", ["newest=3", "newest=-1, list=True", "newest='3', list=True"])
+def test_the_newest_so_many_are_a_number_of_a_list(given: str) -> None:
+    text = f"@action(inputs=[Input('mails', 'mail', {given})])\ndef a(mails): ...\n"
+    assert "expected newest to be a whole number, and list=True beside it" in faults_in(HEAD + text)[0]
+    xml = '<module name="mail"><action name="a" group="mail" func="a"><input id="mails" newest="3"/>'
+    xml = f"MODULE_XML = '{xml}</action></module>'\ndef a(mails): ...\n"
+    assert any('expected list="yes" beside it' in fault for fault in faults_in(xml))

@@ -10,6 +10,7 @@ from narval.definitions.process.checks import names_asked, warnings
 from narval.definitions.process.code import Code
 from narval.definitions.process.composition import compose_all
 from narval.definitions.process.definition import Process
+from narval.definitions.process.properties import RubricType
 from narval.definitions.process.rubric import parse as parse_rubric
 from narval.source.text import Source
 
@@ -35,6 +36,14 @@ MODULE = [
     Known("date-function", "now"),
     Known("join", "flow.majority"),
     Code(kind="node-type", group="flow", name="task", function="Task", properties={"size": int}),
+    Code(
+        kind="node-type",
+        group="flow",
+        name="note",
+        function="Note",
+        properties={"text": RubricType(str)},
+        evaluated=True,
+    ),
     Known("listener", "log"),
 ]
 
@@ -163,4 +172,14 @@ def test_the_names_that_a_guard_asks_about_come_in_the_order_of_its_text() -> No
         ("predicate", "c"),
         ("string-function", "d"),
         ("date-function", "e"),
+    ]
+
+
+def test_section_18_names_in_properties_that_are_written_in_rubric_are_looked_for() -> None:
+    assert warned(
+        "<process-definition name='p'><node name='a' type='note' isStart='true'>\n"
+        '<custom><text>IF §isEven\n  THEN @§text ELSE "x"</text></custom></node></process-definition>'
+    ) == [
+        "there is no predicate 'isEven' now; there is 'isOdd'",
+        "there is no string function 'text' now",
     ]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from narval.definitions.process.attribute_types import from_text, to_text
-from narval.definitions.process.code import ALL_EVENTS, EVENTS, Code, made, mask_of
+from narval.definitions.process.code import ALL_EVENTS, EVENTS, Code, mask_of
+from narval.definitions.process.properties import made
 from narval.errors import ActionError
 from narval.runtime.home.module_text import ModuleText
 from narval.runtime.home.modules import Imported, ModulePackage, key_of

@@ -52,7 +52,7 @@ RESULTS = st.one_of(
     st.builds(Text, STRINGS),
     st.builds(DateValue, DATES),
 )
-ALL_RESULTS = (Accept, Discard, Skip, DelayUntil, Number, Text, DateValue)
+ALL_RESULTS = (Accept, Discard, Skip, DelayUntil, Number, Text, DateValue, StringValue)
 STATEMENTS = st.recursive(RESULTS, lambda inner: st.builds(If, CONDITIONS, inner, inner), max_leaves=8)
 
 WHEN = st.none() | CONDITIONS

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from narval.engines.commands import Answer, Call, CancelCall
-from narval.engines.events import Failure, OutputElement, Returned, Signalled
-from tests.engines.dialogue import Dialogue, action, recipe, step
+from narval.engines.commands import Call, CancelCall
+from narval.engines.events import Failure, Returned
+from tests.engines.automaton.programs import Programs, signal
+from tests.engines.dialogue import action, recipe, step
 
 DIAMOND = """
   <state name="start" command="a"/><state name="q1" command="b"/><state name="q2" command="c"/>
@@ -17,46 +16,6 @@ DIAMOND = """
   <transition from="q1" label="0" to="end"/><transition from="q2" label="0" to="end"/>
 """
 AROUND = DIAMOND + '<transition from="q1" label="1" to="start"/>'
-
-
-class Programs(Dialogue):
-    """A dialogue in which the calls of states are answered as programs are."""
-
-    def __init__(self, inside: str, *others: Any, attributes: str = "") -> None:
-        super().__init__(f'<automaton group="g" name="a" {attributes}>{inside}</automaton>', *others)
-        self.run = self.start("g.a", kind="automaton")
-
-    def ends(self, state: str, status: int | str = 0, output: str = "") -> None:
-        """The program of a state ends, by itself."""
-        value: dict[str, Any] = {"status": status, "output": output}
-        if status == "timeout":
-            value = {"timeout": 1, "output": output}
-        elif isinstance(status, str):
-            value = {"signal": status, "output": output}
-        (call,) = [command for command in self.calls_of(state) if command.call in self.states[self.run].calls]
-        self.answer(call, value=value)
-
-    def gone(self, *states: str) -> None:
-        """What was killed of these states is gone."""
-        for state in states:
-            (call,) = [
-                command for command in self.calls_of(state) if command.call in self.states[self.run].dying
-            ]
-            self.answer(call, abandoned=True)
-
-    @property
-    def running(self) -> set[str]:
-        """The states whose programs run and are not being killed."""
-        return set(self.states[self.run].calls.values())
-
-    @property
-    def states_of(self) -> dict[str, str]:
-        """How each state stands."""
-        return self._part(self.run, "states")
-
-    @property
-    def told(self) -> str:
-        return self.state(self.run)
 
 
 def test_A3_what_is_ready_starts_in_parallel_and_a_join_waits_for_all() -> None:
@@ -301,12 +260,6 @@ def test_A10_a_state_waits_for_its_date() -> None:
     assert said.running == set()
     said.passes(7 * 3600)
     assert said.running == {"start"}
-
-
-def signal(said: Programs, name: str, *xml: bytes) -> Answer:
-    said.tell(said.run, Signalled(1000, said.now, "s1", name, tuple(map(OutputElement, xml))))
-    (answer,) = said.wishes(Answer)
-    return answer
 
 
 def test_A10_a_state_waits_for_a_signal_and_what_comes_with_it_is_given_to_programs() -> None:

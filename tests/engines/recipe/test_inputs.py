@@ -1,11 +1,15 @@
 """What a step is given: contexts, prototypes, ranks, missing inputs (N3, N10, N14, N15, N16, N17)."""
 
+from unittest.mock import patch
+
 import pytest
 
 from narval.definitions.action.definition import Input, Output
 from narval.memory.elements.element import Origin
+from narval.memory.patterns.pattern import Bound
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
+TRY = Bound.test
 MAIL = Input("mail", "mail")
 TAKES_MAIL = action("m.z", [MAIL])
 GIVES_MAIL = action("m.a", (), [Output("mail", "mail", optional=True)])
@@ -240,6 +244,27 @@ def test_N16_a_list_takes_every_candidate_of_its_best_rank_and_no_other() -> Non
     said.returned("a", "<mail n='1'/>", "<mail n='2'/>")
     assert said.inputs("z") == {"mails": tuple(element.eid for element in said.named("mail")[1:])}
     assert said.call_of("z").listed == ("mails",)
+
+
+def test_a_list_of_the_newest_takes_so_many_and_looks_at_no_others() -> None:
+    takes = action("m.a", [Input("mails", "mail[not(@kind)]", list=True, newest=3)])
+    said = Dialogue(recipe("g.r", step("a"), end="a"), takes)
+    for number in range(400):
+        said.add("<mail/>" if number % 2 else "<mail kind='ack'/>")
+    tried: list[int] = []
+    with patch.object(Bound, "test", lambda bound, tree: tried.append(1) or TRY(bound, tree)):
+        said.start("g.r")
+    assert said.inputs("a") == {"mails": tuple(element.eid for element in said.named("mail")[-5::2])}
+    assert len(tried) < 10
+
+
+def test_a_list_of_the_newest_takes_those_at_hand_first() -> None:
+    takes = action("m.z", [Input("mails", "mail", list=True, newest=2)])
+    said = Dialogue(two_steps(), action("m.a", (), [Output("mails", "mail", list=True)]), takes)
+    said.start("g.r")
+    said.returned("a", "<mail n='1'/>", "<mail n='2'/>", "<mail n='3'/>")
+    said.add("<mail n='4'/>")
+    assert said.inputs("z") == {"mails": tuple(element.eid for element in said.named("mail")[1:3])}
 
 
 def test_N16_an_optional_input_without_a_candidate_is_left_out() -> None:

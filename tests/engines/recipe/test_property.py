@@ -58,6 +58,8 @@ def steps_of(draw: st.DrawFn, number: int) -> str:
         attributes["foreach"] = {"m.optional": "red", "m.replaces": "blue"}[target]
         if draw(st.booleans()):
             attributes["max-parallel"] = str(draw(st.integers(1, 2)))
+    elif target != "m.source" and draw(st.integers(0, 5)) == 0:
+        attributes |= {"until": draw(st.sampled_from(["never", "green", "red[@n = $s0/@n]"])), "every": "5s"}
     inside = draw(st.sampled_from(["", "", '<context from="plan"><match>*</match></context>']))
     return step(f"s{number}", target, inside, **attributes)
 
@@ -106,6 +108,8 @@ def happens(said: Dialogue, runs: list[int], data: st.DataObject) -> None:
             said.returned(call.step, *xml, run=run, given=given)
         else:
             said.returned(call.step, *xml, run=run)
+    elif what == 17 and said.wakes:
+        said.until_woken()
     elif what < 18:
         said.arrives(data.draw(st.sampled_from(ANSWERS)))
     elif what == 18 and len(runs) < 3:
@@ -152,7 +156,8 @@ class Story:
             assert said.memory.element(state.error).name == "error"
             assert steps[definition.end.id] != "done"
         if run in said.finished and state.status != "cancelled":
-            assert "running" not in steps.values()
+            left = [name for name, word in steps.items() if word == "running"]
+            assert all(definition.steps[name].until is not None for name in left), "given up while they rest"
         for watched in definition.transitions.values():
             self.check_transition(said, run, watched)
 

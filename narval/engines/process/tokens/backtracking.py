@@ -22,6 +22,8 @@ from narval.engines.process.changes import (
     ArcTokenCreated,
     ArcTokenProcessed,
     ExecutionType,
+    NodeCallBack,
+    NodeCallMade,
     NodeTokenBacktracked,
     NodeTokenCompleted,
     NodeTokenCreated,
@@ -29,11 +31,12 @@ from narval.engines.process.changes import (
     UndoingEnded,
     UndoingQueued,
 )
-from narval.engines.process.decision import OperationRefused, ProcessDecision
+from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import flow
+from narval.engines.process.tokens.rubric import ask_hook
 from narval.engines.process.tokens.token import ArcToken, NodeToken
-from narval.engines.process.tokens.traversal import by_creation
+from narval.engines.process.tokens.traversal import traverse
 from narval.errors import InternalError
 
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
@@ -70,11 +73,23 @@ def undo(decision: ProcessDecision) -> None:
     while state.undoing and not state.code:
         token = state.nodes[abs(state.undoing[0])]
         if state.undoing[0] > 0:
-            calls.call_code(decision, decision.node(token), token, "backtrack")
+            _tell(decision, token)
             continue
         decision.change(UndoingEnded(token.id))
         if token.completed is None:
             flow.run_node(decision, decision.node(token), token)
+
+
+def _tell(decision: ProcessDecision, token: NodeToken) -> None:
+    """Call the code by which a node undoes what it did; where it cannot be called, tell that."""
+    node = decision.node(token)
+    try:
+        calls.call_code(decision, node, token, "backtrack")
+    except NodeFault as fault:
+        call = decision.identifier()
+        decision.change(NodeCallMade(token.id, call, hook=True))
+        decision.change(NodeCallBack(call))
+        decision.add_error(fault.kind, fault.message, node, token=token.id)
 
 
 def _check(state: ProcessState, token: NodeToken) -> None:
@@ -145,7 +160,7 @@ class _Survey:
         """Arc tokens that have not come to their node."""
         self.turned: dict[int, int] = {}
         """Roots of arc tokens that have turned round, and those."""
-        for token in by_creation(self._state, destination.id, self._follows):
+        for token in traverse(self._state, destination.id, follow=self._follows):
             if isinstance(token, NodeToken):
                 self._visit(token)
             elif token.child is None:
@@ -179,7 +194,8 @@ class _Survey:
         asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
         if not calls.has_hook(self._decision, node, asked):
             return True
-        return self._decision.ask_truth(f"node:{node.type}:is_backtrackable", token, node)
+        answer = ask_hook(self._decision, node, token, "is_backtrackable")
+        return self._decision.truth(f"node:{node.type}:is_backtrackable", answer, node)
 
 
 class _WayBack:

@@ -10,7 +10,7 @@ from narval.definitions.process.definition import Arc, Node
 from narval.definitions.process.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
 from narval.engines.process.decision import ProcessDecision
 from narval.engines.process.state import place
-from narval.engines.process.tokens.guards import true_of
+from narval.engines.process.tokens.rubric import true_of
 from narval.engines.process.tokens.token import ArcToken
 
 

@@ -6,15 +6,16 @@ engine as the value of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from narval.definitions.process.code import made
+from narval.definitions.process.properties import made
 from narval.errors import ActionError
 from narval.runtime.calls import conversion
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.process_code.token import Token
+from narval.runtime.calls.process_code.token import Nearest, Token
 from narval.runtime.scripts.interpreters import Script, run
 
 if TYPE_CHECKING:
@@ -26,17 +27,24 @@ _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 class NodeHook:
     """One hook of a node, ready to be called with its token, which keeps the effects."""
 
-    __slots__ = ("_code", "_hook", "_transients", "token")
+    __slots__ = ("_code", "_evaluated", "_hook", "_transients", "token")
 
     def __init__(
-        self, code: type, hook: str, token: Mapping[str, Any], transients: Transients | None = None
+        self,
+        code: type,
+        payload: Mapping[str, Any],
+        token: Mapping[str, Any],
+        nearest: Nearest,
+        transients: Transients | None = None,
     ) -> None:
-        self._code, self._hook, self._transients = code, hook, transients
-        self.token = Token(token, writable=True, completes=hook == "execute", transients=transients)
+        self._code, self._transients = code, transients
+        self._hook, self._evaluated = payload["hook"], payload.get("evaluated")
+        completes = self._hook == "execute"
+        self.token = Token(token, writable=True, completes=completes, transients=transients, nearest=nearest)
 
     def __call__(self) -> Any:
         """Call the hook; of a coroutine function, the result is to be awaited."""
-        return getattr(made(self._code, self.token.node.custom), self._hook)(self.token)
+        return getattr(made(self._code, self.token.node.custom, self._evaluated), self._hook)(self.token)
 
     def completed(self, outcome: Outcome) -> Outcome:
         """The outcome of the call with the token's effects as its value."""
@@ -53,10 +61,19 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
     try:
         if "script" in payload:
             return Outcome(value={"effects": _run_script(payload)})
-        hook = NodeHook(load(), payload["hook"], payload["token"])
+        before = payload["tokens"].values()
+        hook = NodeHook(load(), payload, payload["token"], partial(_nearest, before))
         return hook.completed(Outcome(conversion.elements(conversion.awaited(hook()))))
     except BaseException as error:
         return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))
+
+
+def _nearest(tokens: Iterable[Mapping[str, Any]], node: str) -> Mapping[str, Any] | None:
+    """The first of some tokens that is on a node of that name and was not gone back from."""
+    for token in tokens:
+        if node in (token["node"]["name"], token["node"]["id"]) and not token["backtracked"]:
+            return token
+    return None
 
 
 def _run_script(payload: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -91,6 +91,7 @@ def status(shown: Row) -> None:
             ("calls", under_way if alive else waiting),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+            ("inbox", _inbox_of(shown.get("inbox"))),
         ]
     )
     _section("", CALLS, shown["calls"])
@@ -136,6 +137,17 @@ def _store_of(shown: Row) -> str:
     return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
 
 
+def _inbox_of(inbox: Row | None) -> str:
+    """The trouble of an inbox, or ""; a file that is about to be added is none."""
+    if not inbox:
+        return ""
+    waiting = ", ".join(inbox["taken"][:MOST_LINES])
+    waits = f"; {waiting} waits for that" if waiting else ""
+    stuck = [f"stuck: {inbox['stuck']}{waits}"] if inbox["stuck"] else []
+    refused = [f"{inbox['refused']} refused, in inbox/refused"] if inbox["refused"] else []
+    return "; ".join(stuck + refused)
+
+
 def _waits_of(shown: Row) -> str:
     return ", ".join(f"{number} {_WAITED_FOR[what]}" for what, number in shown["waits"].items() if number)
 
@@ -171,15 +183,18 @@ _WAITS = {
     "time": "waits until {until}",
     "call": "waits for {text} to come back",
     "try": "waits until {until} for {text}",
+    "again": "waits for an element that ends it, and until {until} to call {text} again",
     "input": "waits for {text}",
     "join": "waits for {text}",
     "signal": "waits to be told {text}",
+    "limit": "is given up at {until}",
     "person": "waits for a person: {text}",
 }
 _OTHERWISE = {
     "condition": "an element for each condition",
     "call": "a call",
     "try": "another try of a call",
+    "again": "its target",
     "input": "an element that may be taken",
     "join": "other steps",
     "signal": "something",
@@ -250,6 +265,8 @@ def _wait(wait: Row) -> Iterator[str]:
     text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
+    if wait.get("reckoned"):
+        sentence += f", {clean(wait['reckoned'])}"
     if what == "time" and text:
         sentence += f", and then for {text}"
     if until and "{until}" not in form:

@@ -49,7 +49,7 @@ _PHASES = {"active": "yellow", "done": "green", "failed": "red", "cancelled": "m
 _STATES = {
     state: colour
     for colour, states in {
-        "yellow": "running ready fireable end active delayed",
+        "yellow": "running ready fireable end active delayed held",
         "green": "done history fired complete",
         "red": "error erred failed fail discarded",
         "blue": "backtracked",
@@ -135,8 +135,10 @@ TOKENS = (
     Column("token", _of("id"), right=True),
     Column("node", _of("node")),
     Column("state", _of("state"), style=_state),
-    *_plain_columns(guard="guard_action", execution="execution_type", external="external"),
+    *_plain_columns(guard="guard_action", execution="execution_type"),
+    Column("external", lambda row: ":".join(row["external_path"])),
     Column("sets", lambda row: ", ".join(row["sets"])),
+    Column("error", _of("error"), right=True),
 )
 ARC_TOKENS = (
     Column("arc token", _of("id"), right=True),
@@ -146,6 +148,12 @@ ARC_TOKENS = (
     Column("parent", _of("parent"), right=True),
     Column("child", _of("child"), right=True),
 )
+WALKED = (
+    Column("token", _of("id"), right=True),
+    Column("on", lambda row: row["node"] if "node" in row else f"{row['from']} → {row['to']}"),
+    Column("state", lambda row: row["state"] if "node" in row else _arc_state(row), style=_state),
+    Column("execution", _of("execution_type")),
+)
 NODES = (Column("node", _of("id")), Column("state", _of("state"), style=_state), Column("type", _of("type")))
 ATTRIBUTES = (
     Column("attribute", lambda row: row.get("name") or row.get("id")),
@@ -153,7 +161,7 @@ ATTRIBUTES = (
 )
 STEPS = (
     Column("step", _of("id")),
-    Column("state", _of("state"), style=_state),
+    Column("state", _state_until, style=_state),
     Column("target", _of("target")),
     Column("calls", _calls, right=True),
 )

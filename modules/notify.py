@@ -1,0 +1,192 @@
+"""Notify: the user of a home is told what failed, on the desktop, by mail or by a command (docs/notify.md).
+
+Programs are run with a list of arguments, never by a shell: the words of an error may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from lxml import etree
+
+from narval import ActionError, Element, Input, Output, action, call
+
+from .mail.account import Account
+from .mail.texts import fit, now
+from .mail.writing import carried, composed, outgoing
+
+PROGRAM_SECONDS = 30
+"""The seconds that a program has to tell a notice."""
+NOTIFY_BY_BUS = [
+    "busctl",
+    "--user",
+    "call",
+    "org.freedesktop.Notifications",
+    "/org/freedesktop/Notifications",
+    "org.freedesktop.Notifications",
+    "Notify",
+    "susssasa{sv}i",
+]
+MOST_SAID = 1_000
+"""The most characters of an error that a notice repeats."""
+
+
+@action(
+    inputs=[Input("failure", "failure[@run and @name]")],
+    outputs=[Output("notice", "notice[@once]", optional=True, unique="@once")],
+    runs="inline",
+    pure=True,
+    description="A notice of a run that failed, one for a cause in a day.",
+)
+def note(failure: Element) -> etree._Element:
+    """Give `<notice subject="…" run="…" once="CAUSE DAY">text</notice>`.
+
+    A cause is the definition's name with the step and the type of its error. A second notice of one within a
+    day (UTC) is dropped by its `once`.
+    """
+    told = failure.attributes
+    step, kind = told.get("step", ""), told.get("type", "no reason is known")
+    day = datetime.fromtimestamp(failure.added, UTC).date().isoformat()
+    once = f"{told['name']} {step} {kind} {day}"
+    where = f" in step {step}" if step else ""
+    made = etree.Element("notice", run=told["run"], once=fit(once, MOST_SAID))
+    made.set("subject", fit(f"narval: {told['name']} failed", MOST_SAID))
+    said = f"Run {told['run']} of {told['name']} failed{where}: {kind}: {failure.text}"
+    made.text = fit(said, MOST_SAID)
+    return made
+
+
+@action(
+    inputs=[
+        Input("notice", "notice[@subject]"),
+        Input("way", "notify[@way]", holds={"way": ("desktop", "mail", "command")}),
+        Input("identity", "identity[@address]", optional=True),
+        Input("outbox", "outbox[@path or @host]", optional=True),
+    ],
+    outputs=[Output("told", "told[@way]")],
+    description="Tell the user a notice, on the desktop, by mail or by a command.",
+)
+async def tell(
+    notice: Element, way: Element, identity: Element | None = None, outbox: Element | None = None
+) -> etree._Element:
+    """Tell the user a notice in the way that `<notify way="desktop|mail|command"/>` names."""
+    here = call()
+    given, run = way.attributes, notice.attributes.get("run")
+    text = notice.text.strip()
+    if run:
+        home = f"--home {shlex.quote(str(here.home))} " if here.home else ""
+        text += f"\n\nnarval {home}why {run}"
+    letter = Letter(notice.attributes["subject"], text, identity, outbox)
+    told = WAYS.get(given["way"])
+    if told is None:
+        raise _wrong(f"expected way to be one of {', '.join(WAYS)}, got {given['way']!r}")
+    await told(given, letter)
+    made = etree.Element("told", way=given["way"], at=now())
+    if run:
+        made.set("run", run)
+    return made
+
+
+class Letter(NamedTuple):
+    """A notice as it is told, and what a mail of it needs."""
+
+    subject: str
+    text: str
+    identity: Element | None = None
+    outbox: Element | None = None
+
+
+async def _on_desktop(given: Mapping[str, str], letter: Letter) -> None:
+    """Show it by `notify-send`, else by D-Bus itself; bodies may hold markup, so it is escaped."""
+    body = html.escape(letter.text, quote=False)
+    if shutil.which("notify-send"):
+        line = ["notify-send", "--app-name=narval", "--", letter.subject, body]
+    elif shutil.which("busctl"):
+        line = [*NOTIFY_BY_BUS, "--", "narval", "0", "", letter.subject, body, "0", "0", "-1"]
+    else:
+        raise _wrong("there is neither notify-send nor busctl; install one, or tell by mail or command")
+    await _run(line, "")
+
+
+async def _by_mail(given: Mapping[str, str], letter: Letter) -> None:
+    """Send it through the outbox of the home, to `to` or to the identity's own address."""
+    if letter.identity is None or letter.outbox is None:
+        raise _wrong("a notice by mail needs an identity and an outbox in memory (docs/mail.md)")
+    to = given.get("to") or letter.identity.attributes["address"]
+    about = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
+    mail = Element(0, composed("notice", letter.identity, None, letter.text, **about))
+    here = call()
+    await carried(Account(letter.outbox.attributes, here.home), outgoing(mail, here.id))
+
+
+async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
+    """Run `command`, with the subject as one argument more, and the text on its standard input."""
+    try:
+        words = shlex.split(given.get("command", ""))
+    except ValueError as error:
+        raise _wrong(f"command is no list of words: {error}") from None
+    if not words:
+        raise _wrong('expected a command, such as command="logger -t narval", got none')
+    await _run([*words, letter.subject], letter.text)
+
+
+WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {
+    "desktop": _on_desktop,
+    "mail": _by_mail,
+    "command": _by_command,
+}
+
+
+def _wrong(message: str) -> ActionError:
+    """The error of a way that cannot be gone as it is set up, however often that is tried."""
+    return ActionError(message, "bad-way", final=True)
+
+
+async def _run(line: list[str], text: str) -> None:
+    """Run a program to its end, in the home, with a text to read; it and what it began end in time."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as complaints:
+        given.write(text.encode())
+        given.seek(0)
+        try:
+            program = await asyncio.create_subprocess_exec(
+                *line,
+                stdin=given,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=complaints,
+                cwd=call().home,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise _wrong(f"cannot run {line[0]}: {error.strerror}") from error
+        try:
+            status = await asyncio.wait_for(program.wait(), PROGRAM_SECONDS)
+        except TimeoutError:
+            raise ActionError(f"{line[0]} took more than {PROGRAM_SECONDS} s", "not-told") from None
+        finally:
+            if program.returncode is None:
+                os.killpg(program.pid, signal.SIGKILL)
+                await program.wait()
+        if status:
+            complaints.seek(0)
+            said = fit(complaints.read(500).decode("utf-8", "replace"), 500)
+            raise ActionError(f"{line[0]} ended with status {status}: {said}", "not-told")
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a program: the bus of the user's session is where it is for everybody, though the
+    daemon was not begun in that session.
+    """
+    bus = Path(f"/run/user/{os.getuid()}/bus")
+    usual = {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={bus}"} if bus.exists() else {}
+    return usual | dict(os.environ)

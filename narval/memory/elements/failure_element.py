@@ -1,0 +1,27 @@
+"""The `failure` element: a top-level run that failed, as recipes and people find it in memory (N26)."""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import read_error, xml_safe
+from narval.source.secrets import without_secrets
+
+LONGEST_MESSAGE = 2_000
+
+
+def make_failure(run: int, kind: str, name: str, error: Element | None) -> bytes:
+    """The bytes of `<failure run="12" kind="plan" name="w.r" step="s" type="…" error="11">message</failure>`.
+
+    `error` is the element that says why the run failed, as far as something does; what it does not say is
+    left out.
+    """
+    root = etree.Element("failure", run=str(run), kind=kind, name=name)
+    if error is not None:
+        cause, message, step = read_error(error)
+        for attribute, value in (("step", step), ("type", cause), ("error", str(error.eid))):
+            if value:
+                root.set(attribute, xml_safe(value))
+        root.text = xml_safe(without_secrets(message)[:LONGEST_MESSAGE]) or None
+    return etree.tostring(root, encoding="utf-8")

@@ -1,0 +1,150 @@
+"""Runs of automata as a whole, at a real daemon with real programs (A17-A20)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from narval.runtime.system.cgroup import obstacle, own_group
+from tests.acceptance.home import Narval, make, until
+from tests.acceptance.test_automaton import NARVAL, environment
+from tests.acceptance.test_automaton_crashes import carrying, killed
+
+
+def automaton(inside: str, attributes: str = "") -> str:
+    return f'<automaton group="g" name="a" {attributes}>{inside}</automaton>'
+
+
+def over(narval: Narval, run: int) -> dict[str, object]:
+    """A run once it is over."""
+    until(lambda: narval.ask("show", str(run))["phase"] != "active", "it is over")
+    shown: dict[str, object] = narval.ask("show", str(run))
+    return shown
+
+
+SLOW = """<state name="start" command="sh">echo x >>begun; (setsid sleep 600 &amp;) ; sleep 600</state>"""
+
+
+def test_A17_a_run_is_given_up_with_all_its_programs(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SLOW, 'timeout="1.5" grace="0.3"'))
+    with narval.running():
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "the program runs")
+        assert "g.a is given up at" in narval("why", str(run)).stdout.decode()
+        shown = over(narval, run)
+        assert (shown["phase"], shown["error"]["type"]) == ("failed", "timeout"), shown  # type: ignore[index]
+        assert carrying(home) == []
+        assert "not over within 1.5 s: it was at start" in narval("why", str(run)).stdout.decode()
+
+
+def test_A17_the_moment_counts_from_the_start_though_no_daemon_was_there(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SLOW, 'timeout="2" grace="0.3"'))
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "the program runs")
+        killed(daemon)
+    time.sleep(2)
+    with narval.running():
+        shown = over(narval, run)
+        assert shown["error"]["type"] == "timeout", shown  # type: ignore[index]
+        assert carrying(home) == []
+    assert (home / "begun").read_text() == "x\n", "its program is not begun again for a moment"
+
+
+def test_A18_it_begins_again_also_after_the_daemon_was_killed(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    script = "echo x >>begun; test $(cat begun | wc -l) -ne 2"
+    narval.write(
+        "recipes/a.xml", automaton(f'<state name="start" command="sh">{script}</state>', 'restart="yes"')
+    )
+
+    def begun() -> int:
+        return len((home / "begun").read_text()) // 2 if (home / "begun").exists() else 0
+
+    with narval.running() as daemon:
+        narval.ask("start", "g.a")
+        until(lambda: [run for run in narval.ask("runs") if run["phase"] == "failed"], "the second fails")
+        failed = [run["eid"] for run in narval.ask("runs") if run["phase"] == "failed"]
+        assert "g.a begins again at" in narval("why", str(failed[0])).stdout.decode()
+        killed(daemon)
+    at = begun()
+    with narval.running():
+        until(lambda: begun() > at + 1, "it goes on")
+        (last,) = narval.ask("runs", "--state", "active") or [{}]
+        if last:
+            narval.ask("cancel", str(last["eid"]))
+
+
+def test_A18_in_the_foreground_it_runs_once(tmp_path: Path) -> None:
+    script = "echo x >>begun; sleep 1.2"
+    text = automaton(f'<state name="start" command="sh">{script}</state>', 'restart="yes"')
+    (tmp_path / "a.xml").write_text(text)
+    done = subprocess.run([*NARVAL, str(tmp_path / "a.xml")], check=False, env=environment())
+    assert done.returncode == 0
+    assert (tmp_path / "begun").read_text() == "x\n"
+
+
+@pytest.mark.skipif(bool(obstacle()), reason=obstacle())
+def test_A19_a_run_is_bounded_and_what_counted_it_goes_with_it_also_when_the_daemon_is_killed(
+    tmp_path: Path,
+) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    bomb = "echo x >>begun; for n in 1 2 3 4 5 6 7 8; do sleep 600 &amp; done; sleep 600"
+    narval.write(
+        "recipes/a.xml", automaton(f'<state name="start" command="sh">{bomb}</state>', 'processes="4"')
+    )
+
+    def groups() -> list[Path]:
+        return [found for found in own_group().glob("narval-*") if found not in before]
+
+    before = {*own_group().glob("narval-*")}
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        shown = over(narval, run)
+        assert "fork" in shown["states"][0]["output"]  # type: ignore[index]
+        assert groups() == []
+        narval.write("recipes/a.xml", automaton(SLOW, 'processes="4"'))
+        until(lambda: narval.ask("start", "g.a")["eid"] and groups(), "it is counted")
+        killed(daemon)
+    until(lambda: groups() == [], "the reaper has removed what is empty")
+    assert carrying(home) == []
+
+
+SERVE = (
+    '<state name="start" command="sh">echo x >>begun; (trap "" TERM; sleep 600) &amp; sleep 600</state>'
+    '<state name="end" command="sh">echo tidy >>begun</state>'
+    '<transition from="start" signal="stop" to="end"/>'
+)
+
+
+def test_A20_a_signal_interrupts_a_state_whose_programs_are_ended(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SERVE, 'grace="0.3"'))
+    with narval.running():
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "it serves")
+        assert narval.ask("signal", str(run), "stop")["taken_by"] == "start"
+        assert over(narval, run)["phase"] == "done"
+        assert "interrupted by signal stop" in narval("why", str(run), "start").stdout.decode()
+    assert (home / "begun").read_text() == "x\ntidy\n"
+    assert carrying(home) == []
+
+
+def test_A20_the_interruption_counts_though_the_daemon_is_killed_before_its_programs_are_gone(
+    tmp_path: Path,
+) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SERVE, 'grace="600"'))
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "it serves")
+        narval.ask("signal", str(run), "stop")
+        killed(daemon)
+    with narval.running():
+        assert over(narval, run)["phase"] == "done"
+    assert (home / "begun").read_text() == "x\ntidy\n", "what was interrupted is not begun again"
