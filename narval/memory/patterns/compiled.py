@@ -19,6 +19,7 @@ from narval.memory.patterns.analysis import clauses
 from narval.memory.patterns.cost import Limits, limits
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check, check_focus
+from narval.memory.patterns.held import Term, terms
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
 from narval.memory.patterns.syntax import Expression, parse, variables
@@ -51,6 +52,8 @@ class Shape:
     xpath3: bool
     limits: Limits
     """The size of the largest element on which it is evaluated."""
+    held: tuple[Term, ...] = ()
+    """The costs that grow with what its variables hold."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -114,7 +117,9 @@ def _xpath1_shape(
         return None
     if tree is not None:
         used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
-    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree))
+    used = used.difference(slots)
+    held = terms(tree) if used else ()
+    return Shape(truth, alternatives, slots, used, False, limits(text, tree), held)
 
 
 def _xpath3_shape(
